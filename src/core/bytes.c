@@ -1,0 +1,80 @@
+/* src/core/bytes.c */
+#include "core/bytes.h"
+#include <string.h>
+
+int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p)
+{
+    if (c->left < n) return 0;
+    *p = c->at;
+    c->at += n;
+    c->left -= n;
+    return 1;
+}
+
+int tinyi_rd_u8(tinyi_cursor *c, uint8_t *v)
+{
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, 1, &p)) return 0;
+    *v = p[0];
+    return 1;
+}
+
+int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v)
+{
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, 2, &p)) return 0;
+    *v = (uint16_t)(p[0] | p[1] << 8);
+    return 1;
+}
+
+int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v)
+{
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, 4, &p)) return 0;
+    *v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return 1;
+}
+
+int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v)
+{
+    uint32_t low, high;
+    if (c->left < 8) return 0;
+    (void)tinyi_rd_u32(c, &low);
+    (void)tinyi_rd_u32(c, &high);
+    *v = low | (uint64_t)high << 32;
+    return 1;
+}
+
+int tinyi_rd_f32(tinyi_cursor *c, float *v)
+{
+    uint32_t bits;
+    if (!tinyi_rd_u32(c, &bits)) return 0;
+    memcpy(v, &bits, 4);
+    return 1;
+}
+
+int tinyi_rd_f64(tinyi_cursor *c, double *v)
+{
+    uint64_t bits;
+    if (!tinyi_rd_u64(c, &bits)) return 0;
+    memcpy(v, &bits, 8);
+    return 1;
+}
+
+int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each)
+{
+    return count <= (uint64_t)c->left / (least_bytes_each ? least_bytes_each : 1);
+}
+
+int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
+{
+    tinyi_cursor old = *c;
+    uint64_t v;
+    if (!tinyi_rd_u64(c, &v)) return 0;
+    if (!tinyi_count_fits(c, v, least_bytes_each)) {
+        *c = old;
+        return 0;
+    }
+    *count = (size_t)v;
+    return 1;
+}

@@ -1,0 +1,38 @@
+/* src/core/bytes.h - reading bytes that come from outside
+ *
+ * A cursor knows how many bytes are left and never reads past them. Each
+ * reader answers 1, or 0 and leaves the cursor as it was. Little endian on
+ * every machine.                                                             */
+#ifndef TINYI_BYTES_H
+#define TINYI_BYTES_H
+#include "core/status.h"
+TINYI_C_BEGIN
+
+typedef struct tinyi_cursor {
+    const unsigned char *at;
+    size_t left;
+} tinyi_cursor;
+
+TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
+{
+    tinyi_cursor c;
+    c.at = (const unsigned char *)bytes;
+    c.left = n;
+    return c;
+}
+
+TINYI_FN int tinyi_rd_u8(tinyi_cursor *c, uint8_t *v);
+TINYI_FN int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v);
+TINYI_FN int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v);
+TINYI_FN int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v);
+TINYI_FN int tinyi_rd_f32(tinyi_cursor *c, float *v);
+TINYI_FN int tinyi_rd_f64(tinyi_cursor *c, double *v);
+TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);    /* a view, no copy */
+
+/* THE rule: a count read from outside is never larger than the bytes left divided by the least size of an
+ * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
+TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
+TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+
+TINYI_C_END
+#endif

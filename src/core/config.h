@@ -1,0 +1,112 @@
+/* src/core/config.h - what the compiler is, and what the user may switch
+ *
+ * Options, each defined by the user before the include:
+ *   TINY_STATIC        every function static: a private copy in one unit
+ *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
+ *   TINY_NO_SIMD       the scalar target only
+ *   TINY_NO_SIMDE      no w128 target even where SIMDe is on the include path
+ *   TINY_NO_STDIO      no files: bytes come from memory only
+ *   TINY_NO_MALLOC     no default allocator: the context must be given one
+ *   TINY_NO_CONFORM    leaves the conformance kit out
+ *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
+#ifndef TINYI_CONFIG_H
+#define TINYI_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <limits.h>
+
+#define TINY_VERSION_MAJOR 0
+#define TINY_VERSION_MINOR 1
+#define TINY_VERSION_PATCH 0
+#define TINY_VERSION (TINY_VERSION_MAJOR * 10000 + TINY_VERSION_MINOR * 100 + TINY_VERSION_PATCH)
+
+#if defined __GNUC__ || defined __clang__
+#define TINYI_UNUSED __attribute__((unused))
+#define TINYI_NOINLINE __attribute__((noinline))
+#define TINYI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define TINYI_UNUSED
+#define TINYI_NOINLINE
+#define TINYI_PRINTF(f, a)
+#endif
+
+#if defined __cplusplus || (defined __STDC_VERSION__ && __STDC_VERSION__ >= 199901L)
+#define TINYI_INLINE static inline TINYI_UNUSED
+#else
+#define TINYI_INLINE static TINYI_UNUSED
+#endif
+#if defined __GNUC__ || defined __clang__
+#define TINYI_FORCE_INLINE static inline __attribute__((always_inline, unused))
+#else
+#define TINYI_FORCE_INLINE TINYI_INLINE
+#endif
+
+/* Internal functions shared by our files. In the stitched headers they are
+ * private to the unit; in src/ each file is compiled alone and linked. */
+#ifdef TINYI_STITCHED
+#define TINYI_FN static TINYI_UNUSED
+#else
+#define TINYI_FN
+#endif
+
+#if defined __GNUC__ || defined __clang__ || defined _MSC_VER
+#define TINYI_RESTRICT __restrict
+#else
+#define TINYI_RESTRICT
+#endif
+
+#ifdef __cplusplus
+#define TINYI_C_BEGIN extern "C" {
+#define TINYI_C_END }
+#else
+#define TINYI_C_BEGIN
+#define TINYI_C_END
+#endif
+
+/* A public function is declared with TINY_API at the start of its line: the
+ * stitcher reads these declarations and gives each header its own link name. */
+#ifdef TINY_STATIC
+#define TINY_API static TINYI_UNUSED
+#else
+#define TINY_API
+#endif
+
+#ifndef TINY_ASSERT
+#define TINY_ASSERT(x) ((void)0)
+#endif
+
+/* The reference gives the same bits everywhere: no contraction to fma, no
+ * reassociation, no excess precision. gcc takes the order for a function,
+ * clang for a file scope region; what neither can obey is refused. */
+#if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && !defined TINY_ALLOW_EXCESS_PRECISION
+#error "tiny: this compiler keeps extra bits in float arithmetic; on 32-bit x86 add -msse2 -mfpmath=sse"
+#endif
+#if defined __clang__ && defined __FAST_MATH__
+#error "tiny: clang cannot turn -ffast-math off for the reference; compile this file without it"
+#endif
+
+#if defined __clang__
+#define TINY_REF_BEGIN _Pragma("STDC FP_CONTRACT OFF")
+#define TINY_REF_END _Pragma("STDC FP_CONTRACT DEFAULT")
+#elif defined __GNUC__
+#define TINY_REF_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#define TINY_REF_END _Pragma("GCC pop_options")
+#elif defined _MSC_VER
+#define TINY_REF_BEGIN __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
+#define TINY_REF_END __pragma(float_control(pop))
+#else
+#define TINY_REF_BEGIN
+#define TINY_REF_END
+#endif
+
+typedef ptrdiff_t tiny_idx;                 /* a size or an index; a negative one is refused */
+#define TINY_IDX_MAX PTRDIFF_MAX
+
+#define TINYI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define TINYI_CAT2(a, b) a##b
+#define TINYI_CAT(a, b) TINYI_CAT2(a, b)
+#define TINYI_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TINYI_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#endif

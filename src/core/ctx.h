@@ -1,0 +1,77 @@
+/* src/core/ctx.h - the context: the only carrier of policy
+ *
+ * A context holds the allocator, the threads, the SIMD target, the accelerator
+ * and the callbacks. Two contexts share nothing and may run on different
+ * targets in one process. One context serves one caller at a time.           */
+#ifndef TINYI_CTX_H
+#define TINYI_CTX_H
+#include "core/tensor.h"
+TINYI_C_BEGIN
+
+typedef struct tiny_ctx tiny_ctx;
+typedef struct tiny_accel tiny_accel;       /* core/accel.h */
+typedef struct tiny_recording tiny_recording; /* core/record.h */
+
+/* From the plainest to the most special. AUTO takes the best that runs here;
+ * REFERENCE runs the reference of every operation. */
+#define TINYI_TARGETS(T) \
+    T(REFERENCE, "reference") T(SCALAR, "scalar") T(W128, "w128") T(NEON, "neon") T(AVX2, "avx2") T(AVX512, "avx512") T(AMX, "amx")
+#define TINYI_TARGET_ENUM(name, text) TINY_TARGET_##name,
+typedef enum tiny_target { TINY_TARGET_AUTO, TINYI_TARGETS(TINYI_TARGET_ENUM) TINY_TARGET_COUNT } tiny_target;
+#undef TINYI_TARGET_ENUM
+
+/* All three are called by one thread at a time. realloc_fn follows realloc: old NULL allocates, n_bytes 0
+ * frees and returns NULL; old_bytes is what was asked for before. Memory must suit any scalar type; larger
+ * alignments are made by us. */
+typedef struct tiny_allocator {
+    void *(*realloc_fn)(void *user, void *old, size_t old_bytes, size_t n_bytes);
+    void *user;
+} tiny_allocator;
+
+/* Runs task(arg, 0) ... task(arg, n - 1) on n threads AT THE SAME TIME (they wait for each other) and
+ * returns when all have returned. Nonzero: it could not, and nothing was run; the work is then done by one thread. */
+typedef struct tiny_pool {
+    int (*run)(void *user, int n, void (*task)(void *arg, int i), void *arg);
+    void *user;
+} tiny_pool;
+
+typedef enum tiny_log_level { TINY_LOG_INFO, TINY_LOG_WARNING, TINY_LOG_ERROR } tiny_log_level;
+
+#define TINY_MAX_THREADS 256
+
+typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
+    tiny_allocator allocator;
+    tiny_pool pool;
+    int n_threads;                          /* 0: one per processor */
+    tiny_target target;                     /* AUTO also reads TINY_TARGET from the environment */
+    const tiny_accel *accel;                /* asked first for every operation; may be NULL */
+    size_t max_bytes;                       /* most memory the context may hold; 0: no limit */
+    void (*log)(void *user, tiny_log_level level, const char *sentence);
+    void (*progress)(void *user, const char *what, double done);    /* done in 0..1 */
+    int (*cancel)(void *user);              /* nonzero stops; asked often, by one thread */
+    void *user;
+} tiny_ctx_desc;
+
+/* desc may be NULL. On failure *out is NULL and, since there is no context to
+ * keep the sentence, desc->log hears it. */
+TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
+TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
+
+TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
+TINY_API const char *tiny_ctx_message(const tiny_ctx *ctx); /* its sentence; "" when none failed */
+TINY_API int tiny_ctx_threads(const tiny_ctx *ctx);
+TINY_API tiny_target tiny_ctx_target(const tiny_ctx *ctx);
+TINY_API tiny_target tiny_ctx_ran_on(const tiny_ctx *ctx);  /* target of the kernel that ran last; REFERENCE for a reference */
+TINY_API size_t tiny_ctx_bytes(const tiny_ctx *ctx);        /* held at this moment */
+
+TINY_API const char *tiny_target_name(tiny_target target);
+TINY_API tiny_target tiny_target_by_name(const char *name); /* TINY_TARGET_COUNT when there is none */
+TINY_API int tiny_target_runs_here(tiny_target target);     /* compiled in, and the processor has it */
+
+/* Which kernel of which target each operation uses, and which slower target
+ * lends it where the chosen one has none of its own: a table as text. Returns
+ * the bytes it needs with the final 0; writes at most n_bytes, always ended. */
+TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes);
+
+TINYI_C_END
+#endif

@@ -1,0 +1,181 @@
+/* src/core/file.c */
+#include "core/state.h"
+#include "core/file.h"
+#include <string.h>
+#ifndef TINY_NO_STDIO
+#include <errno.h>
+#include <stdio.h>
+#endif
+#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
+#define TINYI_HAVE_MMAP 1
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#else
+#define TINYI_HAVE_MMAP 0
+#endif
+#if !defined TINY_NO_STDIO && defined _WIN32
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsigned long);
+#endif
+
+TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes)
+{
+    tiny_file f;
+    memset(&f, 0, sizeof f);
+    f.bytes = (const unsigned char *)bytes;
+    f.n_bytes = n_bytes;
+    return f;
+}
+
+#ifdef TINY_NO_STDIO
+static tiny_status tinyi_file_none(tiny_ctx *ctx, const char *path)
+{
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path ? path : "?");
+}
+TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
+{
+    if (out) *out = tiny_file_memory(NULL, 0);
+    return tinyi_file_none(ctx, path);
+}
+TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
+TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+{
+    (void)bytes;
+    (void)n_bytes;
+    return tinyi_file_none(ctx, path);
+}
+#else
+
+/* Reads until the end, whatever size the system tells: pipes have none, and a file may grow or shrink meanwhile. */
+static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, tiny_file *out)
+{
+    size_t room = 1u << 16, n = 0;
+    unsigned char *p = (unsigned char *)tinyi_alloc(ctx, room, 1);
+    if (!p) return ctx->status;
+    for (;;) {
+        unsigned char *q;
+        n += fread(p + n, 1, room - n, f);
+        if (ferror(f)) {
+            tiny_free(ctx, p);
+            return tinyi_fail(ctx, TINY_E_IO, "%s: read error after %zu bytes: %s", path, n, strerror(errno));
+        }
+        if (n < room) break;
+        q = (unsigned char *)tinyi_alloc(ctx, room, 2);
+        if (!q) {
+            tiny_free(ctx, p);
+            return ctx->status;
+        }
+        memcpy(q, p, n);
+        tiny_free(ctx, p);
+        p = q;
+        room *= 2;
+    }
+    out->owned = p;
+    out->bytes = p;
+    out->n_bytes = n;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = tiny_file_memory(NULL, 0);
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file needs a path and a place for its bytes");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out)
+{
+    FILE *f;
+    tiny_status st = tinyi_file_enter(ctx, path, out);
+    if (st) return st;
+    f = fopen(path, "rb");
+    if (!f) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    st = tinyi_file_read(ctx, f, path, out);
+    (void)fclose(f);
+    return st;
+}
+
+TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
+{
+#if TINYI_HAVE_MMAP
+    tiny_status st = tinyi_file_enter(ctx, path, out);
+    struct stat info;
+    int fd;
+    if (st) return st;
+    fd = open(path, O_RDONLY);
+    if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 && (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
+        void *p = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p != MAP_FAILED) {
+            (void)close(fd);
+            out->mapped = p;
+            out->mapped_bytes = out->n_bytes = (size_t)info.st_size;
+            out->bytes = (const unsigned char *)p;
+            return TINY_OK;
+        }
+    }
+    (void)close(fd);
+#endif
+    return tiny_file_copy(ctx, path, out);
+}
+
+TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    char *part;
+    size_t n_path;
+    FILE *f;
+    int bad;
+    if (st) return st;
+    if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
+    n_path = strlen(path);
+    part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
+    if (!part) return ctx->status;
+    memcpy(part, path, n_path);
+    memcpy(part + n_path, ".part", sizeof ".part");
+    f = fopen(part, "wb");
+    if (!f) {
+        st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
+        tiny_free(ctx, part);
+        return st;
+    }
+    bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
+    bad |= fflush(f) != 0;
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    bad |= fsync(fileno(f)) != 0;
+#endif
+    bad |= fclose(f) != 0;
+    if (bad) {
+        st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
+        (void)remove(part);
+    } else {
+#ifdef _WIN32
+        bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
+#else
+        bad = rename(part, path) != 0;
+#endif
+        if (bad) {
+            st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+            (void)remove(part);
+        }
+    }
+    tiny_free(ctx, part);
+    return st;
+}
+#endif
+
+TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
+{
+    if (!file) return;
+#if TINYI_HAVE_MMAP
+    if (file->mapped) (void)munmap(file->mapped, file->mapped_bytes);
+#endif
+    tiny_free(ctx, file->owned);
+    *file = tiny_file_memory(NULL, 0);
+}

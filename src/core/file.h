@@ -1,0 +1,35 @@
+/* src/core/file.h - whole files as bytes, and files that are never half written
+ *
+ *   tiny_file f;
+ *   if (tiny_file_open(ctx, "model.gguf", &f)) ... the sentence names the file ...
+ *   ... f.bytes, f.n_bytes ...
+ *   tiny_file_close(ctx, &f);
+ *
+ * The bytes are mapped where the system can, else read into the context's
+ * memory. A mapped file that another program shortens would stop this one
+ * with a signal when its lost pages are read: where files are not under your
+ * own control, ask for a copy.                                               */
+#ifndef TINYI_FILE_H
+#define TINYI_FILE_H
+#include "core/ctx.h"
+TINYI_C_BEGIN
+
+typedef struct tiny_file {
+    const unsigned char *bytes;
+    size_t n_bytes;
+    void *mapped, *owned;                   /* ours: one of them, or neither for memory of the caller */
+    size_t mapped_bytes;
+} tiny_file;
+
+/* Bytes that are there already: no copy, nothing to free. */
+TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
+TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
+TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
+TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
+
+/* Writes path.part, then renames it over path: readers see the old file or the
+ * new one, also after a full disk or a kill. */
+TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+
+TINYI_C_END
+#endif

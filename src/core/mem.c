@@ -1,0 +1,96 @@
+/* src/core/mem.c */
+#include "core/state.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* stands right before each aligned block */
+typedef struct tinyi_mem_head {
+    void *raw;
+    size_t raw_bytes, bytes;
+} tinyi_mem_head;
+
+#define TINYI_MEM_EXTRA (TINYI_ALIGN + sizeof(tinyi_mem_head))
+
+void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each)
+{
+    size_t bytes, raw_bytes;
+    unsigned char *raw, *p;
+    tinyi_mem_head head;
+    if (!tinyi_size_mul(n, bytes_each, &bytes) || !tinyi_size_add(bytes, TINYI_MEM_EXTRA, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
+        tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);
+        return NULL;
+    }
+    if (ctx->desc.max_bytes && (ctx->bytes_held > ctx->desc.max_bytes || bytes > ctx->desc.max_bytes - ctx->bytes_held)) {
+        tinyi_fail(ctx, TINY_E_MEMORY, "%zu bytes asked for, %zu held, and max_bytes is %zu", bytes, ctx->bytes_held, ctx->desc.max_bytes);
+        return NULL;
+    }
+    raw = (unsigned char *)ctx->desc.allocator.realloc_fn(ctx->desc.allocator.user, NULL, 0, raw_bytes);
+    if (!raw) {
+        tinyi_fail(ctx, TINY_E_MEMORY, "the allocator gave no %zu bytes (%zu held)", raw_bytes, ctx->bytes_held);
+        return NULL;
+    }
+    p = raw + sizeof head;
+    p += (size_t)(-(intptr_t)p & (TINYI_ALIGN - 1));
+    head.raw = raw;
+    head.raw_bytes = raw_bytes;
+    head.bytes = bytes;
+    memcpy(p - sizeof head, &head, sizeof head);
+    ctx->bytes_held += bytes;
+    return p;
+}
+
+TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes)
+{
+    return tinyi_ctx_check(ctx) ? NULL : tinyi_alloc(ctx, bytes, 1);
+}
+
+TINY_API void tiny_free(tiny_ctx *ctx, void *memory)
+{
+    tinyi_mem_head head;
+    if (!memory || tinyi_ctx_check(ctx)) return;
+    memcpy(&head, (unsigned char *)memory - sizeof head, sizeof head);
+    ctx->bytes_held -= head.bytes;
+    ctx->desc.allocator.realloc_fn(ctx->desc.allocator.user, head.raw, head.raw_bytes, 0);
+}
+
+TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes)
+{
+    if (!arena) return TINY_E_ARGUMENT;
+    memset(arena, 0, sizeof *arena);
+    arena->base = (unsigned char *)tiny_alloc(ctx, bytes);
+    if (!arena->base) return ctx ? tiny_ctx_status(ctx) : TINY_E_ARGUMENT;
+    arena->size = bytes;
+    return TINY_OK;
+}
+
+TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena)
+{
+    if (!arena) return;
+    tiny_free(ctx, arena->base);
+    memset(arena, 0, sizeof *arena);
+}
+
+TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each)
+{
+    size_t bytes, at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    if (!tinyi_size_mul(n, bytes_each, &bytes) || at > arena->size || bytes > arena->size - at) {
+        tinyi_fail(ctx, TINY_E_WORKSPACE, "%zu elements of %zu bytes do not fit into the arena: %zu of %zu bytes are used", n, bytes_each,
+                   arena->used, arena->size);
+        return NULL;
+    }
+    arena->used = at + bytes;
+    if (arena->used > arena->high) arena->high = arena->used;
+    return arena->base + at;
+}
+
+TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used)
+{
+    if (used < arena->used) arena->used = used;
+}
+
+tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
+{
+    if (bytes <= ctx->work.size) return TINY_OK;
+    tiny_arena_close(ctx, &ctx->work);
+    return tiny_arena_open(ctx, &ctx->work, bytes);
+}

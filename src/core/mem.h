@@ -1,0 +1,42 @@
+/* src/core/mem.h - sizes that cannot wrap, and memory through the user's allocator */
+#ifndef TINYI_MEM_H
+#define TINYI_MEM_H
+#include "core/ctx.h"
+TINYI_C_BEGIN
+
+/* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
+TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
+{
+    if (b && a > SIZE_MAX / b) return 0;
+    *r = a * b;
+    return 1;
+}
+TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
+{
+    if (a > SIZE_MAX - b) return 0;
+    *r = a + b;
+    return 1;
+}
+
+#define TINYI_ALIGN 64                      /* a cache line, and the widest vector */
+
+/* Memory of the context's allocator, 64-byte aligned, not cleared. NULL: the context has the sentence.
+ * 0 bytes give a pointer that may be freed. Everything is given back by hand before the context is closed. */
+TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
+TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
+TINYI_FN void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each);
+
+/* A block that is handed out from its start and given back at once: sessions take their memory so. */
+typedef struct tiny_arena {
+    unsigned char *base;
+    size_t size, used, high;                /* high: the most that was ever used */
+} tiny_arena;
+
+TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes);
+TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena);
+/* n * bytes_each, 64-byte aligned; NULL and TINY_E_WORKSPACE in the context when it does not fit. */
+TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
+TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used);
+
+TINYI_C_END
+#endif

@@ -1,0 +1,305 @@
+/* src/core/op.c - the door: every operation is checked here, once, and then run */
+#include "core/state.h"
+#include <string.h>
+
+/* About what one thread does in a microsecond; below twenty of them a region costs more than it brings. */
+#define TINYI_FLOPS_PER_US 16000.0
+#define TINYI_BYTES_PER_US 8000.0
+#define TINYI_US_PER_THREAD 10.0
+
+static const char *tinyi_op_tensor_fault(tiny_status st)
+{
+    switch (st) {
+    case TINY_E_DTYPE: return "its data type is unknown";
+    case TINY_E_SHAPE: return "a dimension is negative";
+    case TINY_E_OVERFLOW: return "its size is larger than this machine can address";
+    default: return "its data is missing or its rank is not 0 to 4";
+    }
+}
+
+/* 0: apart; 1: the very same view; 2: overlapping otherwise */
+static int tinyi_op_overlap(const tiny_tensor *a, const tiny_tensor *b)
+{
+    ptrdiff_t a0, a1, b0, b1;
+    int i;
+    if (a->data == b->data && a->dtype == b->dtype && a->rank == b->rank) {
+        for (i = 0; i < a->rank; i++)
+            if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) break;
+        if (i == a->rank) return 1;
+    }
+    tiny_tensor_span(a, &a0, &a1);
+    tiny_tensor_span(b, &b0, &b1);
+    if (a0 == a1 || b0 == b1) return 0;
+    return (uintptr_t)a->data + (uintptr_t)a0 < (uintptr_t)b->data + (uintptr_t)b1 &&
+           (uintptr_t)b->data + (uintptr_t)b0 < (uintptr_t)a->data + (uintptr_t)a1 ? 2 : 0;
+}
+
+/* Two indices of an output must not name the same number: threads would race for it. Strides sorted by size
+ * must each step over all that the smaller ones reach. */
+static int tinyi_op_folds(const tiny_tensor *t)
+{
+    tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
+    int i, j, n = 0;
+    for (i = 0; i < t->rank; i++) {
+        tiny_idx s = t->stride[i] < 0 ? -t->stride[i] : t->stride[i], d = t->dim[i];
+        if (d == 0) return 0;
+        if (d == 1) continue;
+        for (j = n++; j > 0 && step[j - 1] > s; j--) { step[j] = step[j - 1]; dim[j] = dim[j - 1]; }
+        step[j] = s;
+        dim[j] = d;
+    }
+    for (i = 0; i < n; i++) {
+        if (step[i] <= reach) return 1;
+        reach += step[i] * (dim[i] - 1);
+    }
+    return 0;
+}
+
+static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tiny_tensor want[TINY_OP_MAX_OUT];
+    char have_text[96], want_text[96];
+    tiny_status st;
+    int i, j;
+    for (i = 0; i < row->n_in; i++) {
+        if (!op->in[i]) {
+            if (i >= row->n_in_needed) continue;
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
+        }
+        st = tiny_tensor_check(op->in[i]);
+        if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
+    }
+    for (; i < TINY_OP_MAX_IN; i++)
+        if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
+    for (i = 0; i < row->n_out; i++) {
+        if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
+        st = tiny_tensor_check(op->out[i]);
+        if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
+        want[i] = *op->out[i];
+    }
+    for (; i < TINY_OP_MAX_OUT; i++)
+        if (op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i, row->n_out);
+    st = row->shape(ctx, op, want);
+    if (st) return st;
+    for (i = 0; i < row->n_out; i++) {
+        const tiny_tensor *out = op->out[i];
+        int same = out->dtype == want[i].dtype && out->rank == want[i].rank;
+        for (j = 0; same && j < out->rank; j++) same = out->dim[j] == want[i].dim[j];
+        if (!same)
+            return tinyi_fail(ctx, out->dtype != want[i].dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: output %d is %s, it must be %s", row->name, i,
+                              tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
+        if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
+        for (j = 0; j < row->n_in; j++) {
+            int over = op->in[j] ? tinyi_op_overlap(out, op->in[j]) : 0;
+            if (over == 1 && i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1))) over = 0;
+            if (over) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
+        }
+        for (j = 0; j < i; j++)
+            if (tinyi_op_overlap(out, op->out[j])) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
+    }
+    return TINY_OK;
+}
+
+static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tiny_cost c;
+    double us;
+    if (ctx->n_threads == 1) return 1;
+    row->cost(op, &c);
+    us = c.flops / TINYI_FLOPS_PER_US;
+    if (c.bytes / TINYI_BYTES_PER_US > us) us = c.bytes / TINYI_BYTES_PER_US;
+    us /= TINYI_US_PER_THREAD;
+    return us >= ctx->n_threads ? ctx->n_threads : us < 2.0 ? 1 : (int)us;
+}
+
+/* one row of a list, or the only one */
+typedef struct tinyi_op_job {
+    const tiny_op *const *ops;
+    const tiny_op_row *row;                 /* of the only one; NULL for a list */
+    size_t n;
+} tinyi_op_job;
+
+static void tinyi_op_member(tiny_team *team, void *arg)
+{
+    const tinyi_op_job *job = (const tinyi_op_job *)arg;
+    size_t i;
+    for (i = 0; i < job->n; i++) {
+        const tiny_op_row *row = job->row ? job->row : tiny_op_row_of(job->ops[i]->kind);
+        if (row->fast) row->fast(team, job->ops[i]);
+        else if (team->i == 0) row->ref(job->ops[i]);
+        if (i + 1 < job->n) tiny_barrier(team);
+    }
+}
+
+static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tinyi_op_job job;
+    size_t shared = 0, own = 0;
+    int n = tinyi_op_threads(ctx, op, row);
+    if (row->work) row->work(op, n, &shared, &own);
+    job.ops = &op;
+    job.row = row;
+    job.n = 1;
+    return tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job);
+}
+
+/* 1: the accelerator gave the answer */
+static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    const tiny_accel *a = ctx->desc.accel;
+    char says[256];
+    tiny_status st;
+    if (!a->can_run(a->user, op, row)) {
+        ctx->accel_declined++;
+        return 0;
+    }
+    says[0] = 0;
+    st = a->run(a->user, op, row, says);
+    if (!st && a->synchronize) st = a->synchronize(a->user, says);
+    says[sizeof says - 1] = 0;
+    if (!st) {
+        ctx->accel_answered++;
+        return 1;
+    }
+    ctx->accel_failed++;
+    if (!ctx->accel_said) {
+        ctx->accel_said = 1;
+        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
+                  row->name, says[0] ? says : tiny_status_text(st));
+    }
+    return 0;
+}
+
+static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
+    *row = tiny_op_row_of(op->kind);
+    if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    return tinyi_op_check(ctx, op, *row);
+}
+
+TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    tiny_status st = tinyi_op_enter(ctx, op, &row);
+    if (st) return st;
+    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
+    if (ctx->desc.accel && !(row->flags & TINY_OP_ACCUMULATES) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
+    else if (ctx->target == TINY_TARGET_REFERENCE) {
+        row->ref(op);
+        ctx->ran_on = TINY_TARGET_REFERENCE;
+    } else st = tinyi_op_fast(ctx, op, row);
+    if (!st && ctx->recording) tinyi_record(ctx, op, row);
+    return st;
+}
+
+TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    tiny_status st = tinyi_op_enter(ctx, op, &row);
+    if (st) return st;
+    row->ref(op);
+    ctx->ran_on = TINY_TARGET_REFERENCE;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    const tiny_op_row *row = NULL;
+    tinyi_op_job job;
+    size_t i, shared = 0, own = 0;
+    int threads = 1;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
+    if (ctx->desc.accel || ctx->target == TINY_TARGET_REFERENCE) {
+        for (i = 0; !st && i < n; i++) st = tiny_run(ctx, ops[i]);
+        return st;
+    }
+    for (i = 0; i < n; i++) {
+        int t;
+        st = tinyi_op_enter(ctx, ops[i], &row);
+        if (st) return st;
+        t = tinyi_op_threads(ctx, ops[i], row);
+        if (t > threads) threads = t;
+    }
+    for (i = 0; i < n; i++) {
+        size_t s = 0, o = 0;
+        row = tiny_op_row_of(ops[i]->kind);
+        if (row->work) row->work(ops[i], threads, &s, &o);
+        if (s > shared) shared = s;
+        if (o > own) own = o;
+    }
+    job.ops = ops;
+    job.row = NULL;
+    job.n = n;
+    st = tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job);
+    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tiny_op_row_of(ops[i]->kind));
+    return st;
+}
+
+TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_op_row *row;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    row = op ? tiny_op_row_of(op->kind) : NULL;
+    if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
+    for (i = 0; i < row->n_in; i++) {
+        if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
+        st = op->in[i] ? tiny_tensor_check(op->in[i]) : TINY_OK;
+        /* shapes may be asked for before there is data */
+        if (st && !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
+            return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
+    }
+    return row->shape(ctx, op, want);
+}
+
+TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
+{
+    tiny_cost c;
+    const tiny_op_row *row = op ? tiny_op_row_of(op->kind) : NULL;
+    c.flops = c.bytes = 0;
+    if (row) row->cost(op, &c);
+    return c;
+}
+
+TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind)
+{
+    const tiny_op_row *row = tiny_op_row_of(kind);
+    if (tinyi_ctx_check(ctx) || !row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
+    return row->kernels && row->kernels[0] >= 0 ? tinyi_kernel_from(ctx->k, row->kernels[0]) : TINY_TARGET_SCALAR;
+}
+
+static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int which)
+{
+    const tiny_accel *a;
+    char says[256];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = tiny_tensor_check(host);
+    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", tinyi_op_tensor_fault(st));
+    a = ctx->desc.accel;
+    if (!a) return TINY_OK;
+    says[0] = 0;
+    if (which == 0 && a->upload) st = a->upload(a->user, host, says);
+    if (which == 1 && a->download) st = a->download(a->user, host, says);
+    if (which == 2 && a->forget) a->forget(a->user, host);
+    says[sizeof says - 1] = 0;
+    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
+}
+
+TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }
+TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 1); }
+TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 2); }
+
+TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed)
+{
+    int none = tinyi_ctx_check(ctx) != TINY_OK;
+    if (answered) *answered = none ? 0 : ctx->accel_answered;
+    if (declined) *declined = none ? 0 : ctx->accel_declined;
+    if (failed) *failed = none ? 0 : ctx->accel_failed;
+}

@@ -1,0 +1,79 @@
+/* src/core/op.h - one table of operations and the one door to them
+ *
+ * An operation computes tensors from tensors. It is a row of the table; a call
+ * of it is a tiny_op. Everything else that must know what a computation is
+ * (accelerators, conformance kit, recorder, tape, planners, bench, catalogue)
+ * reads the row.                                                             */
+#ifndef TINYI_OP_H
+#define TINYI_OP_H
+#include "core/thread.h"
+#include "core/rng.h"
+TINYI_C_BEGIN
+
+#define TINY_OP_MAX_IN 8
+#define TINY_OP_MAX_OUT 3
+#define TINY_OP_MAX_PARAMS 128              /* bytes */
+
+typedef struct tiny_op {
+    int kind;                               /* TINY_OP_..., see math/ops.h */
+    const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
+    const tiny_tensor *out[TINY_OP_MAX_OUT];
+    const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
+} tiny_op;
+
+typedef struct tiny_cost { double flops, bytes; } tiny_cost;
+
+/* How far a correct fast answer may be from the reference. u = 2^-24.
+ *   EXACT    the same bits
+ *   ULP      k ulp of the reference value, element by element, or k * 2^-149
+ *   LINEAR   k * u * M, M the operation run on the absolute values of its inputs (the condition of a sum of products)
+ *   NORM     k * u * max |reference| over the output row (last axis)
+ *   SCALE    k * u * max |reference| over the whole output                  */
+typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINEAR, TINY_BOUND_NORM, TINY_BOUND_SCALE } tiny_bound_kind;
+typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
+
+typedef struct tiny_case tiny_case;         /* core/conform.h */
+typedef struct tiny_op_row tiny_op_row;
+struct tiny_op_row {
+    const char *name;
+    int kind;
+    int n_in, n_in_needed, n_out;           /* n_in counts the optional ones too */
+    size_t params_size;
+    unsigned flags;                         /* TINY_OP_INPLACE ... */
+    /* Checks inputs and params, fills dtype, rank, dim of want[0..n_out): what the outputs must be. */
+    tiny_status (*shape)(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
+    void (*ref)(const tiny_op *op);         /* plain scalar, any strides, same bits everywhere */
+    void (*fast)(tiny_team *team, const tiny_op *op);   /* called by every thread of the team */
+    void (*work)(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes);   /* NULL: none */
+    void (*cost)(const tiny_op *op, tiny_cost *cost);
+    void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
+    tiny_bound bound;
+    double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
+    const void *grad;                       /* filled by the tape */
+    const void *relevance;
+    const short *kernels;                   /* slots it uses, ended by -1 */
+    const char *formula;                    /* one line for the catalogue */
+};
+
+enum {
+    TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
+    TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
+    TINY_OP_ACCUMULATES = 4                 /* out[0] is read too (its old content is an input) */
+};
+
+/* Checks, then runs: accelerator, fast path or reference, as the context says. */
+TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op);
+/* The same for a list, in one parallel region with a barrier after each. */
+TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
+/* The reference, whatever the context prefers. */
+TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
+
+TINY_API const tiny_op_row *tiny_op_find(const char *name);     /* NULL when there is none */
+TINY_API const tiny_op_row *tiny_op_at(size_t i);               /* the i-th row; NULL past the end */
+TINY_API const tiny_op_row *tiny_op_row_of(int kind);
+TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
+TINY_API tiny_cost tiny_op_cost(const tiny_op *op);
+TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */
+
+TINYI_C_END
+#endif

@@ -1,0 +1,64 @@
+/* src/core/state.h - what a context is inside, and how our files fail */
+#ifndef TINYI_STATE_H
+#define TINYI_STATE_H
+#include "core/accel.h"
+#include "core/mem.h"
+#include "core/atomic.h"
+#if !defined _WIN32 && TINYI_HAVE_ATOMICS && !defined __wasi__ && (!defined __EMSCRIPTEN__ || defined __EMSCRIPTEN_PTHREADS__) && \
+    (defined __unix__ || defined __APPLE__)
+#define TINYI_HAVE_PTHREAD 1
+#include <pthread.h>
+#else
+#define TINYI_HAVE_PTHREAD 0
+#endif
+TINYI_C_BEGIN
+
+#define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
+#define TINYI_MESSAGE_BYTES 512
+
+struct tiny_ctx {
+    uint32_t magic, version;
+    tiny_ctx_desc desc;
+    tiny_target target, ran_on;
+    unsigned cpu;                           /* TINY_CPU_ bits */
+    int n_threads, n_cpus;
+    size_t bytes_held, bytes_raw;           /* of tiny_alloc; with this struct and alignment */
+    struct tinyi_kernels *k;
+    tiny_arena work;                        /* workspace of the running operation */
+    tiny_recording *recording;
+    uint64_t accel_answered, accel_declined, accel_failed;
+    int accel_said;                         /* the failure of the accelerator was told */
+    int in_region;
+    tiny_status status;
+    char message[TINYI_MESSAGE_BYTES];
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;                   /* sleeping place of the barriers */
+    pthread_cond_t wake;
+#endif
+};
+
+/* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
+TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
+TINYI_FN void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...) TINYI_PRINTF(3, 4);
+/* NULL, freed or foreign contexts are refused. */
+TINYI_FN tiny_status tinyi_ctx_check(const tiny_ctx *ctx);
+
+/* the workspace of at least bytes; grows the arena between operations only */
+TINYI_FN tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes);
+
+/* the table of kernels for a target; math knows its layout */
+TINYI_FN size_t tinyi_kernels_bytes(void);
+TINYI_FN void tinyi_kernels_fill(struct tinyi_kernels *k, tiny_target target, unsigned cpu);
+TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
+TINYI_FN const char *tinyi_kernel_name(int slot);
+TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
+
+/* for shape functions: want = dtype, rank, dims */
+TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
+/* "4x128 f32" */
+TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
+
+TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+
+TINYI_C_END
+#endif

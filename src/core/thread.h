@@ -1,0 +1,40 @@
+/* src/core/thread.h - one region, many threads, barriers inside
+ *
+ * A team is the set of threads inside one parallel region. Every thread calls
+ * the same function; work is handed out in small pieces by tiny_take, so that
+ * a thread whose processor is shared with another program does less of it.
+ *
+ *   while (tiny_take(team, n_rows, 16, &r0, &r1))
+ *       for (r = r0; r < r1; r++) row(r);
+ *   tiny_barrier(team);              before the next loop of takes, always
+ *
+ * A barrier spins for a few microseconds, then sleeps.                       */
+#ifndef TINYI_THREAD_H
+#define TINYI_THREAD_H
+#include "core/ctx.h"
+TINYI_C_BEGIN
+
+typedef struct tinyi_region tinyi_region;
+typedef struct tiny_team {
+    int i, n;                               /* this thread, of how many */
+    void *shared;                           /* workspace of the whole team, 64-byte aligned */
+    void *own;                              /* workspace of this thread, 64-byte aligned */
+    const struct tinyi_kernels *k;          /* of the context's target */
+    tiny_target ran_on;                     /* where the last kernel came from */
+    tinyi_region *region;
+} tiny_team;
+
+typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
+
+/* Runs fn on the threads of the context and waits. shared_bytes and own_bytes of workspace are taken from the
+ * context's arena before the region opens. Inside a region of the same process it runs on one thread. */
+TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+
+/* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
+TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);
+TINY_API void tiny_barrier(tiny_team *team);
+/* First failure wins; the region goes on, its caller gets the status. */
+TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence);
+
+TINYI_C_END
+#endif

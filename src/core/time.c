@@ -1,0 +1,37 @@
+/* src/core/time.c */
+#include "core/time.h"
+#include <time.h>
+#if defined _WIN32
+/* windows.h is large and full of macros: these two are all we need */
+#ifdef __cplusplus
+extern "C" {
+#endif
+__declspec(dllimport) int __stdcall QueryPerformanceCounter(union _LARGE_INTEGER *);
+__declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEGER *);
+#ifdef __cplusplus
+}
+#endif
+#elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
+#include <sys/time.h>
+#endif
+
+TINY_API uint64_t tiny_now_ns(void)
+{
+#if defined _WIN32
+    uint64_t ticks = 0, rate = 1;
+    (void)QueryPerformanceCounter((union _LARGE_INTEGER *)&ticks);
+    (void)QueryPerformanceFrequency((union _LARGE_INTEGER *)&rate);
+    return ticks / rate * 1000000000u + ticks % rate * 1000000000u / rate;
+#elif defined CLOCK_MONOTONIC
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
+    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set */
+    struct timeval t;
+    if (gettimeofday(&t, NULL)) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+#else
+    return 0;
+#endif
+}

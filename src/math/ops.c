@@ -1,0 +1,35 @@
+/* src/math/ops.c - the table itself */
+#include "math/table.h"
+#include <string.h>
+
+#define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#undef TINYI_ROW_POINTER
+
+#define TINYI_SLOT_NAME(name, type, params) #name,
+static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
+#undef TINYI_SLOT_NAME
+
+TINY_API const tiny_op_row *tiny_op_row_of(int kind)
+{
+    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+}
+
+TINY_API const tiny_op_row *tiny_op_at(size_t i)
+{
+    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+}
+
+TINY_API const tiny_op_row *tiny_op_find(const char *name)
+{
+    size_t i;
+    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
+        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+    return NULL;
+}
+
+size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
+
+tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_target)k->from[slot]; }
+
+const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }

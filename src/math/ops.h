@@ -1,0 +1,29 @@
+/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
+#ifndef TINYI_OPS_H
+#define TINYI_OPS_H
+#include "core/op.h"
+#include "math/binary.h"
+#include "math/elem.h"
+#include "math/convert.h"
+#include "math/reduce.h"
+#include "math/softmax.h"
+#include "math/norm.h"
+#include "math/matmul.h"
+#include "math/layout.h"
+#include "math/conv.h"
+#include "math/sort.h"
+#include "math/fft.h"
+#include "math/attention.h"
+TINYI_C_BEGIN
+
+#define TINYI_OPS(ROW)                                                                                  \
+    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
+    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
+    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_ATTENTION(ROW)
+
+#define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
+#undef TINYI_ROW_KIND
+
+TINYI_C_END
+#endif

@@ -1,0 +1,45 @@
+/* src/math/table.h - inside the table: its rows, and the kernel slots that each target fills */
+#ifndef TINYI_TABLE_H
+#define TINYI_TABLE_H
+#include "core/state.h"
+#include "math/ops.h"
+TINYI_C_BEGIN
+
+#define TINYI_KERNELS(K)                                                                                \
+    TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
+    TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
+    TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_ATTENTION(K)
+
+#define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
+enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
+#undef TINYI_SLOT_ENUM
+
+#define TINYI_SLOT_TYPE(name, type, params) typedef type (*tinyi_fn_##name) params;
+TINYI_KERNELS(TINYI_SLOT_TYPE)
+#undef TINYI_SLOT_TYPE
+
+#define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
+typedef struct tinyi_kernels {
+    TINYI_KERNELS(TINYI_SLOT_FIELD)
+    unsigned cpu;                           /* features of this processor, for variants inside a target */
+    unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
+} tinyi_kernels;
+#undef TINYI_SLOT_FIELD
+
+/* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
+#ifdef TINYI_STITCHED
+#define TINYI_ROW static const tiny_op_row
+#else
+#define TINYI_ROW const tiny_op_row
+#define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
+TINYI_OPS(TINYI_ROW_DECLARE)
+#undef TINYI_ROW_DECLARE
+#endif
+
+/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
+#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], (team)->k->name)
+/* In the use functions of the kernel files. */
+#define TINYI_USE(k, f) ((k)->f = TINY_FN(tinyi_##f), (k)->from[TINYI_K_##f] = (unsigned char)TINYI_PASS_TARGET)
+
+TINYI_C_END
+#endif
