@@ -47,7 +47,7 @@ typedef struct tiny_conform_row {
     double worst_ulp;                       /* of the reference value; large where sums cancel, which a LINEAR bound allows for */
     double worst_nmse;                      /* sum of squared errors / sum of squared references, of the worst case */
     double worst_of_bound;                  /* largest error / allowed error: above 1 is a failure */
-    char first_failure[384];                /* a command line and what differed; "" when none */
+    char first_failure[512];                /* a command line and what differed; "" when none */
 } tiny_conform_row;
 
 typedef struct tiny_conform_desc {
