@@ -1,0 +1,67 @@
+/* src/math/elem.h - elementary functions of one argument, activations and gated products */
+#ifndef TINYI_ELEM_H
+#define TINYI_ELEM_H
+#include "core/op.h"
+TINYI_C_BEGIN
+
+/* The references: the same bits on every machine. Each computes in double and rounds to float once. */
+TINYI_FN float tinyi_exp_ref(float x);
+TINYI_FN float tinyi_exp2_ref(float x);
+TINYI_FN float tinyi_log_ref(float x);
+TINYI_FN float tinyi_log2_ref(float x);
+TINYI_FN float tinyi_tanh_ref(float x);
+TINYI_FN float tinyi_erf_ref(float x);
+TINYI_FN float tinyi_sigmoid_ref(float x);
+TINYI_FN float tinyi_sin_ref(float x);
+TINYI_FN float tinyi_cos_ref(float x);
+TINYI_FN float tinyi_rsqrt_ref(float x);
+TINYI_FN float tinyi_silu_ref(float x);
+TINYI_FN float tinyi_gelu_ref(float x);
+TINYI_FN float tinyi_gelu_tanh_ref(float x);
+
+/* Correctly rounded square roots: one instruction where the processor has it, exact integers elsewhere. */
+TINYI_FN float tinyi_sqrtf(float x);
+TINYI_FN double tinyi_sqrt(double x);
+
+/* In double, the same bits on every machine, relative error below 1e-15 (tinyi_pow64: see there). */
+TINYI_FN double tinyi_exp64(double x);
+TINYI_FN double tinyi_log64(double x);
+TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
+TINYI_FN double tinyi_cos64(double x);
+TINYI_FN double tinyi_tanh64(double x);
+TINYI_FN double tinyi_erf64(double x);
+TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
+TINYI_FN double tinyi_pow64(double x, double y);        /* x > 0; relative error (1 + |y log x|) * 1e-15 */
+/* cos and sin of 2 pi k / n, n > 0: exact zeros and ones, exact symmetries. */
+TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
+
+#define TINYI_OPS_ELEM(ROW) \
+    ROW(EXP, exp) ROW(LOG, log) ROW(TANH, tanh) ROW(ERF, erf) ROW(SIGMOID, sigmoid) ROW(SIN, sin) ROW(COS, cos) \
+    ROW(RSQRT, rsqrt) ROW(SQRT, sqrt) ROW(ABS, abs) ROW(NEG, neg) ROW(RELU, relu) ROW(RELU2, relu2) \
+    ROW(SILU, silu) ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) \
+    ROW(SWIGLU, swiglu) ROW(GEGLU, geglu) ROW(GEGLU_TANH, geglu_tanh) ROW(REGLU, reglu)
+
+#define TINYI_KERNELS_ELEM(K) \
+    K(exp_f32, void, (float *y, const float *x, size_t n)) \
+    K(log_f32, void, (float *y, const float *x, size_t n)) \
+    K(tanh_f32, void, (float *y, const float *x, size_t n)) \
+    K(erf_f32, void, (float *y, const float *x, size_t n)) \
+    K(sigmoid_f32, void, (float *y, const float *x, size_t n)) \
+    K(sin_f32, void, (float *y, const float *x, size_t n)) \
+    K(cos_f32, void, (float *y, const float *x, size_t n)) \
+    K(rsqrt_f32, void, (float *y, const float *x, size_t n)) \
+    K(sqrt_f32, void, (float *y, const float *x, size_t n)) \
+    K(abs_f32, void, (float *y, const float *x, size_t n)) \
+    K(neg_f32, void, (float *y, const float *x, size_t n)) \
+    K(relu_f32, void, (float *y, const float *x, size_t n)) \
+    K(relu2_f32, void, (float *y, const float *x, size_t n)) \
+    K(silu_f32, void, (float *y, const float *x, size_t n)) \
+    K(gelu_f32, void, (float *y, const float *x, size_t n)) \
+    K(gelu_tanh_f32, void, (float *y, const float *x, size_t n)) \
+    K(swiglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(geglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(geglu_tanh_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(reglu_f32, void, (float *y, const float *a, const float *b, size_t n))
+
+TINYI_C_END
+#endif
