@@ -1,0 +1,141 @@
+# tinyllm.h and tinygnn.h: `make help` lists what can be made. Needs a C compiler and make, and uses what else is there.
+
+ifeq ($(origin CC),default)
+CC := $(shell command -v gcc || command -v clang || echo cc)
+endif
+ifeq ($(origin CXX),default)
+CXX := $(shell command -v g++ || command -v clang++ || echo c++)
+endif
+WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+CFLAGS ?= -O2 -std=c99 $(WARNINGS)
+BUILD ?= build
+# where tinyllm.h and tinygnn.h are taken from; make test INC=build/mine tests headers that `make stitch INC=build/mine` wrote
+INC ?= .
+# make test ONLY=math/norm runs the tests whose path contains that
+ONLY ?=
+
+comma := ,
+hash := \#
+# $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links
+accepts = $(shell { for h in $(1); do echo "$(hash)include <$$h>"; done; echo 'int main(void) { $(2); return 0; }'; } | \
+    $(CC) -x c - -o /dev/null $(3) >/dev/null 2>&1 && echo '$(3)')
+OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
+BLAS = $(if $(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),-lopenblas),-DHAVE_BLAS -lopenblas)
+OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
+
+SOURCES := $(sort $(shell find src -name '*.[ch]'))
+HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
+TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/ports/% tests/units/%,$(sort $(shell find tests -name '*.c')))
+TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
+PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*.c))
+COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
+
+.PHONY: help all demo test run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.DELETE_ON_ERROR:
+
+help:            ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
+
+demo: $(BUILD)/examples/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
+	$(BUILD)/examples/demo
+	$(BUILD)/conformance --cases 12
+
+test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
+	@$(MAKE) -s --no-print-directory -k programs || true
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check units $(TESTS)
+
+run-tests:
+	@$(MAKE) -s --no-print-directory -k programs || true
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh $(TESTS)
+
+programs: $(PROGRAMS) $(EXAMPLES)
+
+conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
+	$(BUILD)/conformance
+
+bench: $(BUILD)/bench/bench        ## measures every row against this machine's limits, writes docs/bench.md and .tsv
+	$(BUILD)/bench/bench --out docs
+
+bench-quick: $(BUILD)/bench/bench  ## the same in under a minute
+	$(BUILD)/bench/bench --quick --out docs
+
+bench-peers: $(BUILD)/bench/bench  ## adds OpenBLAS, oneDNN, XNNPACK and PyTorch where they install
+	sh bench/peers/run.sh $(BUILD)
+
+test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
+	@sh tests/setup.sh ports
+	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh
+
+fuzz: $(HEADERS) ## mutated inputs for every reader of foreign bytes, a minute each
+	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
+
+asan:            ## the tests under the address and undefined behaviour sanitizers
+	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan \
+	  CFLAGS='-O1 -g -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+
+tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
+	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= \
+	  CFLAGS='-O1 -g -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
+
+stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
+	@mkdir -p $(INC)
+	$(BUILD)/stitch src tinyllm $(INC)/tinyllm.h
+	$(BUILD)/stitch src tinygnn $(INC)/tinygnn.h
+
+stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h is not what src/ gives
+	@mkdir -p $(BUILD)/check
+	@for h in tinyllm tinygnn; do \
+	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
+	  { echo "$$h.h is not what src/ gives: run make stitch"; exit 1; }; done
+
+docs: $(BUILD)/docs/catalogue  ## docs/catalogue.md from the head comments and the table of operations
+	$(BUILD)/docs/catalogue > $(BUILD)/catalogue.part
+	mv $(BUILD)/catalogue.part docs/catalogue.md
+
+setup:           ## as root on Debian or Ubuntu installs what the tests want; elsewhere prints the one line that does
+	@sh tests/setup.sh test
+
+examples: $(EXAMPLES)    ## builds every program of examples/
+
+clean:           ## removes build/
+	rm -rf $(BUILD)
+
+$(BUILD)/stitch: src/stitch.c
+	@mkdir -p $(@D)
+	$(CC) -O1 -std=c99 $(WARNINGS) $< -o $@
+
+# where INC is a folder of its own, its headers are made when src/ changes; those of the repository only by make stitch
+ifneq ($(INC),.)
+$(HEADERS): $(INC)/%.h: $(BUILD)/stitch $(SOURCES)
+	@mkdir -p $(@D)
+	$(BUILD)/stitch src $* $@
+endif
+
+# one copy of the implementation for every test that needs only the public face
+$(BUILD)/%.o: $(INC)/%.h
+	@mkdir -p $(@D)
+	printf '#define %s_IMPLEMENTATION\n#include "%s.h"\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
+$(BUILD)/libtiny.a: $(BUILD)/tinyllm.o $(BUILD)/tinygnn.o
+	rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/tests/%: tests/%.c tests/t.h $(HEADERS) $(BUILD)/libtiny.a
+	@mkdir -p $(@D)
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtiny.a -pthread -lm
+
+$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
+	@mkdir -p $(@D)
+	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm
+
+$(BUILD)/examples/%: examples/%.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(COMPILE) $< -o $@ -pthread
+
+$(BUILD)/bench/%: bench/%.c $(wildcard bench/*.h) $(HEADERS) $(BUILD)/libtiny.a
+	@mkdir -p $(@D)
+	$(COMPILE) -Ibench $< -o $@ $(BUILD)/libtiny.a $(BLAS) -pthread -lm
+
+$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtiny.a
+	@mkdir -p $(@D)
+	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a -pthread

@@ -1,0 +1,66 @@
+/* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
+ *
+ * The shortest program that works
+ *
+ *     #define TINYLLM_IMPLEMENTATION
+ *     #include "tinyllm.h"
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         float a[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
+ *         tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3);
+ *         tiny_ctx *ctx;
+ *         if (tiny_ctx_open(NULL, &ctx)) return 1;
+ *         if (tiny_softmax(ctx, &x, &out)) puts(tiny_ctx_message(ctx));
+ *         else printf("%g %g %g\n", y[0], y[1], y[2]);
+ *         tiny_ctx_close(ctx);
+ *         return 0;
+ *     }
+ *
+ * How to include it
+ *     Define TINYLLM_IMPLEMENTATION before the include in exactly one .c or .cpp file of a program; include it without in
+ *     all others. C99 and later, C++11 and later. No library to link; -fopenmp gives threads without a pool of your own,
+ *     and SIMDe on the include path gives vector code where there is no native form.
+ *     tinygnn.h may stand beside it, in the same file or in another, before or after: the types are shared, and tiny_x
+ *     calls the x of the header that was included last. Both must come from the same version.
+ *     Under another file name, define TINYLLM_FILE to that name in quotes: the header includes itself.
+ *
+ * Options (each defined before the include, the same in all files of a program)
+ *     TINY_STATIC        every function static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
+ *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
+ *     TINY_NO_SIMD       the scalar target only
+ *     TINY_NO_SIMDE      no w128 target even where SIMDe is on the include path
+ *     TINY_NO_STDIO      no files: bytes come from memory only
+ *     TINY_NO_MALLOC     no default allocator: the context must be given one
+ *     TINY_NO_CONFORM    leaves the conformance kit out
+ *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *
+ * Memory
+ *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
+ *     never allocate. What a context took is given back by tiny_ctx_close.
+ *
+ * Threads
+ *     One context serves one caller at a time; two contexts share nothing. A context uses as many threads as its
+ *     description says, from OpenMP or from your pool, and none of them runs between two calls.
+ *
+ * Errors
+ *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
+ *     exits or aborts.
+ *
+ * Formats and limits
+ *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
+ *
+ * What is not there
+ *     Model files, tokenizers and sessions.
+ *
+ * Changes
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
+ *
+ * Licence
+ *     MIT, at the end of this file.
+ */
+#ifndef TINYI_TINYLLM_H
+#define TINYI_TINYLLM_H
+#include "math/all.h"
+#endif

@@ -1,0 +1,6 @@
+/* src/math/all.c - for the stitched form, the bodies that have no header of their own: x.c beside an x.h joins by itself */
+#include "math/all.h"
+#ifdef TINYI_STITCHED
+#include "math/normal.c"
+#include "math/targets.c"
+#endif

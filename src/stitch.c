@@ -1,0 +1,616 @@
+/* src/stitch.c - puts the files of src/ together into one header
+ *
+ *     stitch SRCDIR tinyllm|tinygnn OUT
+ *
+ * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands before
+ * it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same order. A
+ * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. A
+ * kernels.h becomes a pass: the header includes itself, and only that part of it is read. The same src/ always gives the
+ * same bytes.
+ *
+ * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
+ * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
+ * with both implementations holds one copy of the bodies; the second header forwards to it.
+ *
+ * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions, a public function
+ * that this program could not rename or forward, and two headers that do not share the same core and math.              */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SHARED_DECL, OWN_DECL, SHARED_BODY, OWN_BODY, INLINE_TEXT, PASS };
+enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000 };
+
+typedef struct text { char *s; size_t n, cap; } text;
+typedef struct source { char path[200]; char *raw, *code; int part, guarded, ready, pass; } source;  /* code: raw, comments blanked */
+typedef struct func { char *type, *name, *params, *args, *before, *after; } func;     /* before, after: its #if and #endif */
+
+static source files[MAX_FILES];
+static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], n_pass, public_part;
+static func funcs[MAX_FUNCS];
+static int n_funcs;
+static struct { const char *name, *path; } names[MAX_NAMES];
+static int n_names;
+static const char *src_dir, *out_temp;
+
+static void die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("stitch: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    if (out_temp) remove(out_temp);
+    exit(1);
+}
+
+static void *grab(void *old, size_t n)
+{
+    void *p = realloc(old, n);
+    if (!p) die("out of memory");
+    return p;
+}
+
+static void put_n(text *t, const char *s, size_t n)
+{
+    if (t->n + n + 1 > t->cap) t->s = (char *)grab(t->s, t->cap = (t->n + n + 1) * 2);
+    memcpy(t->s + t->n, s, n);
+    t->s[t->n += n] = 0;
+}
+static void put(text *t, const char *format, ...)
+{
+    char line[4000];
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(line, sizeof line, format, args) >= (int)sizeof line) die("a line is longer than %d bytes", (int)sizeof line);
+    va_end(args);
+    put_n(t, line, strlen(line));
+}
+static char *copy_n(const char *s, size_t n) { text t = { 0, 0, 0 }; put_n(&t, s, n); return t.s; }
+
+static char *read_whole(const char *path)
+{
+    text t = { 0, 0, 0 };
+    int c;
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    put_n(&t, "", 0);
+    while ((c = getc(f)) != EOF)
+        if (c != '\r') { char b = (char)c; put_n(&t, &b, 1); }
+    if (t.n && t.s[t.n - 1] != '\n') put_n(&t, "\n", 1);
+    fclose(f);
+    return t.s;
+}
+
+/* The same length, comments as spaces. */
+static char *blank_comments(const char *raw)
+{
+    char *s = copy_n(raw, strlen(raw)), quote = 0;
+    size_t i;
+    for (i = 0; s[i]; i++) {
+        if (quote) {
+            if (s[i] == '\\' && s[i + 1]) i++;
+            else if (s[i] == quote || s[i] == '\n') quote = 0;
+        } else if (s[i] == '"' || s[i] == '\'') {
+            quote = s[i];
+        } else if (s[i] == '/' && s[i + 1] == '*') {
+            const char *close = strstr(raw + i + 2, "*/");
+            size_t end = close ? (size_t)(close - raw) + 2 : strlen(raw);
+            for (; i < end; i++)
+                if (s[i] != '\n') s[i] = ' ';
+            i--;
+        } else if (s[i] == '/' && s[i + 1] == '/') {
+            for (; s[i] && s[i] != '\n'; i++) s[i] = ' ';
+            if (!s[i]) break;
+        }
+    }
+    return s;
+}
+
+static int is_name(int c) { return isalnum((unsigned char)c) || c == '_'; }
+static const char *line_end(const char *s) { const char *e = strchr(s, '\n'); return e ? e + 1 : s + strlen(s); }
+
+/* The directive of a line ("include", "ifdef", ...) and what follows it; NULL when it is none. */
+static const char *directive(const char *s, char word[20])
+{
+    size_t n = 0;
+    while (*s == ' ' || *s == '\t') s++;
+    if (*s != '#') return NULL;
+    for (s++; *s == ' ' || *s == '\t'; s++) {}
+    while (is_name(s[n]) && n < 19) { word[n] = s[n]; n++; }
+    word[n] = 0;
+    for (s += n; *s == ' ' || *s == '\t'; s++) {}
+    return s;
+}
+
+static int project_include(const char *code, char path[200])
+{
+    char word[20];
+    const char *s = directive(code, word);
+    size_t n;
+    if (!s || strcmp(word, "include") || *s != '"') return 0;
+    n = strcspn(++s, "\"\n");
+    if (n >= 200) die("an include is too long: %.60s", s);
+    memcpy(path, s, n);
+    path[n] = 0;
+    return 1;
+}
+
+/* core 0, math 1, llm 2, gnn 3 */
+static int layer(const char *path)
+{
+    static const char *const dirs[] = { "core/", "math/", "llm/", "gnn/" };
+    int i;
+    for (i = 0; i < 4; i++)
+        if (!strncmp(path, dirs[i], strlen(dirs[i]))) return i;
+    return -1;
+}
+
+static int ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static void check_direction(const char *from, const char *to)
+{
+    int a = layer(from), b = layer(to);
+    if (b < 0) die("src/%s includes \"%s\", which is not in core/, math/, llm/ or gnn/", from, to);
+    if (b > a) die("src/%s includes \"%s\": includes go from llm and gnn to math to core, never upward", from, to);
+    if (a == 3 && b == 2) die("src/%s includes \"%s\": gnn and llm never see each other, what both need moves down to math", from, to);
+}
+
+static source *load(const char *path, const char *from)
+{
+    char full[1000], word[20];
+    const char *s;
+    source *f;
+    int i;
+    for (i = 0; i < n_files; i++)
+        if (!strcmp(files[i].path, path)) return &files[i];
+    if (n_files == MAX_FILES) die("more than %d files", MAX_FILES);
+    f = &files[n_files];
+    memset(f, 0, sizeof *f);
+    snprintf(full, sizeof full, "%s/%s", src_dir, path);
+    f->raw = read_whole(full);
+    if (!f->raw && from) die("src/%s includes \"%s\", and there is no such file", from, path);
+    if (!f->raw) return NULL;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    f->code = blank_comments(f->raw);
+    f->part = -1;
+    for (s = f->code; *s; s = line_end(s)) {            /* a guard: the first directive is #ifndef ..._H */
+        const char *what = directive(s, word);
+        if (!what) continue;
+        while (is_name(*what)) what++;
+        f->guarded = !strcmp(word, "ifndef") && !strncmp(what - 2, "_H", 2);
+        break;
+    }
+    n_files++;
+    return f;
+}
+
+/* Everything that a file needs, then the file itself, goes into the order. */
+static void visit(const char *path, const char *from)
+{
+    char inc[200];
+    source *f;
+    const char *s;
+    if (from) check_direction(from, path);
+    f = load(path, from ? from : "stitch.c");
+    if (f->part >= 0) return;
+    f->part = INLINE_TEXT;
+    for (s = f->code; *s; s = line_end(s))
+        if (project_include(s, inc)) visit(inc, path);
+    if (ends_with(path, "/kernels.h")) {
+        f->part = PASS;
+        f->pass = ++n_pass;
+    } else if (f->guarded || ends_with(path, ".c")) {
+        f->part = (layer(path) < 2 ? SHARED_DECL : OWN_DECL) + (public_part ? 0 : SHARED_BODY);
+        order[n_order++] = (int)(f - files);
+    }
+    if (ends_with(path, ".h")) {
+        snprintf(inc, sizeof inc, "%.*sc", (int)strlen(path) - 1, path);
+        f = load(inc, NULL);
+        if (f && f->part < 0) queue[n_queue++] = (int)(f - files);
+    }
+}
+
+static void collect(const char *dir, const char *name)
+{
+    char root[200], body[200];
+    int i;
+    n_files = n_order = n_queue = n_pass = 0;
+    snprintf(root, sizeof root, "%s/%s.h", dir, name);
+    snprintf(body, sizeof body, "%s/%s.c", dir, name);
+    public_part = 1;
+    visit(root, NULL);
+    public_part = 0;
+    for (i = 0; i < n_queue; i++)
+        if (strcmp(files[queue[i]].path, body)) visit(files[queue[i]].path, NULL);
+    visit(body, NULL);
+}
+
+/* ---- names -------------------------------------------------------------------------------------------------- */
+
+static void add_name(const char *s, size_t n, const char *path)
+{
+    int i;
+    for (i = 0; i < n_names; i++)
+        if (strlen(names[i].name) == n && !memcmp(names[i].name, s, n)) {
+            if (strcmp(names[i].path, path))
+                die("%.*s is defined in src/%s and in src/%s: all of src/ becomes one text", (int)n, s, names[i].path, path);
+            return;
+        }
+    if (n_names == MAX_NAMES) die("more than %d names", MAX_NAMES);
+    names[n_names].name = copy_n(s, n);
+    names[n_names++].path = copy_n(path, strlen(path));
+}
+
+/* Finds `type name(...) {` and `type name[...] =` at file scope. A brace in column 0 closes whatever was open. */
+static void find_definitions(const source *f)
+{
+    const char *s = f->code, *start = s, *p, *q;
+    int depth = 0, level;
+    for (; *s; s++) {
+        if (s == f->code || s[-1] == '\n') {
+            const char *t = s;
+            while (*t == ' ' || *t == '\t') t++;
+            if (*t == '#') {                            /* skip the directive with its continuations */
+                do s = line_end(s); while (s[-1] == '\n' && s - 2 >= f->code && s[-2] == '\\');
+                start = s--;
+                if (!s[1]) break;
+                continue;
+            }
+            if (*s == '}') { depth = 0; start = s + 1; continue; }
+        }
+        if (*s == '"' || *s == '\'') {
+            char quote = *s;
+            for (s++; *s && *s != quote && *s != '\n'; s++)
+                if (*s == '\\' && s[1]) s++;
+            continue;
+        }
+        if (*s == '}') { if (depth) depth--; if (!depth) start = s + 1; continue; }
+        if (depth) { depth += *s == '{'; continue; }
+        if (*s == ';') { start = s + 1; continue; }
+        if (*s != '{' && *s != '=') continue;
+        depth += *s == '{';
+        for (p = s; p > start && isspace((unsigned char)p[-1]); p--) {}
+        if (*s == '{') {                                /* back over the parameter list */
+            if (p == start || p[-1] != ')') continue;
+            for (level = 0; p > start; p--) {
+                level += (p[-1] == ')') - (p[-1] == '(');
+                if (!level) { p--; break; }
+            }
+            if (p > start && p[-1] == ')') p--;         /* TINY_FN(name) */
+        } else {
+            while (p > start && p[-1] == ']') { while (p > start && p[-1] != '[') p--; if (p > start) p--; }
+        }
+        for (q = p; q > start && is_name(q[-1]); q--) {}
+        if (p > q) add_name(q, (size_t)(p - q), f->path);
+        if (*s == '=') {                                /* what follows is an initialiser */
+            for (level = 0; *s && !(level == 0 && *s == ';'); s++) level += (*s == '{') - (*s == '}');
+            if (!*s) break;
+            start = s + 1;
+        }
+    }
+}
+
+/* ---- public functions --------------------------------------------------------------------------------------- */
+
+static char *squeeze(const char *s, size_t n)           /* every run of white space is one space */
+{
+    text t = { 0, 0, 0 };
+    size_t i;
+    put_n(&t, "", 0);
+    for (i = 0; i < n; i++) {
+        if (!isspace((unsigned char)s[i])) put_n(&t, s + i, 1);
+        else if (t.n && t.s[t.n - 1] != ' ') put_n(&t, " ", 1);
+    }
+    while (t.n && t.s[t.n - 1] == ' ') t.s[--t.n] = 0;
+    return t.s;
+}
+
+/* The name of one parameter; an array and a pointer to a function have theirs in the middle. */
+static void add_argument(const source *f, const func *fn, text *args, const char *s, size_t n)
+{
+    const char *e = s + n, *b, *star = s;
+    while (star + 1 < e && !(star[0] == '(' && star[1] == '*')) star++;
+    if (star + 1 < e) {
+        for (e = star + 2; *e == ' '; e++) {}
+        for (b = e; is_name(*e); e++) {}
+    } else {
+        while (e > s && (e[-1] == ' ' || e[-1] == ']')) {
+            if (e[-1] == ']') while (e > s && e[-1] != '[') e--;
+            e--;
+        }
+        for (b = e; b > s && is_name(b[-1]); b--) {}
+        if (b == s) b = e;                              /* a type alone */
+    }
+    if (b == e) die("src/%s: %s has a parameter without a name", f->path, fn->name);
+    if (args->n) put_n(args, ", ", 2);
+    put_n(args, b, (size_t)(e - b));
+}
+
+static void add_function(const source *f, const char *s, const char *e, const char *before, const char *after)
+{
+    func *fn = &funcs[n_funcs++];
+    text args = { 0, 0, 0 };
+    const char *open = memchr(s, '(', (size_t)(e - s)), *b, *p, *first;
+    int level = 0;
+    if (n_funcs == MAX_FUNCS) die("more than %d public functions", MAX_FUNCS);
+    if (!open || e[-1] != ')') die("src/%s: cannot read the declaration TINY_API %.60s", f->path, s);
+    for (b = open; b > s && is_name(b[-1]); b--) {}
+    fn->name = copy_n(b, (size_t)(open - b));
+    if (strncmp(fn->name, "tiny_", 5)) die("src/%s: the public function %s is not named tiny_...", f->path, fn->name);
+    fn->type = squeeze(s, (size_t)(b - s));
+    fn->params = squeeze(open + 1, (size_t)(e - 1 - (open + 1)));
+    fn->before = copy_n(before, strlen(before));
+    fn->after = copy_n(after, strlen(after));
+    put_n(&args, "", 0);
+    if (strstr(fn->params, "...")) die("src/%s: %s takes a variable number of arguments: it cannot be forwarded", f->path, fn->name);
+    if (!*fn->params) die("src/%s: %s() must be %s(void)", f->path, fn->name, fn->name);
+    for (p = first = fn->params; strcmp(fn->params, "void"); p++) {
+        level += (*p == '(') - (*p == ')');
+        if (*p && (*p != ',' || level)) continue;
+        add_argument(f, fn, &args, first, (size_t)(p - first));
+        if (!*p) break;
+        first = p + 1;
+    }
+    fn->args = args.s;
+}
+
+/* Every TINY_API at the start of a line, with the conditions it stands under. */
+static void find_functions(const source *f)
+{
+    char *open[32], word[20];
+    int n_open = 0, i;
+    const char *s, *e;
+    for (s = f->code; *s; s = line_end(s)) {
+        const char *what = directive(s, word);
+        if (what) {
+            for (e = line_end(s); e - s >= 2 && e[-2] == '\\'; e = line_end(e)) {}
+            if (!strncmp(word, "if", 2)) {
+                if (n_open == 32) die("src/%s: more than 32 nested conditions", f->path);
+                open[n_open++] = copy_n(s, (size_t)(e - s));
+            } else if (!strcmp(word, "endif")) {
+                if (n_open-- == 0) die("src/%s: an #endif too many", f->path);
+            } else if (n_open && !strncmp(word, "el", 2)) {
+                text t = { 0, 0, 0 };
+                put_n(&t, open[n_open - 1], strlen(open[n_open - 1]));
+                put_n(&t, s, (size_t)(e - s));
+                open[n_open - 1] = t.s;
+            }
+        } else if (!strncmp(s, "TINY_API ", 9)) {
+            text before = { 0, 0, 0 }, after = { 0, 0, 0 };
+            e = s + strcspn(s, ";{");
+            if (*e != ';') die("src/%s: a public function has its body in the .c file: %.60s", f->path, s);
+            put_n(&before, "", 0);
+            put_n(&after, "", 0);
+            for (i = 1; i < n_open; i++) { put_n(&before, open[i], strlen(open[i])); put_n(&after, "#endif\n", 7); }
+            add_function(f, s + 9, e, before.s, after.s);
+        }
+    }
+}
+
+static func *function_named(const char *s, size_t n)
+{
+    int i;
+    for (i = 0; i < n_funcs; i++)
+        if (strlen(funcs[i].name) == n && !memcmp(funcs[i].name, s, n)) return &funcs[i];
+    return NULL;
+}
+
+/* In a shared header a public name may stand in its declaration and in macros only: inline code would be bound to the
+ * header that came first, and a type of that name would be renamed with it. In a .c file: only what a header declares. */
+static void check_functions(const source *f)
+{
+    const char *s, *e;
+    char word[20];
+    int is_header = f->part == SHARED_DECL;
+    for (s = f->code; *s; s = line_end(s)) {
+        if (directive(s, word)) {
+            while ((e = line_end(s)) - s >= 2 && e[-2] == '\\') s = e;
+        } else if (!strncmp(s, "TINY_API ", 9)) {
+            for (e = s + strcspn(s, "("); e > s && is_name(e[-1]); e--) {}
+            if (!is_header && !function_named(e, strcspn(e, "(")))
+                die("src/%s: the public function %.*s is declared in no header", f->path, (int)strcspn(e, "("), e);
+            if (is_header) s += strcspn(s, ";");
+        } else if (is_header) {
+            for (e = s; *e && *e != '\n'; e++)
+                if (is_name(*e) && (e == s || !is_name(e[-1]))) {
+                    size_t n = 0;
+                    while (is_name(e[n])) n++;
+                    if (function_named(e, n))
+                        die("src/%s: %.*s is a public function; inline code and types of a header cannot use its name", f->path, (int)n, e);
+                }
+        }
+    }
+}
+
+/* ---- the header --------------------------------------------------------------------------------------------- */
+
+static const char *low, *up, *base;                     /* tinyllm, TINYLLM, LLM */
+static struct { size_t at; const char *what; } contents[MAX_FILES * 2];
+static int n_contents;
+
+static void section(text *t, const char *what)
+{
+    contents[n_contents].at = t->n;
+    contents[n_contents++].what = copy_n(what, strlen(what));
+}
+
+/* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved elsewhere. */
+static void emit(text *t, const source *f, size_t skip)
+{
+    const char *s = f->raw + skip, *c = f->code + skip;
+    char inc[200];
+    for (; *s; c += line_end(s) - s, s = line_end(s)) {
+        if (project_include(c, inc)) {
+            source *g = load(inc, f->path);
+            if (g->part == PASS)
+                put(t, "#define TINYI_STITCH_PART %d\n#include %s_FILE\n#undef TINYI_STITCH_PART\n", g->pass, up);
+            else if (g->part == INLINE_TEXT)
+                emit(t, g, 0);
+        } else if (*s != '\n' || (t->n > 1 && t->s[t->n - 2] != '\n')) {
+            put_n(t, s, (size_t)(line_end(s) - s));
+        }
+    }
+    if (t->n > 1 && t->s[t->n - 2] != '\n') put_n(t, "\n", 1);
+}
+
+static void emit_part(text *t, int part, const char *root, size_t skip)
+{
+    char what[300];
+    int i;
+    for (i = 0; i < n_order; i++) {
+        const source *f = &files[order[i]];
+        if (f->part != part) continue;
+        snprintf(what, sizeof what, "%s", f->path);
+        section(t, what);
+        emit(t, f, strcmp(f->path, root) ? 0 : skip);
+    }
+}
+
+/* One prototype or, with body, one forwarder to the function of the other header. */
+static void emit_function(text *t, const func *fn, const char *other)
+{
+    const char *space = fn->type[strlen(fn->type) - 1] == '*' ? "" : " ";
+    put_n(t, fn->before, strlen(fn->before));
+    put(t, "TINY_API %s%s%s_%s(%s)", fn->type, space, low, fn->name + 5, fn->params);
+    if (other)
+        put(t, " { %s%s_%s(%s); }\n", strcmp(fn->type, "void") ? "return " : "", other, fn->name + 5, fn->args);
+    else
+        put(t, ";\n");
+    put_n(t, fn->after, strlen(fn->after));
+}
+
+static unsigned long hash_shared(void)                  /* FNV-1a of what both headers must have in common */
+{
+    unsigned long h = 2166136261ul;
+    const char *s;
+    int i;
+    for (i = 0; i < n_order; i++) {
+        const source *f = &files[order[i]];
+        if (f->part != SHARED_DECL) continue;
+        for (s = f->path; *s; s++) h = ((h ^ (unsigned char)*s) * 16777619ul) & 0xfffffffful;
+        for (s = f->code; *s; s++)
+            if (!isspace((unsigned char)*s)) h = ((h ^ (unsigned char)*s) * 16777619ul) & 0xfffffffful;
+    }
+    return h;
+}
+
+static text make_header(const char *dir, const char *name, const char *licence)
+{
+    text t = { 0, 0, 0 }, out = { 0, 0, 0 };
+    const char *other = strcmp(name, "tinyllm") ? "tinyllm" : "tinygnn";
+    char root[200];
+    const source *f;
+    size_t skip, at, line;
+    int i;
+
+    snprintf(root, sizeof root, "%s/%s.h", dir, name);
+    f = load(root, NULL);
+    if (strncmp(f->raw, "/*", 2) || !strstr(f->raw, "*/")) die("src/%s does not begin with its manual, a comment", root);
+    skip = (size_t)(strstr(f->raw, "*/") - f->raw) + 2;
+    if (f->raw[skip] == '\n') skip++;
+
+    section(&t, "the manual");
+    put_n(&t, f->raw, skip);
+    put(&t, "\n#ifdef TINYI_STITCH_PART       /* the header includes itself: once for each SIMD target */\n");
+    for (i = 0; i < n_files; i++) {
+        if (files[i].part != PASS) continue;
+        section(&t, files[i].path);
+        put(&t, "#if TINYI_STITCH_PART == %d\n", files[i].pass);
+        emit(&t, &files[i], 0);
+        put(&t, "#endif\n");
+    }
+    put(&t, "#else\n\n");
+    section(&t, "options and names");
+    put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
+    put(&t, "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n", up, up, name);
+    put(&t, "#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x%08lx\n", hash_shared());
+    put(&t, "#error \"tinyllm.h and tinygnn.h come from different versions: take both from the same one\"\n#endif\n\n");
+    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n");
+    for (i = 0; i < n_funcs; i++)
+        put(&t, "#undef %s\n#define %s %s_%s\n", funcs[i].name, funcs[i].name, name, funcs[i].name + 5);
+    put(&t, "\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
+    emit_part(&t, SHARED_DECL, root, 0);
+    put(&t, "#elif !defined TINYI_%s_DECLARED\n", base);
+    section(&t, "the shared functions again, where the other header came first");
+    put(&t, "TINYI_C_BEGIN\n");
+    for (i = 0; i < n_funcs; i++) emit_function(&t, &funcs[i], NULL);
+    put(&t, "TINYI_C_END\n#endif\n\n#ifndef TINYI_%s_DECLARED\n#define TINYI_%s_DECLARED 1\n\n", base, base);
+    emit_part(&t, OWN_DECL, root, skip);
+    put(&t, "#endif\n\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
+    put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
+    emit_part(&t, SHARED_BODY, root, 0);
+    put(&t, "#else\n");
+    section(&t, "the shared functions forwarded, where the other header has their bodies");
+    for (i = 0; i < n_funcs; i++) emit_function(&t, &funcs[i], other);
+    put(&t, "#endif\n\n");
+    emit_part(&t, OWN_BODY, root, 0);
+    put(&t, "#endif /* %s_IMPLEMENTATION */\n#endif /* TINYI_STITCH_PART */\n", up);
+    if (licence) {
+        section(&t, "the licence");
+        put(&t, "\n/*\n");
+        put_n(&t, licence, strlen(licence));
+        put(&t, "*/\n");
+    }
+
+    put(&out, "/* %s.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file\n *\n", name);
+    line = 4 + (size_t)n_contents;                      /* these two lines, one for each entry, the end and an empty one */
+    for (i = 0, at = 0; i < n_contents; i++) {
+        for (; at < contents[i].at; at++) line += t.s[at] == '\n';
+        put(&out, " * %7lu  %s\n", (unsigned long)line + 1, contents[i].what);
+    }
+    put(&out, " */\n\n");
+    put_n(&out, t.s, t.n);
+    return out;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const roots[2][4] = { { "llm", "tinyllm", "TINYLLM", "LLM" }, { "gnn", "tinygnn", "TINYGNN", "GNN" } };
+    text shared[2] = { { 0, 0, 0 }, { 0, 0, 0 } }, out;
+    char path[1000], temp[1000], *licence;
+    FILE *f;
+    int which, i, k;
+    if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn OUT");
+    src_dir = argv[1];
+    for (which = 0; which < 2 && strcmp(argv[2], roots[which][1]); which++) {}
+    if (which == 2) die("%s is neither tinyllm nor tinygnn", argv[2]);
+
+    for (k = 0; k < 2; k++) {                           /* the other header first: its names count too */
+        int one = k ? which : 1 - which;
+        collect(roots[one][0], roots[one][1]);
+        for (i = 0; i < n_order; i++)
+            if (layer(files[order[i]].path) < 2) put(&shared[k], "%d %s\n", files[order[i]].part, files[order[i]].path);
+        for (i = 0; i < n_files; i++)
+            if (files[i].part >= 0) find_definitions(&files[i]);
+    }
+    if (strcmp(shared[0].s ? shared[0].s : "", shared[1].s ? shared[1].s : ""))
+        die("llm/tinyllm and gnn/tinygnn do not include the same files of core/ and math/ in the same order");
+    for (i = 0; i < n_order; i++)
+        if (files[order[i]].part == SHARED_DECL) find_functions(&files[order[i]]);
+    for (i = 0; i < n_order; i++)
+        if (files[order[i]].part == SHARED_DECL || files[order[i]].part == SHARED_BODY) check_functions(&files[order[i]]);
+
+    low = roots[which][1];
+    up = roots[which][2];
+    base = roots[which][3];
+    snprintf(path, sizeof path, "%s/../LICENSE", src_dir);
+    licence = read_whole(path);
+    out = make_header(roots[which][0], low, licence);
+
+    snprintf(temp, sizeof temp, "%s.%lx.part", argv[3], (unsigned long)time(NULL) ^ (unsigned long)(size_t)&out);
+    f = fopen(temp, "wb");
+    if (!f) die("cannot write %s", temp);
+    out_temp = temp;
+    if (fwrite(out.s, 1, out.n, f) != out.n || fclose(f)) die("cannot write %s: is the disk full?", temp);
+    if (rename(temp, argv[3])) die("cannot rename %s to %s", temp, argv[3]);
+    return 0;
+}

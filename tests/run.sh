@@ -1,0 +1,45 @@
+#!/bin/sh
+# Runs the named tests, one line for each; the last line is: N passed, N failed. The exit status is 0 when none failed.
+#   stitch-check and units are steps of their own; anything else is a test source whose program stands in $BUILD.
+# A program that is missing (it did not compile), crashes or runs for more than ten minutes is one failure.
+passed=0 failed=0 skipped=0
+limit=
+command -v timeout >/dev/null 2>&1 && limit='timeout 600'
+log=$BUILD/test.log
+mkdir -p "$BUILD"
+
+for test in "$@"; do
+    case $test in
+    stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
+    units) name=tests/units; set -- sh tests/units/run.sh ;;
+    *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;
+    esac
+    case $name in *"$ONLY"*) ;; *) continue ;; esac
+    if [ "$name" = "${test%.c}" ] && [ "$test" != stitch-check ] && [ ! -x "$BUILD/$name" ]; then
+        printf '%-32s does not compile\n' "$name"
+        failed=$((failed + 1))
+        continue
+    fi
+    "$@" >"$log" 2>&1
+    status=$?
+    last=$(sed -n 's/^\([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$log" | tail -n 1)
+    if [ "$test" = stitch-check ]; then
+        if [ $status -eq 0 ]; then last='1 passed, 0 failed'; else last='0 passed, 1 failed'; fi
+    fi
+    p=$(echo "$last" | sed -n 's/^\([0-9]*\) passed, .*/\1/p')
+    f=$(echo "$last" | sed -n 's/^[0-9]* passed, \([0-9]*\) failed.*/\1/p')
+    s=$(echo "$last" | sed -n 's/.*failed, \([0-9]*\) skipped.*/\1/p')
+    [ -n "$last" ] || last="ended with status $status and no count"
+    if [ $status -ne 0 ] && [ "${f:-0}" -eq 0 ]; then
+        f=$((${f:-0} + 1))
+        last="$last; it ended with status $status"
+    fi
+    passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0})) skipped=$((skipped + ${s:-0}))
+    printf '%-32s %s\n' "$name" "$last"
+    if [ $status -ne 0 ] || [ "${f:-0}" -ne 0 ]; then sed 's/^/    /' "$log" | head -n 60; fi
+    sed -n 's/^skipped: /    skipped: /p' "$log"
+done
+rm -f "$log"
+[ "$skipped" -eq 0 ] || echo "$skipped skipped"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

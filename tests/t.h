@@ -1,0 +1,509 @@
+/* tests/t.h - the runner of our tests, in one file
+ *
+ *     #include "t.h"                             first, before any system header
+ *     static void test_sum(tiny_target target)   once for each SIMD target of this machine
+ *     {
+ *         tiny_ctx *ctx = t_ctx(target, 2);
+ *         float *x = t_rand(17, -1.0f, 1.0f), *y = t_guarded(17);
+ *         ...
+ *         T_CLOSE(y[0], 3.5, 1e-6);
+ *         T_WALLS(y, 17);
+ *         T_RAN_ON(ctx, target);
+ *         t_close(ctx);
+ *     }
+ *     int main(void) { T_RUN(test_by_hand); T_RUN_TARGETS(test_sum); return t_done(); }
+ *
+ * A test is a function (and a target); it fails when one of its checks does. Whatever t_rand, t_guarded and t_keep gave
+ * is freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name in
+ * their name. Define T_INTERNALS before the include to reach tinyi_ functions, T_GNN to test tinygnn.h.               */
+#ifndef T_H
+#define T_H
+
+#if !defined _DEFAULT_SOURCE && !defined _WIN32
+#define _DEFAULT_SOURCE 1                   /* mmap with MAP_ANONYMOUS, sigaction */
+#endif
+#ifdef T_INTERNALS
+#define TINY_STATIC
+#ifdef T_GNN
+#define TINYGNN_IMPLEMENTATION
+#else
+#define TINYLLM_IMPLEMENTATION
+#endif
+#endif
+#ifdef T_GNN
+#include "tinygnn.h"
+#else
+#include "tinyllm.h"
+#endif
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined __unix__ || defined __APPLE__
+#include <sys/mman.h>
+#include <signal.h>
+#include <unistd.h>
+#define T_PAGES 1
+#else
+#define T_PAGES 0
+#endif
+#if T_PAGES && !defined __EMSCRIPTEN__ && !defined __wasi__
+#include <pthread.h>
+#define T_PTHREAD 1
+#else
+#define T_PTHREAD 0
+#endif
+
+#define T_FN TINYI_UNUSED static
+#define T_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static struct {
+    const char *test;                       /* the one that runs */
+    tiny_target target;                     /* 0 when it runs once */
+    int passed, failed, skipped;            /* tests */
+    int checks_failed, was_skipped;         /* in this one */
+    tiny_ctx *ctx;                          /* opened last */
+    uint64_t rand_at;
+    struct t_block *blocks;
+} t_now;
+
+/* ---- checks ------------------------------------------------------------------------------------------------- */
+
+TINYI_PRINTF(3, 4) T_FN void t_fail(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    if (t_now.checks_failed++ >= 8) return; /* the first few tell enough */
+    printf("%s:%d: %s%s%s%s: ", file, line, t_now.test ? t_now.test : "main", t_now.target ? " [" : "",
+           t_now.target ? tiny_target_name(t_now.target) : "", t_now.target ? "]" : "");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+}
+
+T_FN int t_true(int ok, const char *file, int line, const char *what)
+{
+    if (!ok) t_fail(file, line, "%s", what);
+    return ok;
+}
+T_FN int t_close_to(double got, double want, double bound, const char *file, int line, const char *what)
+{
+    /* inf is near itself and NaN near NaN; written so that a NaN bound fails */
+    int ok = got == want || (got != got && want != want) || fabs(got - want) <= bound;
+    if (!ok) t_fail(file, line, "%s is %.9g, not %.9g within %.3g (off by %.3g)", what, got, want, bound, fabs(got - want));
+    return ok;
+}
+T_FN int t_equal_int(intmax_t got, intmax_t want, const char *file, int line, const char *what)
+{
+    if (got != want) t_fail(file, line, "%s is %" PRIdMAX ", not %" PRIdMAX, what, got, want);
+    return got == want;
+}
+T_FN int t_equal_text(const char *got, const char *want, const char *file, int line, const char *what)
+{
+    int ok = got && want && !strcmp(got, want);
+    if (!ok) t_fail(file, line, "%s is \"%s\", not \"%s\"", what, got ? got : "(null)", want ? want : "(null)");
+    return ok;
+}
+T_FN int t_same(const void *a, const void *b, size_t n, size_t size, const char *file, int line, const char *what)
+{
+    const unsigned char *p = (const unsigned char *)a, *q = (const unsigned char *)b;
+    size_t i, k;
+    char x[40], y[40];
+    for (i = 0; i < n; i++) {
+        if (!memcmp(p + i * size, q + i * size, size)) continue;
+        for (k = 0; k < size && k < 16; k++) {
+            (void)snprintf(x + 2 * k, 3, "%02x", p[i * size + k]);
+            (void)snprintf(y + 2 * k, 3, "%02x", q[i * size + k]);
+        }
+        t_fail(file, line, "%s differ first at %lu of %lu: bytes %s, not %s", what, (unsigned long)i, (unsigned long)n, x, y);
+        return 0;
+    }
+    return 1;
+}
+T_FN int t_status(tiny_status got, tiny_status want, const char *part, const char *file, int line, const char *what)
+{
+    const char *says = t_now.ctx ? tiny_ctx_message(t_now.ctx) : "";
+    if (got != want) t_fail(file, line, "%s answers \"%s\", not \"%s\" (%s)", what, tiny_status_text(got), tiny_status_text(want), says);
+    else if (part && !strstr(says, part)) t_fail(file, line, "%s says \"%s\", without \"%s\"", what, says, part);
+    else return 1;
+    return 0;
+}
+
+#define T_TRUE(x) t_true(!!(x), __FILE__, __LINE__, #x)
+#define T_EQ_INT(got, want) t_equal_int((intmax_t)(got), (intmax_t)(want), __FILE__, __LINE__, #got)
+#define T_EQ_TEXT(got, want) t_equal_text(got, want, __FILE__, __LINE__, #got)
+#define T_CLOSE(got, want, bound) t_close_to((double)(got), (double)(want), (double)(bound), __FILE__, __LINE__, #got)
+/* n elements, bit for bit: -0 is not 0, and a NaN is its own kind only */
+#define T_SAME(a, b, n) t_same(a, b, (size_t)(n), sizeof *(a), __FILE__, __LINE__, #a " and " #b)
+/* the sentence of the context that t_ctx opened last (or t_use named) must hold part; NULL: any */
+#define T_STATUS(call, want, part) t_status(call, want, part, __FILE__, __LINE__, #call)
+#define T_OK(call) T_STATUS(call, TINY_OK, NULL)
+#define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
+#define T_SKIP(why) t_skip(why)
+
+T_FN void t_use(tiny_ctx *ctx) { t_now.ctx = ctx; }
+
+T_FN int t_ran_on(const tiny_ctx *ctx, tiny_target want, const char *file, int line)
+{
+    tiny_target got = tiny_ctx_ran_on(ctx);
+    if (got != want) t_fail(file, line, "it ran on %s, not on %s", tiny_target_name(got), tiny_target_name(want));
+    return got == want;
+}
+
+T_FN void t_skip(const char *why)
+{
+    printf("skipped: %s: %s\n", t_now.test ? t_now.test : "main", why);
+    t_now.was_skipped = 1;
+}
+
+/* ---- memory that lives as long as the test ------------------------------------------------------------------ */
+
+struct t_block { struct t_block *next; unsigned char *base, *data; size_t base_bytes, bytes; int paged; };
+#define T_WALL_BYTES 4096
+#define T_WALL_BYTE(i) ((unsigned char)(0xa5u ^ ((i) * 29u)))
+
+T_FN void *t_out_of_memory(void) { puts("the test itself has no memory"); exit(2); }
+
+/* bytes of memory; the byte before is a wall that T_WALLS looks at, the byte after faults where there are pages */
+T_FN void *t_guarded_bytes(size_t bytes)
+{
+    struct t_block *b = (struct t_block *)calloc(1, sizeof *b);
+    size_t i;
+    if (!b) return t_out_of_memory();
+#if T_PAGES
+    {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t inside = (T_WALL_BYTES + bytes + page - 1) / page * page;
+        void *base = mmap(NULL, inside + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (base != MAP_FAILED && mprotect((unsigned char *)base + inside, page, PROT_NONE)) {
+            (void)munmap(base, inside + page);
+        } else if (base != MAP_FAILED) {
+            b->base = (unsigned char *)base;
+            b->base_bytes = inside + page;
+            b->data = b->base + inside - bytes;
+            b->paged = 1;
+        }
+    }
+#endif
+    if (!b->base) {
+        b->base_bytes = bytes + 2 * T_WALL_BYTES;
+        b->base = (unsigned char *)malloc(b->base_bytes);
+        if (!b->base) return t_out_of_memory();
+        b->data = b->base + T_WALL_BYTES;
+    }
+    b->bytes = bytes;
+    for (i = 1; i <= T_WALL_BYTES; i++) b->data[-(ptrdiff_t)i] = T_WALL_BYTE(i);
+    for (i = 0; i < T_WALL_BYTES && !b->paged; i++) b->data[bytes + i] = T_WALL_BYTE(i);
+    memset(b->data, 0x77, bytes);           /* neither zero nor a likely answer */
+    b->next = t_now.blocks;
+    t_now.blocks = b;
+    return b->data;
+}
+T_FN float *t_guarded(size_t n) { return (float *)t_guarded_bytes(n * sizeof(float)); }
+
+/* plain memory, any alignment a type may want, cleared */
+T_FN void *t_keep(size_t bytes)
+{
+    size_t whole = (bytes + 63) / 64 * 64;
+    return memset(t_guarded_bytes(whole + 64), 0, bytes);
+}
+
+T_FN int t_walls(const void *data, const char *file, int line, const char *what)
+{
+    const struct t_block *b;
+    size_t i;
+    for (b = t_now.blocks; b && b->data != data; b = b->next) {}
+    if (!b) { t_fail(file, line, "%s has no walls", what); return 0; }
+    for (i = 1; i <= T_WALL_BYTES; i++)
+        if (b->data[-(ptrdiff_t)i] != T_WALL_BYTE(i)) { t_fail(file, line, "%s: written %lu bytes before", what, (unsigned long)i); return 0; }
+    for (i = 0; i < T_WALL_BYTES && !b->paged; i++)
+        if (b->data[b->bytes + i] != T_WALL_BYTE(i)) { t_fail(file, line, "%s: written %lu bytes after", what, (unsigned long)i + 1); return 0; }
+    return 1;
+}
+/* nothing was written outside the n elements that t_guarded gave */
+#define T_WALLS(p, n) ((void)(n), t_walls(p, __FILE__, __LINE__, #p))
+
+T_FN void t_free_blocks(void)
+{
+    while (t_now.blocks) {
+        struct t_block *b = t_now.blocks;
+        t_now.blocks = b->next;
+#if T_PAGES
+        if (b->paged) (void)munmap(b->base, b->base_bytes);
+#endif
+        if (!b->paged) free(b->base);
+        free(b);
+    }
+}
+
+/* ---- numbers: number i of a test is a hash of i (splitmix64) ------------------------------------------------- */
+
+T_FN uint64_t t_rand_u64(void)
+{
+    uint64_t z = (t_now.rand_at += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+T_FN uint32_t t_rand_below(uint32_t n) { return n ? (uint32_t)((t_rand_u64() >> 32) * n >> 32) : 0; }
+T_FN float t_rand_float(float lo, float hi) { return lo + (hi - lo) * ((float)(t_rand_u64() >> 40) / 16777216.0f); }
+T_FN float *t_rand(size_t n, float lo, float hi)
+{
+    float *x = t_guarded(n);
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = t_rand_float(lo, hi);
+    return x;
+}
+
+/* ---- an allocator that counts, and fails when told ------------------------------------------------------------ */
+
+static struct {
+    long n_calls;                           /* that wanted memory, since t_each_next or the start of the test */
+    long live_blocks;
+    size_t live_bytes, most_bytes;
+    long fail_at;                           /* the fail_at-th fails; 0: none */
+    int for_ever;                           /* and all after it */
+    int hit;                                /* one has failed */
+    long before;                            /* T_EACH_ALLOCATION: blocks alive at its start */
+    int mode;
+} t_alloc;
+
+typedef union t_alloc_head { size_t bytes; long double align; void *p; char room[32]; } t_alloc_head;
+
+T_FN void *t_alloc_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    t_alloc_head *h = old ? (t_alloc_head *)old - 1 : NULL, *fresh;
+    (void)user;
+    if ((h ? h->bytes : 0) != old_bytes) t_fail(__FILE__, __LINE__, "a block of %lu bytes is handed back as one of %lu",
+                                                (unsigned long)(h ? h->bytes : 0), (unsigned long)old_bytes);
+    if (!n_bytes) {
+        if (h) { t_alloc.live_blocks--; t_alloc.live_bytes -= h->bytes; memset(h, 0x5a, sizeof *h + h->bytes); free(h); }
+        return NULL;
+    }
+    t_alloc.n_calls++;
+    if (t_alloc.fail_at && (t_alloc.n_calls == t_alloc.fail_at || (t_alloc.for_ever && t_alloc.n_calls > t_alloc.fail_at))) {
+        t_alloc.hit = 1;
+        return NULL;
+    }
+    if (n_bytes > SIZE_MAX - sizeof *h) return NULL;
+    fresh = (t_alloc_head *)malloc(sizeof *h + n_bytes);   /* always another place: a stale pointer shows */
+    if (!fresh) return NULL;
+    memset(fresh + 1, 0xd6, n_bytes);
+    fresh->bytes = n_bytes;
+    if (h) {
+        memcpy(fresh + 1, h + 1, h->bytes < n_bytes ? h->bytes : n_bytes);
+        t_alloc.live_bytes -= h->bytes;
+        free(h);
+    } else {
+        t_alloc.live_blocks++;
+    }
+    t_alloc.live_bytes += n_bytes;
+    if (t_alloc.live_bytes > t_alloc.most_bytes) t_alloc.most_bytes = t_alloc.live_bytes;
+    return fresh + 1;
+}
+
+/* The body runs again and again: its 1st allocation fails, its 2nd, ... until none is left to fail; then once more, with
+ * all later ones failing too. After each run nothing may be left over. The body's contexts take t_desc(). */
+#define T_EACH_ALLOCATION(...) \
+    for (t_each_start(); t_each_next(__FILE__, __LINE__);) { __VA_ARGS__ }
+
+T_FN void t_each_start(void)
+{
+    t_alloc.mode = 0;
+    t_alloc.fail_at = 0;
+    t_alloc.before = t_alloc.live_blocks;
+}
+T_FN int t_each_next(const char *file, int line)
+{
+    if (t_alloc.fail_at && t_alloc.live_blocks != t_alloc.before) {
+        t_fail(file, line, "after allocation %ld failed%s, %ld blocks are left over", t_alloc.fail_at,
+               t_alloc.for_ever ? " and all later ones" : "", t_alloc.live_blocks - t_alloc.before);
+        t_alloc.before = t_alloc.live_blocks;
+    }
+    if (t_alloc.fail_at && !t_alloc.hit) {  /* it had fewer allocations: this mode is through */
+        t_alloc.mode++;
+        t_alloc.fail_at = 0;
+    }
+    t_alloc.n_calls = 0;
+    t_alloc.hit = 0;
+    t_alloc.for_ever = t_alloc.mode == 1;
+    if (t_alloc.mode > 1) { t_alloc.fail_at = 0; t_alloc.for_ever = 0; return 0; }
+    t_alloc.fail_at++;
+    return 1;
+}
+
+/* ---- threads without OpenMP ------------------------------------------------------------------------------------ */
+
+#if T_PTHREAD
+typedef struct t_pool_job { void (*task)(void *arg, int i); void *arg; int i; } t_pool_job;
+T_FN void *t_pool_thread(void *p)
+{
+    t_pool_job *job = (t_pool_job *)p;
+    job->task(job->arg, job->i);
+    return NULL;
+}
+/* All tasks run at the same time, so all threads must be there before the first one starts: a gate holds them. */
+static pthread_mutex_t t_pool_gate = PTHREAD_MUTEX_INITIALIZER;
+typedef struct t_pool_gated { t_pool_job job; int *go; } t_pool_gated;
+T_FN void *t_pool_gated_thread(void *p)
+{
+    t_pool_gated *g = (t_pool_gated *)p;
+    int go;
+    (void)pthread_mutex_lock(&t_pool_gate);
+    go = *g->go;
+    (void)pthread_mutex_unlock(&t_pool_gate);
+    return go ? t_pool_thread(&g->job) : NULL;
+}
+T_FN int t_pool_run(void *user, int n, void (*task)(void *arg, int i), void *arg)
+{
+    pthread_t thread[TINY_MAX_THREADS];
+    t_pool_gated gated[TINY_MAX_THREADS];
+    int i, started = 0, go;
+    (void)user;
+    (void)pthread_mutex_lock(&t_pool_gate);
+    for (i = 1; i < n; i++, started++) {
+        gated[i].job.task = task;
+        gated[i].job.arg = arg;
+        gated[i].job.i = i;
+        gated[i].go = &go;
+        if (pthread_create(&thread[i], NULL, t_pool_gated_thread, &gated[i])) break;
+    }
+    go = started == n - 1;
+    (void)pthread_mutex_unlock(&t_pool_gate);
+    if (go) task(arg, 0);
+    for (i = 1; i <= started; i++) (void)pthread_join(thread[i], NULL);
+    return !go;
+}
+#endif
+
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
+
+T_FN tiny_ctx_desc t_desc(tiny_target target, int n_threads)
+{
+    tiny_ctx_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.allocator.realloc_fn = t_alloc_realloc;
+    desc.target = target;
+    desc.n_threads = n_threads;
+#if T_PTHREAD && !defined _OPENMP
+    desc.pool.run = t_pool_run;
+#endif
+    return desc;
+}
+T_FN tiny_ctx *t_ctx(tiny_target target, int n_threads)
+{
+    tiny_ctx_desc desc = t_desc(target, n_threads);
+    tiny_ctx *ctx = NULL;
+    tiny_status st = tiny_ctx_open(&desc, &ctx);
+    if (st) { printf("%s: no context: %s\n", t_now.test ? t_now.test : "main", tiny_status_text(st)); exit(2); }
+    t_now.ctx = ctx;
+    return ctx;
+}
+T_FN void t_close(tiny_ctx *ctx)
+{
+    tiny_ctx_close(ctx);
+    if (t_now.ctx == ctx) t_now.ctx = NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+#if T_PAGES
+T_FN void t_on_fault(int sig)
+{
+    static const char says[] = ": memory outside was touched, or worse\n0 passed, 1 failed\n";
+    const char *name = t_now.test ? t_now.test : "main", *target = t_now.target ? tiny_target_name(t_now.target) : "";
+    if (write(1, name, strlen(name)) < 0 || write(1, " ", 1) < 0 || write(1, target, strlen(target)) < 0) _exit(2);
+    if (write(1, says, sizeof says - 1) < 0) _exit(2);
+    (void)sig;
+    _exit(1);
+}
+#endif
+
+T_FN int t_wanted(const char *name)
+{
+    const char *only = getenv("T_ONLY");
+    return !only || strstr(name, only);
+}
+
+T_FN void t_begin(const char *name, tiny_target target)
+{
+#if T_PAGES && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    (void)signal(SIGSEGV, t_on_fault);
+#ifdef SIGBUS
+    (void)signal(SIGBUS, t_on_fault);
+#endif
+#endif
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    t_now.test = name;
+    t_now.target = target;
+    t_now.checks_failed = t_now.was_skipped = 0;
+    t_now.rand_at = 0;
+    memset(&t_alloc, 0, sizeof t_alloc);
+}
+T_FN void t_end(void)
+{
+    if (t_alloc.live_blocks) t_fail(__FILE__, __LINE__, "%ld blocks, %lu bytes were never given back", t_alloc.live_blocks, (unsigned long)t_alloc.live_bytes);
+    if (t_now.checks_failed > 8) printf("    and %d more\n", t_now.checks_failed - 8);
+    if (t_now.checks_failed) t_now.failed++;
+    else if (t_now.was_skipped) t_now.skipped++;
+    else t_now.passed++;
+    t_free_blocks();
+    t_now.test = NULL;
+    t_now.target = TINY_TARGET_AUTO;
+    t_now.ctx = NULL;
+}
+T_FN void t_run(const char *name, void (*test)(void))
+{
+    if (!t_wanted(name)) return;
+    t_begin(name, TINY_TARGET_AUTO);
+    test();
+    t_end();
+}
+T_FN void t_run_targets(const char *name, void (*test)(tiny_target target))
+{
+    int target;
+    if (!t_wanted(name)) return;
+    for (target = TINY_TARGET_SCALAR; target < TINY_TARGET_COUNT; target++) {
+        if (!tiny_target_runs_here((tiny_target)target)) continue;
+        t_begin(name, (tiny_target)target);
+        test((tiny_target)target);
+        t_end();
+    }
+}
+#define T_RUN(test) t_run(#test, test)
+#define T_RUN_TARGETS(test) t_run_targets(#test, test)
+
+/* The path of a file under ../shared (or under the folder that TINY_SHARED names); NULL and a skipped test without it. */
+T_FN const char *t_shared(const char *path)
+{
+    static char full[4][600];
+    static int turn;
+    const char *base = getenv("TINY_SHARED"), *places[3];
+    size_t i;
+    places[0] = base ? base : "../shared";
+    places[1] = "../../shared";
+    places[2] = "shared";
+    for (i = 0; i < T_COUNT(places); i++) {
+        FILE *f;
+        turn = (turn + 1) % 4;
+        (void)snprintf(full[turn], sizeof full[turn], "%s/%s", places[i], path);
+        f = fopen(full[turn], "rb");
+        if (f) { (void)fclose(f); return full[turn]; }
+    }
+    t_skip("no ../shared");
+    return NULL;
+}
+
+T_FN int t_done(void)
+{
+    printf("%d passed, %d failed", t_now.passed, t_now.failed);
+    if (t_now.skipped) printf(", %d skipped", t_now.skipped);
+    putchar('\n');
+    return t_now.failed != 0;
+}
+#endif
