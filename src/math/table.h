@@ -2,7 +2,9 @@
 #ifndef TINYI_TABLE_H
 #define TINYI_TABLE_H
 #include "core/state.h"
+#include "core/conform.h"
 #include "math/ops.h"
+#include <math.h>                           /* INFINITY; no function of it is called */
 TINYI_C_BEGIN
 
 #define TINYI_KERNELS(K)                                                                                \

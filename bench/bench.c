@@ -1,0 +1,233 @@
+/* bench/bench.c - the frame: turns, medians, tables, curves */
+#include "bench.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int b_quick, b_threads;
+static FILE *b_tsv, *b_md;
+
+double b_now(void) { return (double)tiny_now_ns() * 1e-9; }
+
+void b_must(tiny_ctx *ctx, tiny_status status)
+{
+    if (!status) return;
+    fprintf(stderr, "bench: %s: %s\n", tiny_status_text(status), ctx ? tiny_ctx_message(ctx) : "");
+    exit(1);
+}
+
+tiny_ctx *b_ctx(tiny_target target, int threads)
+{
+    tiny_ctx_desc d;
+    tiny_ctx *ctx = NULL;
+    memset(&d, 0, sizeof d);
+    d.target = target;
+    d.n_threads = threads;
+    b_must(NULL, tiny_ctx_open(&d, &ctx));
+    return ctx;
+}
+
+void *b_alloc(size_t bytes)
+{
+    unsigned char *raw = (unsigned char *)malloc(bytes + 128);
+    float *p;
+    size_t i;
+    if (!raw) { fprintf(stderr, "bench: no %zu bytes\n", bytes); exit(1); }
+    p = (float *)(void *)(raw + 64 - (uintptr_t)raw % 64);
+    for (i = 0; i < bytes / 4; i++) p[i] = (float)((int)(i * 2654435761u >> 8 & 1023) - 512) / 512.0f;
+    return p;
+}
+
+void b_shape(b_row *row, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(row->shape, sizeof row->shape, format, args);
+    va_end(args);
+}
+
+static int b_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* enough calls for the clock: at least 200 us a sample */
+static int b_calls(const b_row *r)
+{
+    int calls = 1;
+    r->run(r->arg);
+    for (;;) {
+        double t = b_now();
+        int i;
+        for (i = 0; i < calls; i++) r->run(r->arg);
+        t = b_now() - t;
+        if (t > 2e-4 || calls >= 1 << 22) return calls;
+        calls = t < 2e-6 ? calls * 64 : (int)(calls * 3e-4 / t) + 1;
+    }
+}
+
+void b_contest(const char *title, b_row *rows, int n_rows)
+{
+    enum { MOST = 101 };
+    double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, budget = b_quick ? 0.35 : 2.0;
+    int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), n = 0, i, j;
+    if (!t || !calls) exit(1);
+    printf("\n%s\n", title);
+    printf("  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", "what", "shape", "by", "thr", "median", "GB/s", "Gop/s", "of the limit");
+    if (b_md)
+        fprintf(b_md, "\n### %s\n\n| what | shape | by | threads | median us | GB/s | Gop/s | of the limit |\n|---|---|---|---|---|---|---|---|\n", title);
+    for (i = 0; i < n_rows; i++) if (rows[i].run) calls[i] = b_calls(&rows[i]);
+    start = b_now();
+    for (n = 0; n < MOST && (n < 5 || b_now() - start < budget * n_rows); n++)
+        for (i = 0; i < n_rows; i++) {
+            double t0;
+            if (!rows[i].run) continue;
+            t0 = b_now();
+            for (j = 0; j < calls[i]; j++) rows[i].run(rows[i].arg);
+            t[i * MOST + n] = (b_now() - t0) / calls[i];
+        }
+    for (i = 0; i < n_rows; i++) {
+        b_row *r = &rows[i];
+        const b_limits *max = &b_max[r->threads > 1];
+        double s, rate = 0, limit = 0;
+        char of[32] = "";
+        if (!r->run) continue;
+        qsort(t + i * MOST, (size_t)n, sizeof *t, b_order);
+        s = t[i * MOST + n / 2];
+        r->median_ns = s * 1e9;
+        r->best_ns = t[i * MOST] * 1e9;
+        if (r->limit == B_READ) { rate = r->bytes / s; limit = max->read; }
+        if (r->limit == B_COPY) { rate = r->bytes / s; limit = max->copy; }
+        if (r->limit == B_F32) { rate = r->flops / s; limit = max->f32; }
+        if (r->limit == B_I8) { rate = r->flops / s; limit = max->i8; }
+        if (limit > 0) (void)snprintf(of, sizeof of, "%.2f %s", rate / limit, r->limit == B_READ ? "read" : r->limit == B_COPY ? "copy" : r->limit == B_F32 ? "f32" : "int8");
+        printf("  %-24s %-20s %-12s %3d %8.2f us %9.2f %10.2f  %s\n", r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
+        if (b_tsv) fprintf(b_tsv, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%s\t%d\n", title, r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of, n);
+        if (b_md) fprintf(b_md, "| %s | %s | %s | %d | %.2f | %.2f | %.2f | %s |\n", r->what, r->shape, r->target, r->threads, s * 1e6, r->bytes / s * 1e-9, r->flops / s * 1e-9, of);
+    }
+    fflush(stdout);
+    free(t);
+    free(calls);
+}
+
+void b_note(const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    printf("  %s\n", text);
+    if (b_md) fprintf(b_md, "\n%s\n", text);
+}
+
+void b_verdict(const char *what, double measured, const char *relation, double wanted)
+{
+    int met = relation[0] == '>' ? measured >= wanted : measured <= wanted;
+    b_note("%s: %.3g, wanted %s %.3g: %s", what, measured, relation, wanted, met ? "met" : "NOT MET");
+    if (b_tsv) fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted, met ? "met" : "not met");
+}
+
+/* A plain plot: frame, grid lines at powers, one polyline and one legend line a curve. */
+void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves, int n_curves)
+{
+    static const char *const color[] = { "#1b6ca8", "#d1495b", "#3b8f5a", "#8d5fb8", "#c98a1b", "#555555" };
+    char path[128];
+    double x0 = 1e300, x1 = -1e300, y1 = 0, v, step;
+    FILE *f;
+    int c, i;
+    (void)snprintf(path, sizeof path, "docs/%s.svg", name);
+    f = fopen(path, "w");
+    if (!f) { b_note("%s could not be written", path); return; }
+    for (c = 0; c < n_curves; c++)
+        for (i = 0; i < curves[c].n; i++) {
+            double lx = log2(curves[c].x[i]);
+            if (lx < x0) x0 = lx;
+            if (lx > x1) x1 = lx;
+            if (curves[c].y[i] > y1) y1 = curves[c].y[i];
+        }
+    if (x1 <= x0) x1 = x0 + 1;
+    y1 = y1 > 0 ? y1 * 1.08 : 1;
+    step = pow(10.0, floor(log10(y1)));
+    if (y1 / step < 3) step /= 5;
+    else if (y1 / step < 6) step /= 2;
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"720\" height=\"420\" fill=\"#fff\"/>\n");
+    fprintf(f, "<text x=\"60\" y=\"24\" font-size=\"15\">%s</text>\n", title);
+    for (v = 0; v <= y1; v += step) {
+        double y = 370 - v / y1 * 320;
+        fprintf(f, "<path d=\"M60 %.1fH520\" stroke=\"#ddd\"/><text x=\"54\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", y, y + 4, v);
+    }
+    for (i = (int)ceil(x0); i <= (int)floor(x1 + 1e-9); i++) {
+        double x = 60 + (i - x0) / (x1 - x0) * 460;
+        fprintf(f, "<path d=\"M%.1f 370v5\" stroke=\"#888\"/>", x);
+        if ((i & 1) == 0 || x1 - x0 < 10) fprintf(f, "<text x=\"%.1f\" y=\"388\" text-anchor=\"middle\">2<tspan dy=\"-5\" font-size=\"9\">%d</tspan></text>\n", x, i);
+    }
+    fprintf(f, "<path d=\"M60 50V370H520\" fill=\"none\" stroke=\"#333\"/>\n<text x=\"290\" y=\"408\" text-anchor=\"middle\">%s</text>\n<text transform=\"translate(16 210) rotate(-90)\" text-anchor=\"middle\">%s</text>\n", x_label, y_label);
+    for (c = 0; c < n_curves; c++) {
+        fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color[c % 6]);
+        for (i = 0; i < curves[c].n; i++)
+            fprintf(f, "%.1f,%.1f ", 60 + (log2(curves[c].x[i]) - x0) / (x1 - x0) * 460, 370 - curves[c].y[i] / y1 * 320);
+        fprintf(f, "\"/>\n<path d=\"M540 %dh24\" stroke=\"%s\" stroke-width=\"2\"/><text x=\"570\" y=\"%d\">%s</text>\n", 64 + 20 * c, color[c % 6], 68 + 20 * c, curves[c].name);
+    }
+    fprintf(f, "</svg>\n");
+    (void)fclose(f);
+    b_note("curve: docs/%s.svg", name);
+}
+
+/* ---- the program */
+
+#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(neighbour)
+#define B_DECLARE(name) void bench_##name(void);
+B_SECTIONS(B_DECLARE)
+
+static const struct { const char *name; void (*run)(void); } b_sections[] = {
+#define B_ENTRY(name) { #name, bench_##name },
+    B_SECTIONS(B_ENTRY)
+};
+
+int main(int argc, char **argv)
+{
+    const char *only = NULL;
+    char report[256];
+    tiny_ctx *ctx;
+    size_t i, ran = 0;
+    int a, keep = 1;
+    for (a = 1; a < argc; a++) {
+        if (!strcmp(argv[a], "--quick")) b_quick = 1;
+        else if (!strcmp(argv[a], "--no-save")) keep = 0;
+        else if (!strcmp(argv[a], "--only") && a + 1 < argc) only = argv[++a];
+        else if (!strcmp(argv[a], "--threads") && a + 1 < argc) b_threads = atoi(argv[++a]);
+        else {
+            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save]\nsections:");
+            for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
+            printf("\nThe tables go to docs/bench.tsv and docs/bench.md, curves to docs/*.svg.\n");
+            return strcmp(argv[a], "--help") != 0;
+        }
+    }
+    ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
+    b_threads = tiny_ctx_threads(ctx);
+    (void)tiny_ctx_report(ctx, report, sizeof report);
+    report[strcspn(report, "\n")] = 0;
+    printf("%s%s\n", report, b_quick ? ", quick" : "");
+    tiny_ctx_close(ctx);
+    if (keep && !only) {
+        b_tsv = fopen("docs/bench.tsv", "w");
+        b_md = fopen("docs/bench.md", "w");
+        if (!b_tsv || !b_md) printf("docs/bench.* cannot be written here: the table is only printed\n");
+        if (b_tsv) fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
+        if (b_md) fprintf(b_md, "# Bench\n\nWritten by `make bench`. %s. Medians of interleaved rounds; the limits were measured in the same run.\n", report);
+    }
+    b_limits_measure();
+    for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) {
+        if (only && strcmp(only, b_sections[i].name) != 0) continue;
+        b_sections[i].run();
+        ran++;
+    }
+    if (b_tsv) (void)fclose(b_tsv);
+    if (b_md) (void)fclose(b_md);
+    if (!ran) printf("there is no section %s\n", only);
+    return ran ? 0 : 1;
+}

@@ -1,0 +1,49 @@
+/* bench/bench.h - contests between rows, in one run
+ *
+ * A figure alone says little on a shared machine. So the rows of a contest take turns, round after round, and each gets
+ * the median of its rounds; beside it stands what this machine could do at most, measured in the same run.            */
+#ifndef BENCH_H
+#define BENCH_H
+#include "tinyllm.h"
+
+/* What bounds a row: the fraction column is its rate over this limit. */
+typedef enum b_limit { B_NONE, B_READ, B_COPY, B_F32, B_I8 } b_limit;
+
+typedef struct b_row {
+    const char *what;               /* "matmul f32" */
+    char shape[48];                 /* "512x512x512" */
+    const char *target;             /* "avx512", or the rival's name */
+    int threads;
+    b_limit limit;
+    double flops, bytes;            /* of one call */
+    void (*run)(void *arg);
+    void *arg;
+    /* set by the contest */
+    double median_ns, best_ns;
+} b_row;
+
+typedef struct b_limits { double read, copy, f32, i8; } b_limits;    /* bytes/s, operations/s; all threads */
+
+extern int b_quick;                 /* --quick: under a minute in all */
+extern int b_threads;
+extern b_limits b_max[2];           /* [0] one thread, [1] b_threads */
+
+void b_limits_measure(void);
+
+/* Runs and prints the rows; keeps them for the table. A row whose run is NULL is skipped. */
+void b_contest(const char *title, b_row *rows, int n_rows);
+/* One line under the contest, and in the table: a ratio that the issue or the paper asks for. */
+void b_verdict(const char *what, double measured, const char *relation, double wanted);
+void b_note(const char *format, ...);
+void b_shape(b_row *row, const char *format, ...);
+
+/* A curve for docs/: y over x, logarithmic x; one file NAME.svg. */
+typedef struct b_curve { const char *name; const double *x, *y; int n; } b_curve;
+void b_svg(const char *name, const char *title, const char *x_label, const char *y_label, const b_curve *curves, int n_curves);
+
+tiny_ctx *b_ctx(tiny_target target, int threads);   /* never NULL: the bench ends with the sentence */
+void *b_alloc(size_t bytes);        /* 64-byte aligned, filled with small numbers as floats; never NULL */
+void b_must(tiny_ctx *ctx, tiny_status status);
+double b_now(void);                 /* seconds */
+
+#endif

@@ -1,0 +1,113 @@
+/* src/math/attention.simd.h - the three steps of a tile of TINYI_ATT_ROWS rows by TINYI_ATT_KEYS keys */
+
+#define TINYI_ATT_SCORES(R)                                                                        \
+    do {                                                                                           \
+        v_f32 a[R], b[R];                                                                          \
+        for (c = 0; c < TINYI_ATT_KEYS; c += (2 * V_LANES)) {                                     \
+            for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
+            for (i = 0; i < d; i++) {                                                              \
+                const float *row = kt + i * TINYI_ATT_KEYS + c;                                    \
+                v_f32 k0 = v_load(row), k1 = v_load(row + V_LANES);               \
+                for (j = 0; j < R; j++) {                                                          \
+                    v_f32 x = v_set(q[j * d + i]);                                                 \
+                    a[j] = v_fma(x, k0, a[j]);                                                     \
+                    b[j] = v_fma(x, k1, b[j]);                                                     \
+                }                                                                                  \
+            }                                                                                      \
+            for (j = 0; j < R; j++) {                                                              \
+                v_store(s + j * TINYI_ATT_KEYS + c, a[j]);                                         \
+                v_store(s + j * TINYI_ATT_KEYS + c + V_LANES, b[j]);              \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+/* s[r][c] = sum_i q[r][i] * kt[i][c]: four rows and two vectors of keys stay in registers */
+static void TINY_FN(tinyi_attention_scores_f32)(float *s, const float *q, const float *kt, int n_row, tiny_idx d)
+{
+    tiny_idx i;
+    int c, j;
+    for (; n_row >= 4; n_row -= 4, q += 4 * d, s += 4 * TINYI_ATT_KEYS) TINYI_ATT_SCORES(4);
+    for (; n_row >= 1; n_row -= 1, q += d, s += TINYI_ATT_KEYS) TINYI_ATT_SCORES(1);
+}
+#undef TINYI_ATT_SCORES
+
+/* One row of scores becomes weights under the running maximum; the answer is the factor for what was summed before. */
+static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap, float *m, float *l)
+{
+    v_f32 top = v_set(-INFINITY), sum = v_zero(), mn;
+    float most, f;
+    int i;
+    if (softcap > 0.0f) {
+        v_f32 c = v_set(softcap), inv = v_set(1.0f / softcap);
+        for (i = 0; i + V_LANES <= n; i += V_LANES) v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
+        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, n - i), inv))), n - i);
+    }
+    for (i = 0; i + V_LANES <= n; i += V_LANES) top = v_max(v_load(s + i), top);
+    if (i < n) top = v_select(v_first(n - i), v_max(v_load_n(s + i, n - i), top), top);
+    most = v_hmax(top);
+    if (most < *m) most = *m;
+    if (most == -INFINITY && *l == 0.0f) {
+        /* every key is hidden so far, or a score is NaN: exp(NaN) must still reach the sum */
+        for (i = 0; i < n; i++) {
+            s[i] = s[i] == -INFINITY ? 0.0f : s[i];
+            *l += s[i];
+        }
+        return 1.0f;
+    }
+    mn = v_set(most);
+    for (i = 0; i + V_LANES <= n; i += V_LANES) {
+        v_f32 p = v_exp(v_sub(v_load(s + i), mn));
+        v_store(s + i, p);
+        sum = v_add(sum, p);
+    }
+    if (i < n) {
+        v_f32 p = v_select(v_first(n - i), v_exp(v_sub(v_load_n(s + i, n - i), mn)), v_zero());
+        v_store_n(s + i, p, n - i);
+        sum = v_add(sum, p);
+    }
+    f = *m == -INFINITY ? 0.0f : tinyi_exp_ref(*m - most);
+    *m = most;
+    *l = f * *l + v_sum(sum);
+    return f;
+}
+
+#define TINYI_ATT_MIX(R)                                                                           \
+    do {                                                                                           \
+        int n = n_vis[0];                                                                          \
+        for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
+        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
+            v_f32 a[R];                                                                            \
+            for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
+            for (c = 0; c < n; c++) {                                                              \
+                v_f32 x = v_load(v + c * ldv + i);                                                 \
+                for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
+            }                                                                                      \
+            for (j = 0; j < R; j++) {                                                              \
+                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
+                v_store(acc + j * d_v + i, a[j]);                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < d_v; i++)                                                                       \
+            for (j = 0; j < R; j++) {                                                              \
+                float a = f[j] * acc[j * d_v + i];                                                 \
+                for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
+                acc[j * d_v + i] = a;                                                              \
+            }                                                                                      \
+    } while (0)
+
+/* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
+static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
+{
+    tiny_idx i;
+    int c, j;
+    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
+    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+}
+#undef TINYI_ATT_MIX
+
+static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
+{
+    TINYI_USE(k, attention_scores_f32);
+    TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_mix_f32);
+}

@@ -1,0 +1,130 @@
+/* tests/core/file.c - bytes from outside: the cursor, mapped and copied files, files that are never half written */
+#define T_INTERNALS
+#include "t.h"
+
+static void test_cursor(void)
+{
+    static const unsigned char b[] = { 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x80, 0x3f, 9 };
+    tinyi_cursor c = tinyi_cursor_make(b, sizeof b), old;
+    uint16_t h; uint32_t w; uint64_t l; float f; double d; uint8_t u;
+    const unsigned char *p;
+    T_TRUE(tinyi_rd_u64(&c, &l) && l == UINT64_C(0x0807060504030201));
+    T_TRUE(tinyi_rd_f32(&c, &f) && f == 1.0f);
+    old = c;
+    T_TRUE(!tinyi_rd_u16(&c, &h) && !tinyi_rd_u32(&c, &w) && !tinyi_rd_u64(&c, &l) && !tinyi_rd_f32(&c, &f) && !tinyi_rd_f64(&c, &d));
+    T_TRUE(!tinyi_rd_bytes(&c, 2, &p) && c.at == old.at && c.left == old.left);
+    T_TRUE(tinyi_rd_u8(&c, &u) && u == 9 && c.left == 0);
+    T_TRUE(!tinyi_rd_u8(&c, &u));
+    T_TRUE(tinyi_rd_bytes(&c, 0, &p));
+    c = tinyi_cursor_make(b, sizeof b);
+    T_TRUE(tinyi_rd_u16(&c, &h) && h == 0x0201 && tinyi_rd_u32(&c, &w) && w == 0x06050403u);
+}
+
+/* the one rule: a count is at most the bytes left over the least size of an element, whatever it would wrap to */
+static void test_count_rule(void)
+{
+    static const uint64_t bad[] = { 3, 1u << 31, UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 63, UINT64_MAX };
+    unsigned char b[8 + 25];
+    size_t i, k, n;
+    tinyi_cursor c;
+    memset(b, 0, sizeof b);
+    for (i = 0; i < T_COUNT(bad); i++) {
+        for (k = 0; k < 8; k++) b[k] = (unsigned char)(bad[i] >> 8 * k);
+        c = tinyi_cursor_make(b, sizeof b);
+        n = 77;
+        T_TRUE(!tinyi_rd_count(&c, 13, &n) && n == 77 && c.at == b);
+    }
+    memset(b, 0, 8);
+    b[0] = 1;
+    c = tinyi_cursor_make(b, sizeof b);
+    T_TRUE(tinyi_rd_count(&c, 13, &n) && n == 1 && c.left == 25);
+    T_TRUE(tinyi_count_fits(&c, 25, 0) && !tinyi_count_fits(&c, 26, 0));
+}
+
+static void test_files(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const char *path = "tiny-file-test.bin";
+    unsigned char *data = (unsigned char *)t_keep(300000);
+    tiny_file f;
+    size_t i;
+    for (i = 0; i < 300000; i++) data[i] = (unsigned char)(i * 7 >> 3);
+    T_STATUS(tiny_file_open(ctx, "there/is/no/such/file", &f), TINY_E_IO, "there/is/no/such/file: cannot be opened");
+    T_STATUS(tiny_file_open(ctx, ".", &f), TINY_E_IO, ".: ");
+    T_STATUS(tiny_file_open(ctx, NULL, &f), TINY_E_ARGUMENT, "needs a path");
+    T_OK(tiny_file_write(ctx, path, data, 300000));
+    T_OK(tiny_file_open(ctx, path, &f));
+    T_EQ_INT(f.n_bytes, 300000);
+    T_SAME(f.bytes, data, 300000);
+    tiny_file_close(ctx, &f);
+    tiny_file_close(ctx, &f);
+    T_OK(tiny_file_copy(ctx, path, &f));
+    T_EQ_INT(f.n_bytes, 300000);
+    T_SAME(f.bytes, data, 300000);
+    T_TRUE(f.mapped == NULL);
+    tiny_file_close(ctx, &f);
+    T_OK(tiny_file_write(ctx, path, data, 3));              /* over the old one */
+    T_OK(tiny_file_open(ctx, path, &f));
+    T_EQ_INT(f.n_bytes, 3);
+    tiny_file_close(ctx, &f);
+    T_OK(tiny_file_write(ctx, path, NULL, 0));
+    T_OK(tiny_file_open(ctx, path, &f));
+    T_EQ_INT(f.n_bytes, 0);
+    tiny_file_close(ctx, &f);
+    T_STATUS(tiny_file_write(ctx, "there/is/no/folder", data, 3), TINY_E_IO, "there/is/no/folder.part");
+    f = tiny_file_memory(data, 10);
+    T_TRUE(f.bytes == data && f.n_bytes == 10);
+    tiny_file_close(ctx, &f);
+    (void)remove(path);
+    t_close(ctx);
+}
+
+static void test_full_disk(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    FILE *full = fopen("/dev/full", "wb");
+    if (!full) T_SKIP("no /dev/full");
+    else {
+        (void)fclose(full);
+        /* the part file is a link to a device that is always full */
+#if T_PAGES
+        (void)remove("tiny-full.part");
+        if (!symlink("/dev/full", "tiny-full.part")) {
+            char big[70000];
+            memset(big, 1, sizeof big);
+            T_STATUS(tiny_file_write(ctx, "tiny-full", big, sizeof big), TINY_E_IO, "could not be written");
+            T_TRUE(fopen("tiny-full", "rb") == NULL && fopen("tiny-full.part", "rb") == NULL);
+        }
+#endif
+    }
+    t_close(ctx);
+}
+
+static void test_each_allocation(void)
+{
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
+        tiny_ctx *ctx = NULL;
+        tiny_file f;
+        if (!tiny_ctx_open(&d, &ctx)) {
+            static const unsigned char big[200000] = { 1 };
+            if (!tiny_file_write(ctx, "tiny-each.bin", big, sizeof big)) {
+                tiny_status st = tiny_file_copy(ctx, "tiny-each.bin", &f);
+                T_TRUE(!st || st == TINY_E_MEMORY);
+                tiny_file_close(ctx, &f);
+            }
+            tiny_ctx_close(ctx);
+        }
+    })
+    (void)remove("tiny-each.bin");
+}
+
+int main(void)
+{
+    T_RUN(test_cursor);
+    T_RUN(test_count_rule);
+    T_RUN(test_files);
+    T_RUN(test_full_disk);
+    T_RUN(test_each_allocation);
+    return t_done();
+}

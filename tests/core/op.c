@@ -1,0 +1,193 @@
+/* tests/core/op.c - the door: what it refuses before anything is touched, lists, recordings */
+#include "t.h"
+
+static tiny_op op_of(int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    return op;
+}
+
+static void test_refused(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    float x[32] = { 0 }, z[32];
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), y = tiny_tensor_2d(z, TINY_F32, 4, 4), t;
+    tiny_op op = op_of(TINY_OP_ADD, &a, &a, &y);
+    T_OK(tiny_run(ctx, &op));
+    T_STATUS(tiny_run(ctx, NULL), TINY_E_ARGUMENT, "no operation");
+    op.kind = 0;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 0 is unknown");
+    op.kind = -5;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind -5 is unknown");
+    op.kind = TINY_OP_COUNT;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "is unknown");
+    op = op_of(TINY_OP_ADD, &a, NULL, &y);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "add: input 1 is missing");
+    op = op_of(TINY_OP_ADD, &a, &a, NULL);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "add: output 0 is missing");
+    op = op_of(TINY_OP_ADD, &a, &a, &y);
+    op.in[2] = &a;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "add: input 2 is given");
+    op.in[2] = NULL;
+    op.out[1] = &y;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "add: output 1 is given");
+    op = op_of(TINY_OP_ADD, &t, &a, &y);
+    t = a; t.dim[0] = -4;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_SHAPE, "add: input 0: a dimension is negative");
+    t = a; t.data = NULL;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "add: input 0: its data is missing");
+    t = a; t.dtype = (tiny_dtype)50;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_DTYPE, "its data type is unknown");
+    t = a; t.stride[0] = TINY_IDX_MAX / 2;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_OVERFLOW, "larger than this machine can address");
+    op = op_of(TINY_OP_ADD, &a, &a, &t);
+    t = tiny_tensor_2d(z, TINY_F32, 4, 3);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_SHAPE, "add: output 0 is 4x3 f32, it must be 4x4 f32");
+    t = tiny_tensor_2d(z, TINY_I32, 4, 4);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_DTYPE, "add: output 0 is 4x4 i32");
+    t_close(ctx);
+}
+
+static void test_aliasing(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    float x[64] = { 0 };
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4), y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
+    tiny_op op = op_of(TINY_OP_ADD, &a, &b, &y);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
+    y = tiny_tensor_swap(a, 0, 1);          /* the same memory in another order */
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "overlaps input 0");
+    y = a;                                  /* exactly in place is allowed */
+    T_OK(tiny_run(ctx, &op));
+    y = b;
+    op.out[0] = &y;
+    T_OK(tiny_run(ctx, &op));
+    y = tiny_tensor_2d(x + 16, TINY_F32, 4, 4);
+    y.stride[0] = 0;                        /* four rows at one place */
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "two elements of output 0 lie at the same address");
+    y.stride[0] = 2;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "two elements of output 0");
+    t_close(ctx);
+}
+
+static void test_empty(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    tiny_tensor e = tiny_tensor_2d(NULL, TINY_F32, 0, 5);
+    tiny_op op = op_of(TINY_OP_ADD, &e, &e, &e);
+    T_OK(tiny_run(ctx, &op));
+    T_OK(tiny_run_reference(ctx, &op));
+    t_close(ctx);
+}
+
+static void test_list(tiny_target target)
+{
+    enum { N = 100000 };                    /* large enough for several threads */
+    tiny_ctx *ctx = t_ctx(target, 3);
+    float *a = t_rand(N, -1.0f, 1.0f), *b = t_guarded(N), *c = t_guarded(N), *d = t_guarded(N);
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, N), tb = tiny_tensor_1d(b, TINY_F32, N), tc = tiny_tensor_1d(c, TINY_F32, N), td = tiny_tensor_1d(d, TINY_F32, N);
+    tiny_op ops[3];
+    const tiny_op *list[3];
+    int i, bad = 0;
+    ops[0] = op_of(TINY_OP_ADD, &ta, &ta, &tb);
+    ops[1] = op_of(TINY_OP_MUL, &tb, &ta, &tc);
+    ops[2] = op_of(TINY_OP_SUB, &tc, &tb, &td);
+    for (i = 0; i < 3; i++) list[i] = &ops[i];
+    T_OK(tiny_run_list(ctx, list, 3));
+    for (i = 0; i < N; i++) bad += d[i] != 2 * a[i] * a[i] - 2 * a[i];
+    T_EQ_INT(bad, 0);
+    T_OK(tiny_run_list(ctx, list, 0));
+    list[1] = NULL;
+    T_STATUS(tiny_run_list(ctx, list, 3), TINY_E_ARGUMENT, "no operation");
+    T_STATUS(tiny_run_list(ctx, NULL, 3), TINY_E_ARGUMENT, "no list");
+    t_close(ctx);
+}
+
+static void test_recording(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_recording *rec, *second;
+    float x[16] = { 1, 2, 3 }, y[16];
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(y, TINY_F32, 4, 4);
+    const tiny_op *op;
+    int i;
+    T_OK(tiny_record_start(ctx, &rec));
+    T_STATUS(tiny_record_start(ctx, &second), TINY_E_ARGUMENT, "recording already");
+    for (i = 0; i < 150; i++) {
+        tiny_tensor t = a;
+        t.dim[0] = b.dim[0] = 1 + i % 4;
+        T_OK(tiny_add(ctx, &t, &t, &b));
+    }
+    T_EQ_INT(tiny_add(ctx, NULL, &a, &b), TINY_E_ARGUMENT); /* what failed was not run */
+    T_OK(tiny_record_stop(ctx));
+    T_OK(tiny_add(ctx, &a, &a, &b));
+    T_EQ_INT(tiny_recording_count(rec), 150);
+    for (i = 0; (op = tiny_recording_at(rec, (size_t)i)) != NULL; i++) {
+        T_EQ_INT(op->kind, TINY_OP_ADD);
+        T_EQ_INT(op->in[0]->dim[0], 1 + i % 4);             /* copies: the caller's tensor is long gone */
+        T_TRUE(op->in[0]->data == x && op->out[0]->data == y);
+        if (op->in[0]->dim[0] == op->out[0]->dim[0]) T_OK(tiny_run(ctx, op));
+    }
+    T_EQ_INT(i, 150);
+    T_STATUS(tiny_record_stop(ctx), TINY_E_ARGUMENT, "not recording");
+    tiny_recording_free(ctx, rec);
+    tiny_recording_free(ctx, NULL);
+    t_close(ctx);
+}
+
+static void test_recording_without_memory(void)
+{
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
+        tiny_ctx *ctx = NULL;
+        tiny_recording *rec = NULL;
+        float x[4] = { 0 };
+        float y[4];
+        tiny_tensor a = tiny_tensor_1d(x, TINY_F32, 4);
+        tiny_tensor b = tiny_tensor_1d(y, TINY_F32, 4);
+        if (!tiny_ctx_open(&d, &ctx)) {
+            if (!tiny_record_start(ctx, &rec)) {
+                tiny_status st = tiny_add(ctx, &a, &a, &b);
+                T_EQ_INT(st, TINY_OK);      /* a recording that finds no memory does not hurt the computation */
+                st = tiny_record_stop(ctx);
+                T_TRUE(st == TINY_OK || st == TINY_E_MEMORY);
+                T_EQ_INT(tiny_recording_count(rec), st ? 0 : 1);
+            }
+            tiny_recording_free(ctx, rec);
+            tiny_ctx_close(ctx);
+        }
+    })
+}
+
+static void test_table(void)
+{
+    const tiny_op_row *row;
+    size_t i, j;
+    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
+        T_TRUE(tiny_op_find(row->name) == row && tiny_op_row_of(row->kind) == row);
+        T_TRUE(row->shape && row->ref && row->fast && row->cost && row->cases && row->formula && row->formula[0]);
+        T_TRUE(row->n_in_needed <= row->n_in && row->n_in <= TINY_OP_MAX_IN && row->n_out >= 1 && row->n_out <= TINY_OP_MAX_OUT);
+        T_TRUE(row->params_size <= TINY_OP_MAX_PARAMS);
+        for (j = 0; j < i; j++) T_TRUE(strcmp(tiny_op_at(j)->name, row->name) != 0);
+        if (t_now.checks_failed) { printf("    at row %s\n", row->name); break; }
+    }
+    T_EQ_INT(i, TINY_OP_COUNT - 1);
+    T_TRUE(tiny_op_find("no such") == NULL && tiny_op_find(NULL) == NULL && tiny_op_row_of(0) == NULL && tiny_op_row_of(-1) == NULL);
+}
+
+int main(void)
+{
+    T_RUN(test_refused);
+    T_RUN(test_aliasing);
+    T_RUN_TARGETS(test_empty);
+    T_RUN_TARGETS(test_list);
+    T_RUN(test_recording);
+    T_RUN(test_recording_without_memory);
+    T_RUN(test_table);
+    return t_done();
+}
