@@ -1,0 +1,258 @@
+/* src/core/target.h - which targets this compiler can make, and how to switch them on
+ *
+ * One binary holds every target of its architecture. A pass compiles the kernels once:
+ *
+ *     #if TINYI_HAVE_AVX2
+ *     #define TINYI_PASS TINYI_PASS_AVX2
+ *     TINYI_TARGET_BEGIN_AVX2
+ *     #include "math/kernels.h"            core/simd.h first, core/simd_unname.h last
+ *     TINYI_TARGET_END_AVX2
+ *     #undef TINYI_PASS
+ *     #endif
+ *
+ *   pass       lanes  needs                                        target in reports
+ *   SCALAR     1      nothing                                      scalar
+ *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
+ *   NEON       4      aarch64                                      neon
+ *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   AVX2       8      AVX2, FMA, F16C                              avx2
+ *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
+ *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
+ *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
+ *
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: its 512-bit clock costs most of the gain, and
+ * kernels need not care. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
+ * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
+#ifndef TINYI_TARGET_H
+#define TINYI_TARGET_H
+#include "core/half.h"
+
+#define TINYI_PASS_SCALAR 1
+#define TINYI_PASS_W128 2
+#define TINYI_PASS_NEON 3
+#define TINYI_PASS_NEONDOT 4
+#define TINYI_PASS_AVX2 5
+#define TINYI_PASS_AVX2VNNI 6
+#define TINYI_PASS_AVX512 7
+#define TINYI_PASS_AMX 8
+
+#if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
+#define TINYI_X86 1
+#else
+#define TINYI_X86 0
+#endif
+#if (defined __aarch64__ || defined _M_ARM64) && !defined __AARCH64EB__
+#define TINYI_ARM64 1
+#else
+#define TINYI_ARM64 0
+#endif
+
+/* compilers whose intrinsics and target switches are known: version numbers as 100 * major */
+#if defined __clang__
+#define TINYI_CLANG __clang_major__
+#define TINYI_GCC 0
+#elif defined __GNUC__ && !defined __TINYC__
+#define TINYI_CLANG 0
+#define TINYI_GCC __GNUC__
+#else
+#define TINYI_CLANG 0
+#define TINYI_GCC 0
+#endif
+#if defined _MSC_VER && !defined __clang__
+#define TINYI_MSVC _MSC_VER
+#else
+#define TINYI_MSVC 0
+#endif
+/* Apple counts its clang otherwise: 13 and later know all that is used here */
+
+#define TINYI_HAVE_SCALAR 1
+#if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
+#define TINYI_HAVE_W128 0
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+#elif TINYI_X86
+#define TINYI_HAVE_W128 1
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#if TINYI_GCC >= 9 || TINYI_CLANG >= 9 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2 1
+#define TINYI_HAVE_AVX512 1
+#else
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX512 0
+#endif
+#if TINYI_GCC >= 11 || TINYI_CLANG >= 12 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2VNNI 1
+#else
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__
+#define TINYI_HAVE_AMX 1
+#else
+#define TINYI_HAVE_AMX 0
+#endif
+#else
+#if TINYI_ARM64
+#define TINYI_HAVE_NEON 1
+#ifdef __ARM_FEATURE_DOTPROD
+#define TINYI_HAVE_NEONDOT 0                /* the whole file may use it: NEON has it already */
+#else
+#define TINYI_HAVE_NEONDOT 1
+#endif
+#else
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#endif
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+#if !defined TINY_NO_SIMDE && defined __has_include
+#if __has_include("simde/x86/sse4.1.h")
+#define TINYI_HAVE_W128 1
+#endif
+#endif
+#ifndef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE
+#pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
+#endif
+#endif
+#endif
+
+/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
+#if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 1
+#else
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 0
+#endif
+
+#if TINYI_X86 && TINYI_HAVE_W128
+#include <immintrin.h>
+#endif
+#if TINYI_HAVE_NEON
+#include <arm_neon.h>
+#endif
+#if TINYI_W128_SIMDE
+#include "simde/x86/sse4.1.h"
+#endif
+
+/* Correctly rounded, one instruction where there is one, without the library's errno. */
+#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif (TINYI_X86 && TINYI_HAVE_W128) && (defined __SSE__ || defined _M_X64)
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+#elif TINYI_CLANG && defined __wasm__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
+#else
+TINYI_FN float tinyi_simd_sqrt(float x)
+{
+    uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
+    int e, i;
+    if (u << 1 == 0 || u == 0x7f800000u) return x;
+    if ((u & 0x7fffffffu) > 0x7f800000u) return tinyi_bits_f32(u | 0x400000u);
+    if (u >> 31) return tinyi_bits_f32(0x7fc00000u);
+    e = (int)(u >> 23);
+    m = u & 0x7fffffu;
+    if (e) m |= 0x800000u;
+    else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
+    /* x = m * 2^(e - 150); an even exponent, then 25 bits of root, two bits of m a step: the last bit only rounds */
+    if (!(e & 1)) { m <<= 1; e--; }
+    m <<= 7;                                /* 0.5..2 as 1.31, or 2..4 as 2.30 after the step above */
+    for (i = 0; i < 25; i++) {
+        uint32_t t;
+        rest = rest << 2 | m >> 30;
+        m <<= 2;
+        t = root << 2 | 1u;
+        root <<= 1;
+        if (rest >= t) { rest -= t; root |= 1u; }
+    }
+    root = (root + 1) >> 1;                 /* no tie: a root with 25 bits is never exact */
+    return tinyi_bits_f32(root - 0x800000u + ((uint32_t)((e + 127) >> 1) << 23));
+}
+#endif
+
+/* ---- switching a target on for the functions that follow */
+#define TINYI_PRAGMA(x) _Pragma(#x)
+#if TINYI_CLANG
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("STDC FP_CONTRACT OFF")
+#define TINYI_TARGET_END_SCALAR _Pragma("STDC FP_CONTRACT DEFAULT")
+#define TINYI_TARGET_PUSH(list) \
+    TINYI_TARGET_BEGIN_SCALAR TINYI_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define TINYI_TARGET_END _Pragma("clang attribute pop") TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_GCC
+/* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
+ * when that follows the list and nothing else changes: hence two orders. */
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
+#ifdef __FAST_MATH__
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
+    _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#else
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")") \
+    TINYI_PRAGMA(GCC target(list))
+#endif
+#define TINYI_TARGET_END _Pragma("GCC pop_options")
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_MSVC
+#define TINYI_TARGET_BEGIN_SCALAR __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
+#define TINYI_TARGET_END_SCALAR __pragma(float_control(pop))
+#define TINYI_TARGET_PUSH(list) TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list)
+#else
+#define TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_SCALAR
+#define TINYI_TARGET_END
+#define TINYI_ATTR(list)
+#endif
+
+#define TINYI_LIST_AVX2 "avx2,fma,f16c"
+#define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
+#define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
+#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
+#define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
+#define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
+#else
+#define TINYI_QUIET_BEGIN
+#define TINYI_QUIET_END
+#endif
+#if TINYI_X86
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_PUSH("sse4.1")
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END
+#else
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END_SCALAR
+#endif
+#define TINYI_TARGET_BEGIN_AVX2 TINYI_TARGET_PUSH(TINYI_LIST_AVX2)
+#define TINYI_TARGET_END_AVX2 TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX2VNNI TINYI_TARGET_PUSH(TINYI_LIST_AVX2 ",avxvnni")
+#define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
+#define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
+#define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
+
+/* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
+#define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
+#define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
+#define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
+#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
+
+#endif

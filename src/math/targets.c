@@ -1,0 +1,112 @@
+/* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
+#include "core/cpu.h"
+#include "core/target.h"
+#include "math/table.h"
+
+/* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
+#if TINYI_HAVE_SCALAR
+#define TINYI_PASS TINYI_PASS_SCALAR
+TINYI_TARGET_BEGIN_SCALAR
+#include "math/kernels.h"
+TINYI_TARGET_END_SCALAR
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_W128
+#define TINYI_PASS TINYI_PASS_W128
+TINYI_TARGET_BEGIN_W128
+#include "math/kernels.h"
+TINYI_TARGET_END_W128
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEON
+#define TINYI_PASS TINYI_PASS_NEON
+TINYI_TARGET_BEGIN_NEON
+#include "math/kernels.h"
+TINYI_TARGET_END_NEON
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEONDOT
+#define TINYI_PASS TINYI_PASS_NEONDOT
+TINYI_TARGET_BEGIN_NEONDOT
+#include "math/kernels.h"
+TINYI_TARGET_END_NEONDOT
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2
+#define TINYI_PASS TINYI_PASS_AVX2
+TINYI_TARGET_BEGIN_AVX2
+#include "math/kernels.h"
+TINYI_TARGET_END_AVX2
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2VNNI
+#define TINYI_PASS TINYI_PASS_AVX2VNNI
+TINYI_TARGET_BEGIN_AVX2VNNI
+#include "math/kernels.h"
+TINYI_TARGET_END_AVX2VNNI
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX512
+#define TINYI_PASS TINYI_PASS_AVX512
+TINYI_TARGET_BEGIN_AVX512
+#include "math/kernels.h"
+TINYI_TARGET_END_AVX512
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AMX
+#define TINYI_PASS TINYI_PASS_AMX
+TINYI_TARGET_BEGIN_AMX
+#include "math/kernels.h"
+TINYI_TARGET_END_AMX
+#undef TINYI_PASS
+#endif
+
+TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
+{
+    const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
+    const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
+    switch (target) {
+    case TINY_TARGET_SCALAR: return 1;
+    case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
+    case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
+    case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
+    case TINY_TARGET_AVX512: return TINYI_HAVE_AVX512 && (cpu & avx512) == avx512;
+    case TINY_TARGET_AMX: return TINYI_HAVE_AMX && (cpu & amx) == amx && tinyi_amx_permission();
+    default: return 0;
+    }
+}
+
+/* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
+TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
+{
+    k->cpu = cpu;
+    tinyi_use_all_scalar(k);
+#if TINYI_HAVE_W128
+    if (target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
+#endif
+#if TINYI_HAVE_NEON
+    if (target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
+#endif
+#if TINYI_HAVE_NEONDOT
+    if (target >= TINY_TARGET_NEON && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
+#endif
+#if TINYI_HAVE_AVX2
+    if (target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
+#endif
+#if TINYI_HAVE_AVX2VNNI
+    if (target >= TINY_TARGET_AVX2 && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
+#endif
+#if TINYI_HAVE_AVX512
+    if (target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
+#endif
+#if TINYI_HAVE_AMX
+    if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
+#endif
+}
