@@ -106,3 +106,16 @@
 #undef V_DOTPROD
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
+#undef v_exp
+#undef v_extexp
+#undef v_ldexp
+#undef v_log
+#undef v_tanh
+#undef v_erf
+#undef v_sigmoid
+#undef v_sin
+#undef v_cos
+#undef v_rsqrt
+#undef v_silu
+#undef v_gelu
+#undef v_gelu_tanh

@@ -1,0 +1,381 @@
+/* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
+ *
+ * One text for targets with and without fma; the errors in the table of math/elem.h hold for both. All polynomials are
+ * minimax fits whose coefficients were rounded to float in the fit; "off" is what remains without rounding, in units of
+ * 2^-24 of the value. Comments name the ranges: each reduction makes its first products exact, so that only the last
+ * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */
+
+#define TINYI_ELEM_FMA (V_AVX2 || V_AVX512 || V_NEON)
+
+/* ---- exponential: e^x = 2^n p
+ * A float of size 2^23 counts in ones: t = x log2(e) + 1.5 * 2^23 + 254 has n + 254 in its lowest bits. */
+#define TINYI_ELEM_COUNT 12583166.0f
+
+/* p = 1 + r + r^2 q(r) on [-ln2/2, ln2/2], 0.18 off */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_exp_near)(v_f32 r)
+{
+    v_f32 q = v_fma(r, v_set(0.00139353296f), v_set(0.00836326089f));
+    q = v_fma(q, r, v_set(0.041666463f));
+    q = v_fma(q, r, v_set(0.166665763f));
+    q = v_fma(q, r, v_set(0.5f));
+    return v_add(v_fma(v_mul(r, r), q, r), v_set(1.0f));
+}
+
+/* x - n ln2 in two parts; n has at most 9 bits and the first part 15, so that the first step is exact */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_exp_reduce)(v_f32 x, v_f32 n)
+{
+    return v_fnma(n, v_set(1.42860677e-06f), v_fnma(n, v_set(0.693145752f), x));
+}
+
+/* p * 2^n for whole |n| <= 250, with the overflow and the one rounding to a denormal that 2^n alone would miss */
+TINYI_FORCE_INLINE v_f32 v_ldexp(v_f32 p, v_f32 n)
+{
+#if V_AVX512
+    return _mm512_maskz_scalef_ps((__mmask16)0xffff, p, n);
+#else
+    /* the sum's bits shifted by one are 127 + n/2 rounded down; the difference is 127 + n/2 rounded up */
+    const v_i32 t = v_bits(v_add(n, v_set(TINYI_ELEM_COUNT))), h = vi_shr(t, 1);
+    return v_mul(v_mul(p, v_float(vi_shl(h, 23))), v_float(vi_shl(vi_sub(t, h), 23)));
+#endif
+}
+
+/* p and n of e^x, |x| < 170 */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_exp_parts)(v_f32 x, v_f32 *n)
+{
+    *n = v_sub(v_fma(x, v_set(1.44269502f), v_set(TINYI_ELEM_COUNT)), v_set(TINYI_ELEM_COUNT));
+    return TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(x, *n));
+}
+
+/* e^89 is infinite and e^-104 rounds to 0 */
+TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
+{
+    v_f32 n, p;
+    x = v_min(v_set(89.0f), v_max(v_set(-104.0f), x));      /* in this order NaN comes through */
+    p = TINY_FN(tinyi_elem_exp_parts)(x, &n);
+    return v_ldexp(p, n);
+}
+
+/* e^x = p 2^n for any x, p in [sqrt(1/2), sqrt(2)], n a whole number in a float: nothing overflows. -inf gives p = 0 and
+ * n = -inf; +inf and NaN give NaN for p. Without fma n ln2 is exact up to |n| = 2^14, and beyond it loses with n. */
+TINYI_FORCE_INLINE v_f32 v_extexp(v_f32 x, v_f32 *n)
+{
+    const v_f32 m = v_round(v_mul(x, v_set(1.44269502f)));
+#if TINYI_ELEM_FMA
+    const v_f32 r = v_fnma(m, v_set(-1.90465421e-09f), v_fnma(m, v_set(0.693147182f), x));
+#else
+    const v_f32 r = v_fnma(m, v_set(-1.90465421e-09f), v_fnma(m, v_set(-0.000212192535f), v_fnma(m, v_set(0.693359375f), x)));
+#endif
+    *n = m;
+    return v_select(v_eq(x, v_set(-INFINITY)), v_zero(), TINY_FN(tinyi_elem_exp_near)(r));
+}
+
+/* ---- logarithm: x = 2^k m, m in [2/3, 4/3), f = m - 1, log m = f - f^2/2 + f^3 P(f), P 0.05 off */
+TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
+{
+    const v_mask plain = vm_and(v_le(v_set(1.17549435e-38f), x), v_lt(x, v_set(INFINITY)));
+    const int special = !vm_all(plain);
+    v_f32 a = x, k = v_zero(), f, z, p;
+    v_i32 i;
+    if (special) {
+        const v_mask tiny = v_lt(x, v_set(1.17549435e-38f));
+        a = v_select(tiny, v_mul(x, v_set(33554432.0f)), x);
+        k = v_select(tiny, v_set(-25.0f), k);
+    }
+    i = vi_sra(vi_sub(v_bits(a), vi_set(0x3f2aaaab)), 23);
+    k = v_add(k, v_from_i32(i));
+    f = v_sub(v_float(vi_sub(v_bits(a), vi_shl(i, 23))), v_set(1.0f));
+    z = v_mul(f, f);
+    p = v_fma(f, v_set(0.119768895f), v_set(-0.124293827f));
+    p = v_fma(p, f, v_set(0.107706688f));
+    p = v_fma(p, f, v_set(-0.12287394f));
+    p = v_fma(p, f, v_set(0.143021122f));
+    p = v_fma(p, f, v_set(-0.166733846f));
+    p = v_fma(p, f, v_set(0.199997112f));
+    p = v_fma(p, f, v_set(-0.249999434f));
+    p = v_fma(p, f, v_set(0.333333343f));
+    p = v_fma(v_mul(p, f), z, v_mul(k, v_set(1.42860677e-06f)));
+    p = v_fma(k, v_set(0.693145752f), v_add(f, v_fma(z, v_set(-0.5f), p)));
+    if (special) {
+        p = v_select(v_eq(x, v_set(INFINITY)), x, p);
+        p = v_select(v_eq(x, v_zero()), v_set(-INFINITY), p);
+        p = v_select(v_le(v_zero(), x), p, v_sub(v_float(vi_set(0x7fc00000)), v_zero()));
+    }
+    return p;
+}
+
+/* b with the sign of a; b is not negative */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sign_of)(v_f32 a, v_f32 b)
+{
+    return v_float(vi_or(vi_and(v_bits(a), vi_set(-0x7fffffff - 1)), v_bits(b)));
+}
+
+/* ---- tanh: below 0.55 x + x^3 P(x^2), P 0.07 off; above 1 - 2 / (e^2a + 1), where the quotient is at most a half */
+TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
+{
+    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(10.0f), a), b2 = v_add(b, b);
+    const v_f32 t = v_fma(b2, v_set(1.44269502f), v_set(12583039.0f));      /* 1.5 * 2^23 + 127 */
+    const v_f32 r = TINY_FN(tinyi_elem_exp_reduce)(b2, v_sub(t, v_set(12583039.0f)));
+    const v_f32 e = v_fma(TINY_FN(tinyi_elem_exp_near)(r), v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
+    const v_f32 far = v_sub(v_set(1.0f), v_div(v_set(2.0f), e));
+    v_f32 p = v_fma(z, v_set(-0.00659711799f), v_set(0.0212996025f));
+    p = v_fma(p, z, v_set(-0.0539069436f));
+    p = v_fma(p, z, v_set(0.133330896f));
+    p = v_fma(p, z, v_set(-0.333333313f));
+    p = v_fma(v_mul(p, z), a, a);
+    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(0.55f)), p, far));
+}
+
+/* ---- error function: below 1 x + x q(x^2), q 0.03 off; above 1 - 2^L(a), L = log2 erfc of degree 6, and 2^f of degree 5
+ * on [-1/2, 1/2]: together 0.4 off the result, since erfc is at most 0.157 there. At 3.95 the result is 1. */
+TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
+{
+    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(3.95f), a);
+    v_f32 l, t, e, q;
+    l = v_fma(b, v_set(0.00026772666f), v_set(-0.00424095662f));
+    l = v_fma(l, b, v_set(0.0314584225f));
+    l = v_fma(l, b, v_set(-0.148651496f));
+    l = v_fma(l, b, v_set(-0.920765042f));
+    l = v_fma(l, b, v_set(-1.62597501f));
+    l = v_fma(l, b, v_set(-0.000510309765f));
+    t = v_add(l, v_set(12583039.0f));
+    l = v_sub(l, v_sub(t, v_set(12583039.0f)));
+    e = v_fma(l, v_set(0.00134160311f), v_set(0.00967830326f));
+    e = v_fma(e, l, v_set(0.0555027612f));
+    e = v_fma(e, l, v_set(0.240220368f));
+    e = v_fma(e, l, v_set(0.693147242f));
+    e = v_fma(e, l, v_set(1.00000012f));
+    e = v_fnma(e, v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
+    q = v_fma(z, v_set(7.92413048e-05f), v_set(-0.00080318359f));
+    q = v_fma(q, z, v_set(0.00519084465f));
+    q = v_fma(q, z, v_set(-0.0268551745f));
+    q = v_fma(q, z, v_set(0.11283619f));
+    q = v_fma(q, z, v_set(-0.376126289f));
+    q = v_fma(q, z, v_set(0.128379166f));
+    q = v_fma(q, a, a);
+    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(1.0f)), q, e));
+}
+
+/* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals */
+TINYI_FORCE_INLINE v_f32 v_sigmoid(v_f32 x)
+{
+    const v_f32 e = v_exp(v_neg(v_abs(x)));
+    return v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), v_add(v_set(1.0f), e));
+}
+
+/* ---- sine and cosine: x - n pi (for the cosine x - (n + 1/2) pi) is r in [-pi/2, pi/2], and sin r = r + r^3 S(r^2), S
+ * 0.05 off. pi in three floats with fma, in four of 11 bits each without, so that the first products are exact; n keeps
+ * 17 or 13 bits. Larger arguments are rare and go to the exact reduction of the reference, one by one. */
+#if TINYI_ELEM_FMA
+#define TINYI_ELEM_TURN(h, n, x) \
+    v_fnma(n, v_set(h * -3.43024902e-15f), v_fnma(n, v_set(h * -8.74227766e-08f), v_fnma(n, v_set(h * 3.14159274f), x)))
+#define TINYI_ELEM_TURN_LIMIT 400000.0f
+#else
+#define TINYI_ELEM_TURN(h, n, x) \
+    v_fnma(n, v_set(h * 5.12668814e-12f), v_fnma(n, v_set(h * 1.50990672e-07f), \
+           v_fnma(n, v_set(h * 0.000967502594f), v_fnma(n, v_set(h * 3.140625f), x))))
+#define TINYI_ELEM_TURN_LIMIT 25000.0f
+#endif
+
+/* r + r^3 S(r^2), its sign turned where the lowest bit of odd is set */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sin_near)(v_f32 r, v_i32 odd)
+{
+    const v_f32 z = v_mul(r, r);
+    v_f32 s = v_fma(z, v_set(-2.73784142e-08f), v_set(2.77271988e-06f));
+    s = v_fma(s, z, v_set(-0.000198447597f));
+    s = v_fma(s, z, v_set(0.00833335891f));
+    s = v_fma(s, z, v_set(-0.166666672f));
+    s = v_fma(v_mul(s, z), r, r);
+    return v_float(vi_xor(v_bits(s), vi_shl(odd, 31)));
+}
+
+/* lanes of y whose x is beyond the limit (or no number) again */
+static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int cosine)
+{
+    float a[V_LANES], b[V_LANES];
+    int i;
+    v_store(a, x);
+    v_store(b, y);
+    for (i = 0; i < V_LANES; i++)
+        if (!(a[i] <= TINYI_ELEM_TURN_LIMIT && a[i] >= -TINYI_ELEM_TURN_LIMIT)) b[i] = cosine ? tinyi_cos_ref(a[i]) : tinyi_sin_ref(a[i]);
+    return v_load(b);
+}
+
+TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
+{
+    const v_f32 t = v_fma(x, v_set(0.318309873f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
+    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINYI_ELEM_TURN(1.0f, n, x), v_bits(t));
+    return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 0);
+}
+
+/* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t + 1 */
+TINYI_FORCE_INLINE v_f32 v_cos(v_f32 x)
+{
+    const v_f32 t = v_add(v_fma(x, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
+    const v_f32 n = v_fma(v_sub(t, v_set(12582913.0f)), v_set(2.0f), v_set(1.0f));
+    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINYI_ELEM_TURN(0.5f, n, x), v_bits(t));
+    return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 1);
+}
+
+/* ---- 1 / sqrt(x); -0 gives -inf */
+TINYI_FORCE_INLINE v_f32 v_rsqrt(v_f32 x)
+{
+#if V_AVX512
+    /* one Newton step from 14 bits: y (1 + (1 - x y^2) / 2), 0.3 off; where x y^2 is no number y is right already */
+    const v_f32 y = _mm512_maskz_rsqrt14_ps((__mmask16)0xffff, x), e = v_fnma(v_mul(x, y), y, v_set(1.0f));
+    return v_select(v_isnan(e), y, v_fma(v_mul(y, v_set(0.5f)), e, y));
+#else
+    return v_div(v_set(1.0f), v_sqrt(x));
+#endif
+}
+
+/* ---- activations */
+
+/* x / (1 + e^-x); for negative x as x e^x / (1 + e^x) with the power of two last */
+TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
+{
+    const v_f32 c = v_max(v_set(-110.0f), x), b = v_min(v_set(110.0f), v_abs(c));
+    const v_mask minus = v_lt(c, v_zero());
+    v_f32 n, p = TINY_FN(tinyi_elem_exp_parts)(v_neg(b), &n);
+    const v_f32 d = v_add(v_set(1.0f), v_ldexp(p, n));
+    p = v_div(v_select(minus, v_mul(c, p), c), d);
+    return v_ldexp(p, v_select(minus, n, v_zero()));
+}
+
+/* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = e^(-t^2/2) g(t), g a ratio of polynomials with positive
+ * coefficients, 0.7 off. The square is split, t = h + l with 12 bits in h, since e^ makes its absolute error a relative
+ * one: h^2/2 is exact, and l (t + h) / 2 is small. At 14.6 the product is 0. */
+TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
+{
+    const v_f32 t = v_min(v_set(14.6f), v_abs(x)), h = v_float(vi_and(v_bits(t), vi_set(-4096)));
+    const v_f32 s = v_mul(v_mul(h, h), v_set(-0.5f)), l = v_mul(v_mul(v_sub(t, h), v_add(t, h)), v_set(-0.5f));
+    const v_f32 n = v_sub(v_fma(v_add(s, l), v_set(1.44269502f), v_set(TINYI_ELEM_COUNT)), v_set(TINYI_ELEM_COUNT));
+    v_f32 p = TINY_FN(tinyi_elem_exp_near)(v_add(TINY_FN(tinyi_elem_exp_reduce)(s, n), l)), a, b;
+    a = v_fma(t, v_set(0.00411891425f), v_set(0.0406542756f));
+    a = v_fma(a, t, v_set(0.183302745f));
+    a = v_fma(a, t, v_set(0.438394219f));
+    a = v_fma(a, t, v_set(0.5f));
+    b = v_fma(t, v_set(0.0103244688f), v_set(0.101911545f));
+    b = v_fma(b, t, v_set(0.469647557f));
+    b = v_fma(b, t, v_set(1.20279694f));
+    b = v_fma(b, t, v_set(1.67467344f));
+    b = v_fma(b, t, v_set(1.0f));
+    p = v_mul(v_mul(t, p), v_div(a, b));
+    return v_sub(v_max(v_zero(), x), v_ldexp(p, n));
+}
+
+/* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t) */
+TINYI_FORCE_INLINE v_f32 v_gelu_tanh(v_f32 x)
+{
+    const v_f32 t = v_min(v_set(10.6f), v_abs(x));
+    const v_f32 e = v_exp(v_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548163f), v_set(1.59576912f)))));
+    return v_sub(v_max(v_zero(), x), v_div(v_mul(t, e), v_add(v_set(1.0f), e)));
+}
+
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu)(v_f32 x) { return v_max(v_zero(), x); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_max(v_zero(), x); return v_mul(r, r); }
+
+#if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
+/* ---- kernels: two vectors in flight; the rest goes through a buffer, so that f is compiled once */
+#define TINYI_ELEM_STEP (2 * V_LANES)
+#define TINYI_ELEM_KERNEL(name, f)                                                      \
+    static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
+    {                                                                                   \
+        float rest[TINYI_ELEM_STEP];                                                    \
+        size_t m = TINYI_ELEM_STEP;                                                     \
+        for (; n; n -= m, x += m, y += m) {                                             \
+            const float *p = x;                                                         \
+            float *q = y;                                                               \
+            v_f32 a, b;                                                                 \
+            if (n < TINYI_ELEM_STEP) {                                                  \
+                m = n;                                                                  \
+                memset(rest, 0, sizeof rest);                                           \
+                memcpy(rest, x, m * sizeof *x);                                         \
+                p = q = rest;                                                           \
+            }                                                                           \
+            a = f(v_load(p));                                                           \
+            b = f(v_load(p + V_LANES));                                                 \
+            v_store(q, a);                                                              \
+            v_store(q + V_LANES, b);                                                    \
+            if (n < TINYI_ELEM_STEP) memcpy(y, rest, m * sizeof *y);                    \
+        }                                                                               \
+    }
+
+/* y = f(u) v: the gated forms */
+#define TINYI_ELEM_GATED(name, f)                                                       \
+    static void TINY_FN(tinyi_##name##_f32)(float *y, const float *u, const float *v, size_t n) \
+    {                                                                                   \
+        float rest[2 * TINYI_ELEM_STEP];                                                \
+        size_t m = TINYI_ELEM_STEP;                                                     \
+        for (; n; n -= m, u += m, v += m, y += m) {                                     \
+            const float *p = u, *s = v;                                                 \
+            float *q = y;                                                               \
+            v_f32 a, b;                                                                 \
+            if (n < TINYI_ELEM_STEP) {                                                  \
+                m = n;                                                                  \
+                memset(rest, 0, sizeof rest);                                           \
+                memcpy(rest, u, m * sizeof *u);                                         \
+                memcpy(rest + TINYI_ELEM_STEP, v, m * sizeof *v);                       \
+                p = q = rest;                                                           \
+                s = rest + TINYI_ELEM_STEP;                                             \
+            }                                                                           \
+            a = v_mul(f(v_load(p)), v_load(s));                                         \
+            b = v_mul(f(v_load(p + V_LANES)), v_load(s + V_LANES));                     \
+            v_store(q, a);                                                              \
+            v_store(q + V_LANES, b);                                                    \
+            if (n < TINYI_ELEM_STEP) memcpy(y, rest, m * sizeof *y);                    \
+        }                                                                               \
+    }
+
+TINYI_ELEM_KERNEL(exp, v_exp)
+TINYI_ELEM_KERNEL(log, v_log)
+TINYI_ELEM_KERNEL(tanh, v_tanh)
+TINYI_ELEM_KERNEL(erf, v_erf)
+TINYI_ELEM_KERNEL(sigmoid, v_sigmoid)
+TINYI_ELEM_KERNEL(sin, v_sin)
+TINYI_ELEM_KERNEL(cos, v_cos)
+TINYI_ELEM_KERNEL(rsqrt, v_rsqrt)
+TINYI_ELEM_KERNEL(sqrt, v_sqrt)
+TINYI_ELEM_KERNEL(abs, v_abs)
+TINYI_ELEM_KERNEL(neg, v_neg)
+TINYI_ELEM_KERNEL(relu, TINY_FN(tinyi_elem_relu))
+TINYI_ELEM_KERNEL(relu2, TINY_FN(tinyi_elem_relu2))
+TINYI_ELEM_KERNEL(silu, v_silu)
+TINYI_ELEM_KERNEL(gelu, v_gelu)
+TINYI_ELEM_KERNEL(gelu_tanh, v_gelu_tanh)
+TINYI_ELEM_GATED(swiglu, v_silu)
+TINYI_ELEM_GATED(geglu, v_gelu)
+TINYI_ELEM_GATED(geglu_tanh, v_gelu_tanh)
+TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
+
+#undef TINYI_ELEM_KERNEL
+#undef TINYI_ELEM_GATED
+#undef TINYI_ELEM_STEP
+
+static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
+{
+    TINYI_USE(k, exp_f32);
+    TINYI_USE(k, log_f32);
+    TINYI_USE(k, tanh_f32);
+    TINYI_USE(k, erf_f32);
+    TINYI_USE(k, sigmoid_f32);
+    TINYI_USE(k, sin_f32);
+    TINYI_USE(k, cos_f32);
+    TINYI_USE(k, rsqrt_f32);
+    TINYI_USE(k, sqrt_f32);
+    TINYI_USE(k, abs_f32);
+    TINYI_USE(k, neg_f32);
+    TINYI_USE(k, relu_f32);
+    TINYI_USE(k, relu2_f32);
+    TINYI_USE(k, silu_f32);
+    TINYI_USE(k, gelu_f32);
+    TINYI_USE(k, gelu_tanh_f32);
+    TINYI_USE(k, swiglu_f32);
+    TINYI_USE(k, geglu_f32);
+    TINYI_USE(k, geglu_tanh_f32);
+    TINYI_USE(k, reglu_f32);
+}
+#endif
+#undef TINYI_ELEM_TURN
+#undef TINYI_ELEM_TURN_LIMIT
+#undef TINYI_ELEM_COUNT
+#undef TINYI_ELEM_FMA
