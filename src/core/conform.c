@@ -372,6 +372,12 @@ static double tinyi_conform_allowed(const tinyi_conform *t, tiny_dtype dtype, do
     return t->limit * u * size + t->limit * tinyi_conform_power(least - fraction) + (dtype == TINY_F16 || dtype == TINY_BF16 ? own : 0.0);
 }
 
+static void tinyi_conform_ulps(tinyi_conform *t, tiny_dtype dtype, double error, double want)
+{
+    double ulps = error / tinyi_conform_ulp(dtype, want);
+    if (ulps > t->case_ulp) t->case_ulp = ulps;
+}
+
 static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, const unsigned char *got, const unsigned char *magnitude)
 {
     const tinyi_conform_side *s = &t->out[j];
@@ -388,6 +394,7 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
         double g = tinyi_conform_get(dtype, pg), w = tinyi_conform_get(dtype, pw), error, allowed;
         if (!tinyi_conform_is_float(dtype) || kind == TINY_BOUND_EXACT) {
             if (memcmp(pg, pw, es) == 0 || (tinyi_conform_nan(g) && tinyi_conform_nan(w))) continue;
+            if (tinyi_conform_is_float(dtype) && g - w == g - w) tinyi_conform_ulps(t, dtype, tinyi_conform_abs(g - w), w);
             t->case_of_bound = 1e30;
             tinyi_conform_differs(t, how, j, i, g, w, 0.0);
             continue;
@@ -417,7 +424,7 @@ static void tinyi_conform_compare(tinyi_conform *t, const char *how, int j, cons
         if (tinyi_conform_inf(w)) w = w < 0.0 ? -beyond : beyond;
         error = tinyi_conform_abs(g - w);
         allowed = tinyi_conform_allowed(t, dtype, w, size);
-        if (error > t->case_ulp * tinyi_conform_ulp(dtype, w)) t->case_ulp = error / tinyi_conform_ulp(dtype, w);
+        tinyi_conform_ulps(t, dtype, error, w);
         if (allowed <= 0.0) t->case_of_bound = 1e30;
         else if (error > t->case_of_bound * allowed) t->case_of_bound = error / allowed;
         if (!(error <= allowed)) tinyi_conform_differs(t, how, j, i, g, w, allowed);
@@ -546,8 +553,9 @@ static int tinyi_conform_same_shape(const tiny_tensor *a, const tiny_tensor *b)
     return 1;
 }
 
-/* Fills t->what when the case failed. A status other than TINY_OK ends the whole run. */
-static tiny_status tinyi_conform_case(tinyi_conform *t, int *declined)
+/* Fills t->what when the case failed. A status other than TINY_OK ends the whole run. What the back end does not want
+ * is not computed at all, unless skip_nothing. */
+static tiny_status tinyi_conform_case(tinyi_conform *t, int skip_nothing, int *declined)
 {
     const tiny_op_row *row = t->row;
     const tiny_accel *accel = t->ctx->desc.accel;
@@ -615,6 +623,8 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, int *declined)
         ref_op.out[j] = &s->ref;
         t->op.out[j] = &s->view;
     }
+    *declined = accel && !skip_nothing && !accel->can_run(accel->user, &t->op, row);
+    if (*declined) return TINY_OK;
     got = (unsigned char *)tinyi_conform_take(t, most);
     if (!got) return TINY_E_MEMORY;
     if (tiny_run_reference(t->ctx, &ref_op)) {
@@ -680,7 +690,7 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
         t->rng = tiny_rng_make(t->seed, tinyi_conform_hash(t->row->name) + 2 * (uint64_t)i + 1);
         t->case_ulp = t->case_square = t->case_square_ref = t->case_of_bound = 0.0;
         t->what[0] = 0;
-        st = tinyi_conform_case(t, &declined);
+        st = tinyi_conform_case(t, desc->include_declined, &declined);
         tinyi_conform_release(t);
         if (!st && t->ctx->desc.cancel && t->ctx->desc.cancel(t->ctx->desc.user))
             st = tinyi_fail(t->ctx, TINY_E_CANCELLED, "conformance: the cancel callback asked to stop at %s", t->row->name);
