@@ -1,8 +1,22 @@
-/* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h) */
+/* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
+ *
+ * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes the second part only: kernels
+ * built on v_dot, and those with a tile form.                                                                         */
 #include "core/simd.h"
+
+#include "math/elem.simd.h"
+#if !V_EXTRA && !V_AMX
+#include "math/binary.simd.h"
+#include "math/sort.simd.h"
+#endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
+#if !V_EXTRA && !V_AMX
+    TINY_FN(tinyi_use_elem)(k);
+    TINY_FN(tinyi_use_binary)(k);
+    TINY_FN(tinyi_use_sort)(k);
+#endif
     (void)k;
 }
 #include "core/simd_unname.h"
