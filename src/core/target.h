@@ -248,6 +248,27 @@ TINYI_FN float tinyi_simd_sqrt(float x)
 #define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
 #define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
+/* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
+ * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has them everywhere. */
+#if TINYI_GCC || TINYI_CLANG >= 16
+#define TINYI_ARM_ATTR 1
+#define TINYI_DOT_ASM 0
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
+#define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
+#else
+#define TINYI_ARM_ATTR TINYI_MSVC
+#if TINYI_CLANG && !defined __ARM_FEATURE_DOTPROD
+#define TINYI_DOT_ASM 1
+#else
+#define TINYI_DOT_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR_DOTPROD
+#define TINYI_ATTR_I8MM
+#endif
 
 /* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
 #define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
