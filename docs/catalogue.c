@@ -1,0 +1,64 @@
+/* docs/catalogue.c - prints docs/catalogue.md: the systems of the plan with what is here of each, and the table of operations
+ *
+ * A system counts as here when its pair of files stands in src/ and its test in tests/: nothing is said by hand. The names,
+ * papers and headlines come from docs/systems.tsv, the operations from the table of the library.                          */
+#include "tinyllm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int there(const char *file, const char *ending)
+{
+    char path[300];
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%s%s", file, ending);
+    f = fopen(path, "r");
+    if (f) (void)fclose(f);
+    return f != NULL;
+}
+
+static int is_here(const char *file)
+{
+    char test[300];
+    (void)snprintf(test, sizeof test, "tests%s", file + strlen("src"));
+    return there(file, ".h") && there(file, ".c") && there(test, ".c");
+}
+
+int main(void)
+{
+    static char line[2000], family[64];
+    FILE *f = fopen("docs/systems.tsv", "r");
+    const tiny_op_row *row;
+    size_t i;
+    int n = 0, here = 0;
+    if (!f) { fprintf(stderr, "docs/systems.tsv cannot be opened: run this from the top folder\n"); return 1; }
+    printf("# Catalogue\n\nPrinted by `make docs` from the table of operations and docs/systems.tsv. \"here\" means: the files stand in src/ and their test in tests/.\n\n## Systems\n");
+    while (fgets(line, sizeof line, f)) {
+        char *field[6], *p = line;
+        int k;
+        line[strcspn(line, "\r\n")] = 0;
+        for (k = 0; k < 6; k++) {
+            field[k] = p;
+            p += strcspn(p, "\t");
+            if (*p) *p++ = 0;
+        }
+        if (!strcmp(field[0], "family")) continue;
+        if (!field[3][0] || strncmp(field[3], "src/", 4) != 0) { fprintf(stderr, "docs/systems.tsv: %s has no file\n", field[1]); return 1; }
+        if (strcmp(family, field[0]) != 0) {
+            (void)snprintf(family, sizeof family, "%s", field[0]);
+            printf("\n### %s\n\n| system | paper | file | state | the paper's headline | ours |\n|---|---|---|---|---|---|\n", family);
+        }
+        k = is_here(field[3]);
+        printf("| %s | %s | %s | %s | %s | %s |\n", field[1], field[2], field[3], k ? "**here**" : "not yet", field[4], k ? field[5] : "");
+        n++;
+        here += k;
+    }
+    (void)fclose(f);
+    printf("\n%d of %d are here.\n\n## Operations\n\n| operation | what | inputs | in place | kernels of each target |\n|---|---|---|---|---|\n", here, n);
+    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
+        int slots = 0;
+        while (row->kernels && row->kernels[slots] >= 0) slots++;
+        printf("| %s | %s | %d%s | %s | %d |\n", row->name, row->formula, row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
+    }
+    return ferror(stdout) != 0;
+}
