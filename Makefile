@@ -54,14 +54,14 @@ programs: $(PROGRAMS) $(EXAMPLES)
 conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
 
-bench: $(BUILD)/bench/bench        ## measures every row against this machine's limits, writes docs/bench.md and .tsv
-	$(BUILD)/bench/bench --out docs
+bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/bench.md and .tsv
+	$(BUILD)/bench
 
-bench-quick: $(BUILD)/bench/bench  ## the same in under a minute
-	$(BUILD)/bench/bench --quick --out docs
+bench-quick: $(BUILD)/bench        ## the same in under a minute
+	$(BUILD)/bench --quick
 
-bench-peers: $(BUILD)/bench/bench  ## adds OpenBLAS, oneDNN, XNNPACK and PyTorch where they install
-	sh bench/peers/run.sh $(BUILD)
+bench-peers:     ## OpenBLAS, oneDNN, PyTorch beside us, in an environment of their own under build/
+	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
 	@sh tests/setup.sh ports
@@ -132,9 +132,10 @@ $(BUILD)/examples/%: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ -pthread
 
-$(BUILD)/bench/%: bench/%.c $(wildcard bench/*.h) $(HEADERS) $(BUILD)/libtiny.a
+BENCH := $(filter-out bench/peers/%,$(sort $(shell find bench -name '*.c')))
+$(BUILD)/bench: $(BENCH) bench/bench.h $(HEADERS) $(BUILD)/tinyllm.o
 	@mkdir -p $(@D)
-	$(COMPILE) -Ibench $< -o $@ $(BUILD)/libtiny.a $(BLAS) -pthread -lm
+	$(COMPILE) -Ibench $(BENCH) $(BUILD)/tinyllm.o -o $@ -pthread -lm
 
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtiny.a
 	@mkdir -p $(@D)

@@ -32,7 +32,7 @@ static source files[MAX_FILES];
 static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], n_pass, public_part;
 static func funcs[MAX_FUNCS];
 static int n_funcs;
-static struct { const char *name, *path; } names[MAX_NAMES];
+static struct { const char *name, *path; int wrapped; } names[MAX_NAMES];      /* wrapped: TINY_FN(name) */
 static int n_names;
 static const char *src_dir, *out_temp;
 
@@ -127,6 +127,17 @@ static const char *directive(const char *s, char word[20])
     return s;
 }
 
+/* core 0, math 1, llm 2, gnn 3 */
+static int layer(const char *path)
+{
+    static const char *const dirs[] = { "core/", "math/", "llm/", "gnn/" };
+    int i;
+    for (i = 0; i < 4; i++)
+        if (!strncmp(path, dirs[i], strlen(dirs[i]))) return i;
+    return -1;
+}
+
+/* The path of an include of ours; "elsewhere/x.h" belongs to somebody else and stays as it is. */
 static int project_include(const char *code, char path[200])
 {
     char word[20];
@@ -137,17 +148,7 @@ static int project_include(const char *code, char path[200])
     if (n >= 200) die("an include is too long: %.60s", s);
     memcpy(path, s, n);
     path[n] = 0;
-    return 1;
-}
-
-/* core 0, math 1, llm 2, gnn 3 */
-static int layer(const char *path)
-{
-    static const char *const dirs[] = { "core/", "math/", "llm/", "gnn/" };
-    int i;
-    for (i = 0; i < 4; i++)
-        if (!strncmp(path, dirs[i], strlen(dirs[i]))) return i;
-    return -1;
+    return layer(path) >= 0 || !strchr(path, '/');
 }
 
 static int ends_with(const char *s, const char *end)
@@ -159,7 +160,7 @@ static int ends_with(const char *s, const char *end)
 static void check_direction(const char *from, const char *to)
 {
     int a = layer(from), b = layer(to);
-    if (b < 0) die("src/%s includes \"%s\", which is not in core/, math/, llm/ or gnn/", from, to);
+    if (b < 0) die("src/%s includes \"%s\" without its folder: core/, math/, llm/ or gnn/", from, to);
     if (b > a) die("src/%s includes \"%s\": includes go from llm and gnn to math to core, never upward", from, to);
     if (a == 3 && b == 2) die("src/%s includes \"%s\": gnn and llm never see each other, what both need moves down to math", from, to);
 }
@@ -236,17 +237,21 @@ static void collect(const char *dir, const char *name)
 
 /* ---- names -------------------------------------------------------------------------------------------------- */
 
-static void add_name(const char *s, size_t n, const char *path)
+static void add_name(const char *s, size_t n, int wrapped, const char *path)
 {
+    static const char *const prefixes[] = { "tiny", "tli_", "tgi_", "tllm_", "tgnn_" };
     int i;
+    for (i = 0; i < 5 && strncmp(s, prefixes[i], strlen(prefixes[i])); i++) {}
+    if (i == 5) return;                                 /* v_ names: each pass has its own */
     for (i = 0; i < n_names; i++)
-        if (strlen(names[i].name) == n && !memcmp(names[i].name, s, n)) {
+        if (names[i].wrapped == wrapped && strlen(names[i].name) == n && !memcmp(names[i].name, s, n)) {
             if (strcmp(names[i].path, path))
                 die("%.*s is defined in src/%s and in src/%s: all of src/ becomes one text", (int)n, s, names[i].path, path);
             return;
         }
     if (n_names == MAX_NAMES) die("more than %d names", MAX_NAMES);
     names[n_names].name = copy_n(s, n);
+    names[n_names].wrapped = wrapped;
     names[n_names++].path = copy_n(path, strlen(path));
 }
 
@@ -254,7 +259,7 @@ static void add_name(const char *s, size_t n, const char *path)
 static void find_definitions(const source *f)
 {
     const char *s = f->code, *start = s, *p, *q;
-    int depth = 0, level;
+    int depth = 0, level, wrapped;
     for (; *s; s++) {
         if (s == f->code || s[-1] == '\n') {
             const char *t = s;
@@ -278,6 +283,7 @@ static void find_definitions(const source *f)
         if (*s == ';') { start = s + 1; continue; }
         if (*s != '{' && *s != '=') continue;
         depth += *s == '{';
+        wrapped = 0;
         for (p = s; p > start && isspace((unsigned char)p[-1]); p--) {}
         if (*s == '{') {                                /* back over the parameter list */
             if (p == start || p[-1] != ')') continue;
@@ -285,12 +291,13 @@ static void find_definitions(const source *f)
                 level += (p[-1] == ')') - (p[-1] == '(');
                 if (!level) { p--; break; }
             }
-            if (p > start && p[-1] == ')') p--;         /* TINY_FN(name) */
+            wrapped = p > start && p[-1] == ')';        /* TINY_FN(name): in core, each target has a file */
+            p -= wrapped;
         } else {
             while (p > start && p[-1] == ']') { while (p > start && p[-1] != '[') p--; if (p > start) p--; }
         }
         for (q = p; q > start && is_name(q[-1]); q--) {}
-        if (p > q) add_name(q, (size_t)(p - q), f->path);
+        if (p > q && !(wrapped && layer(f->path) == 0)) add_name(q, (size_t)(p - q), wrapped, f->path);
         if (*s == '=') {                                /* what follows is an initialiser */
             for (level = 0; *s && !(level == 0 && *s == ';'); s++) level += (*s == '{') - (*s == '}');
             if (!*s) break;
@@ -443,23 +450,75 @@ static void section(text *t, const char *what)
     contents[n_contents++].what = copy_n(what, strlen(what));
 }
 
-/* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved elsewhere. */
+/* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved
+ * elsewhere. Internal functions that a public header declares move to the implementation: a compiler would warn of static
+ * functions without a body where only declarations are included. A paragraph of nothing else moves as a whole. */
+static text inner[2];
+
+static int is_inner(const char *code) { return !strncmp(code, "TINYI_FN ", 9); }
+
+static const char *inner_end(const source *f, const char *code)
+{
+    const char *e = code + strcspn(code, ";{");
+    if (*e != ';') die("src/%s: an internal function has its body in the .c file: %.60s", f->path, code);
+    return line_end(e);
+}
+
+/* The end of the paragraph at code, when it holds internal functions and comments and nothing else. */
+static const char *inner_paragraph(const source *f, const char *raw, const char *code)
+{
+    int found = 0;
+    while (*raw && *raw != '\n') {
+        const char *e = line_end(code);
+        if (is_inner(code)) { e = inner_end(f, code); found = 1; }
+        else if ((size_t)(e - code) - 1 != strspn(code, " \t")) return NULL;
+        raw += e - code;
+        code = e;
+    }
+    return found ? code : NULL;
+}
+
 static void emit(text *t, const source *f, size_t skip)
 {
-    const char *s = f->raw + skip, *c = f->code + skip;
-    char inc[200];
-    for (; *s; c += line_end(s) - s, s = line_end(s)) {
+    const char *s = f->raw + skip, *c = f->code + skip, *e;
+    int is_public = f->part == SHARED_DECL || f->part == OWN_DECL, fresh = 1;
+    char inc[200], word[20];
+    int open = 0;
+    for (; *s; s += e - c, c = e) {
+        e = line_end(c);
         if (project_include(c, inc)) {
             source *g = load(inc, f->path);
             if (g->part == PASS)
                 put(t, "#define TINYI_STITCH_PART %d\n#include %s_FILE\n#undef TINYI_STITCH_PART\n", g->pass, up);
             else if (g->part == INLINE_TEXT)
                 emit(t, g, 0);
-        } else if (*s != '\n' || (t->n > 1 && t->s[t->n - 2] != '\n')) {
-            put_n(t, s, (size_t)(line_end(s) - s));
+            continue;
         }
+        if (is_public) {
+            text *in = &inner[f->part == OWN_DECL];
+            const char *whole = fresh ? inner_paragraph(f, s, c) : NULL;
+            if (directive(c, word)) open += !strncmp(word, "if", 2) - !strcmp(word, "endif");
+            fresh = *s == '\n';
+            if (whole || is_inner(c)) {
+                e = whole ? whole : inner_end(f, c);
+                if (open > 1) die("src/%s: under a condition an internal function cannot stand in a public header: %.60s", f->path, c);
+                if (whole && in->n > 1 && in->s[in->n - 2] != '\n') put_n(in, "\n", 1);
+                put_n(in, s, (size_t)(e - c));
+                continue;
+            }
+        }
+        if (*s != '\n' || (t->n > 1 && t->s[t->n - 2] != '\n')) put_n(t, s, (size_t)(e - c));
     }
     if (t->n > 1 && t->s[t->n - 2] != '\n') put_n(t, "\n", 1);
+}
+
+static void emit_inner(text *t, int own)
+{
+    if (!inner[own].n) return;
+    section(t, own ? "internal functions of this header" : "internal functions");
+    put(t, "TINYI_C_BEGIN\n");
+    put_n(t, inner[own].s, inner[own].n);
+    put(t, "TINYI_C_END\n\n");
 }
 
 static void emit_part(text *t, int part, const char *root, size_t skip)
@@ -532,6 +591,11 @@ static text make_header(const char *dir, const char *name, const char *licence)
     section(&t, "options and names");
     put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
     put(&t, "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n", up, up, name);
+    put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. */\n#undef TINY_API\n");
+    put(&t, "#if defined TINY_STATIC && defined %s_IMPLEMENTATION\n#define TINY_API static TINYI_UNUSED\n", up);
+    put(&t, "#if defined TINYI_%s_DECLARED && !defined TINYI_%s_IMPLEMENTED\n", base, base);
+    put(&t, "#error \"with TINY_STATIC, define %s_IMPLEMENTATION before the first include of %s.h\"\n#endif\n", up, name);
+    put(&t, "#else\n#define TINY_API\n#endif\n");
     put(&t, "#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x%08lx\n", hash_shared());
     put(&t, "#error \"tinyllm.h and tinygnn.h come from different versions: take both from the same one\"\n#endif\n\n");
     put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n");
@@ -547,11 +611,13 @@ static text make_header(const char *dir, const char *name, const char *licence)
     emit_part(&t, OWN_DECL, root, skip);
     put(&t, "#endif\n\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
     put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
+    emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
     put(&t, "#else\n");
     section(&t, "the shared functions forwarded, where the other header has their bodies");
     for (i = 0; i < n_funcs; i++) emit_function(&t, &funcs[i], other);
     put(&t, "#endif\n\n");
+    emit_inner(&t, 1);
     emit_part(&t, OWN_BODY, root, 0);
     put(&t, "#endif /* %s_IMPLEMENTATION */\n#endif /* TINYI_STITCH_PART */\n", up);
     if (licence) {

@@ -66,10 +66,12 @@
 
 /* A public function is declared with TINY_API at the start of its line: the
  * stitcher reads these declarations and gives each header its own link name. */
+#ifndef TINY_API
 #ifdef TINY_STATIC
 #define TINY_API static TINYI_UNUSED
 #else
 #define TINY_API
+#endif
 #endif
 
 #ifndef TINY_ASSERT

@@ -73,7 +73,9 @@ typedef struct tiny_conform_desc {
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
  *   - the same in place where the row allows it, and with inputs uploaded where the back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
+#ifndef TINY_NO_CONFORM
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
+#endif
 
 TINYI_C_END
 #endif

@@ -16,4 +16,5 @@
 #include "core/time.h"
 #include "core/conform.h"
 #include "math/ops.h"
+#include "math/linalg.h"
 #endif

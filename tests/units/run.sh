@@ -1,0 +1,168 @@
+#!/bin/sh
+# Both headers in one unit, two units, ten units; C99, C++11 and C++17; every order; static copies; tcc; renamed; with every
+# option. Each program is built without a warning, linked and run.
+#   run.sh        what `make test` runs: every shape with one compiler, the main ones with the others
+#   run.sh all    everything with every compiler
+BUILD=${BUILD:-build} INC=${INC:-.} full=$1
+dir=$BUILD/units
+here=tests/units
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+passed=0 failed=0 skipped=0
+rm -rf "$dir"
+mkdir -p "$dir"
+
+good() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $1"; shift; [ -z "$1" ] || head -n 6 "$1" | sed 's/^/    /'; }
+skip() { skipped=$((skipped + 1)); echo "skipped: $1"; }
+
+# compiler and flags for a short name
+compiler() {
+    case $1 in
+    gcc) echo "gcc -std=c99 $warnings" ;;
+    clang) echo "clang -std=c99 $warnings" ;;
+    gcc11) echo "gcc -std=c11 $warnings" ;;
+    g++) echo "g++ -x c++ -std=c++17 $warnings" ;;
+    g++11) echo "g++ -x c++ -std=c++11 $warnings" ;;
+    clang++) echo "clang++ -x c++ -std=c++17 $warnings" ;;
+    clang++11) echo "clang++ -x c++ -std=c++11 $warnings" ;;
+    tcc) echo "tcc -std=c99 -Wall" ;;
+    cc) echo "${CC:-cc} -std=c99" ;;
+    esac
+}
+there() { set -- $(compiler "$1"); command -v "$1" >/dev/null 2>&1; }
+
+# unit COMPILER OBJECT SHAPE [flags]: makes $dir/OBJECT.o, whose function is OBJECT; silence is part of the test
+unit() {
+    c=$1 object=$2 shape=$3
+    shift 3
+    # shellcheck disable=SC2046,SC2086
+    if ! $(compiler $c) -I"$INC" -DUNIT=$object -DSHAPE_$shape "$@" -c $here/unit.c -o "$dir/$object.o" >"$dir/log" 2>&1; then
+        bad "$c: a unit of shape $shape $* does not compile" "$dir/log"
+        return 1
+    fi
+    if grep -q 'warning' "$dir/log"; then
+        bad "$c: a unit of shape $shape $* gives a warning" "$dir/log"
+        return 1
+    fi
+}
+# program COMPILER NAME OBJECT...: links them with a main that calls each, and runs it
+program() {
+    c=$1 name=$2
+    shift 2
+    list= objects=
+    for o in "$@"; do list="$list X($o)"; objects="$objects $dir/$o.o"; done
+    for o in "$@"; do [ -e "$dir/$o.o" ] || { bad "$c: $name: $o is missing"; return 1; }; done
+    # shellcheck disable=SC2046,SC2086
+    case $c in *++*) cxx="$(compiler $c | cut -d' ' -f1)" ;; *) cxx="$(compiler $c)" ;; esac
+    # shellcheck disable=SC2086
+    if ! { $cxx -DUNITS="$list" -x c -c $here/main.c -o "$dir/main.o" 2>/dev/null || $(compiler $c) -DUNITS="$list" -c $here/main.c -o "$dir/main.o"; } >"$dir/log" 2>&1 ||
+        ! $cxx "$dir/main.o" $objects $pthread -o "$dir/program" >>"$dir/log" 2>&1; then
+        bad "$c: $name does not link" "$dir/log"
+    elif ! "$dir/program" >"$dir/log" 2>&1; then
+        bad "$c: $name does not run" "$dir/log"
+    else
+        good
+    fi
+}
+
+# every shape with one compiler: fast, because the bodies are compiled without vector code
+shapes() {
+    c=$1 p=$2
+    for s in L G LG GL lG gL Lg Gl l g lg gl lL Lgl; do unit "$c" "$p$s" $s -O0 -DTINY_NO_SIMD $3; done
+    for s in L G LG; do unit "$c" "${p}s$s" $s -O0 -DTINY_NO_SIMD -DTINY_STATIC $3; done
+    for i in 1 2 3 4 5 6 7 8 9; do unit "$c" "${p}ten$i" l -O0; done
+    unit "$c" "${p}sl" l -O0 -DTINY_STATIC
+    program "$c" "one header, one unit" ${p}L
+    program "$c" "one header, the other shape" ${p}G
+    program "$c" "both headers in one unit" ${p}LG
+    program "$c" "both headers in one unit, the other order" ${p}GL
+    program "$c" "two units, a header each" ${p}L ${p}G
+    program "$c" "two units, one without the implementation" ${p}L ${p}l
+    program "$c" "ten units" ${p}L ${p}ten1 ${p}ten2 ${p}ten3 ${p}ten4 ${p}ten5 ${p}ten6 ${p}ten7 ${p}ten8 ${p}ten9
+    program "$c" "both implementations in one unit, declarations of each and of both in others" ${p}LG ${p}l ${p}g ${p}lg ${p}gl
+    program "$c" "the same, the other order" ${p}GL ${p}l ${p}g ${p}lg ${p}gl
+    program "$c" "an implementation each, declarations of both" ${p}L ${p}G ${p}lg ${p}gl
+    program "$c" "declarations of one before the implementation of the other, and the reverse" ${p}lG ${p}gL
+    program "$c" "declarations of one after the implementation of the other, and the reverse" ${p}Lg ${p}Gl
+    program "$c" "implementation after declarations of the same header" ${p}lL ${p}l
+    program "$c" "the first header again after the second" ${p}Lgl ${p}G
+    program "$c" "static copies beside an exported one" ${p}sL ${p}sG ${p}sLG ${p}LG ${p}g
+    exported "$c" ${p}L '^tinyllm_\|^tllm_' ${p}L
+    exported "$c" ${p}G '^tinygnn_\|^tgnn_' ${p}G
+    exported "$c" ${p}sLG '^none$' ${p}sLG
+}
+# every exported name has the prefix of its header (or is the unit's own function)
+exported() {
+    command -v nm >/dev/null 2>&1 || return 0
+    names=$(nm -g --defined-only "$dir/$2.o" 2>/dev/null | awk '{ print $NF }' | sed 's/^_//' | grep -v "$3" | grep -v "^$4\$" | tr '\n' ' ')
+    if [ -z "$names" ]; then good; else bad "$1: $2 exports $names"; fi
+}
+
+pthread=-pthread
+first=
+for c in gcc clang cc; do
+    if there $c; then first=$c; break; fi
+done
+shapes $first "c_"
+
+# the whole thing, as it is used: with vector code, one unit and two
+for c in gcc clang g++ clang++ gcc11 g++11 clang++11; do
+    if ! there $c; then skip "$c is not here"; continue; fi
+    case $full$c in gcc11 | g++11 | clang++11 | all*) ;; esac
+    p=$(echo "w_$c" | tr '+' 'p')_
+    if [ "$full" = all ]; then
+        shapes $c "$p"
+        for o in O0 O2 O3; do
+            unit $c "$p$o" LG -$o && program $c "both headers in one unit at -$o" "$p$o"
+        done
+        unit $c "${p}_openmp" LG -O2 -fopenmp && pthread='-pthread -fopenmp' && program $c "with OpenMP" "${p}_openmp"
+        pthread=-pthread
+    else
+        case $c in *11) continue ;; esac
+        unit $c "${p}LG" LG -O0 && program $c "both headers in one unit, with vector code" "${p}LG"
+        unit $c "${p}l" l -O0 && program $c "the implementation from another compiler" "c_L" "${p}l"
+    fi
+done
+
+if there tcc; then
+    pthread='-pthread'
+    unit tcc tcc_L L && unit tcc tcc_l l && program tcc "scalar under tcc" tcc_L tcc_l
+    unit tcc tcc_LG LG && program tcc "both headers in one unit under tcc" tcc_LG
+else
+    skip "tcc is not here"
+fi
+
+# every option, alone and together
+pthread=-pthread
+options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM'
+all=
+for o in $options; do all="$all -D$o"; done
+# shellcheck disable=SC2086
+unit $first opt_all LG -O0 -DMY_ALLOCATOR $all && program $first "all options" opt_all
+# shellcheck disable=SC2086
+if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
+if [ "$full" = all ]; then
+    for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
+fi
+
+# another file name, from another folder
+mkdir -p "$dir/renamed"
+cp "$INC/tinyllm.h" "$dir/renamed/my_llm.h"
+printf '#define TINYLLM_FILE "my_llm.h"\n#define TINYLLM_IMPLEMENTATION\n#include "renamed/my_llm.h"\nint renamed(void);\nint renamed(void) { return tiny_op_find("add") == NULL; }\n' >"$dir/renamed.c"
+# shellcheck disable=SC2046
+if $(compiler $first) -O0 -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then program $first "under another file name" renamed; else bad "under another file name" "$dir/log"; fi
+
+# two versions in one unit are refused with a sentence
+mkdir -p "$dir/other"
+cp "$INC/tinyllm.h" "$dir/other/"
+sed 's/0x\([0-9a-f]*\)$/0x1/' "$INC/tinygnn.h" >"$dir/other/tinygnn.h"
+# shellcheck disable=SC2046
+if $(compiler $first) -I"$dir/other" -DUNIT=x -DSHAPE_lg -fsyntax-only $here/unit.c >"$dir/log" 2>&1; then bad "two versions in one unit are accepted"
+elif grep -q 'different versions' "$dir/log"; then good
+else bad "two versions in one unit" "$dir/log"; fi
+
+[ $failed -ne 0 ] || rm -rf "$dir"
+printf '%d passed, %d failed' $passed $failed
+[ $skipped -eq 0 ] || printf ', %d skipped' $skipped
+echo
+[ $failed -eq 0 ]

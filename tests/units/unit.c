@@ -1,0 +1,80 @@
+/* tests/units/unit.c - one translation unit of a program, in every shape that a user may give it
+ *
+ *   UNIT=name                       the function that this unit defines
+ *   SHAPE_l SHAPE_L ...             which headers it includes, in this order: l and g declarations of tinyllm.h and
+ *                                   tinygnn.h, L and G with the implementation
+ * Standard headers come first, so that nothing depends on a macro which only the first include could set.            */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined SHAPE_L || defined SHAPE_Lg || defined SHAPE_LG || defined SHAPE_Lgl
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#elif defined SHAPE_l || defined SHAPE_lg || defined SHAPE_lG || defined SHAPE_lL
+#include "tinyllm.h"
+#endif
+
+#if defined SHAPE_G || defined SHAPE_LG || defined SHAPE_lG || defined SHAPE_Gl || defined SHAPE_GL
+#define TINYGNN_IMPLEMENTATION
+#include "tinygnn.h"
+#elif defined SHAPE_g || defined SHAPE_lg || defined SHAPE_Lg || defined SHAPE_gl || defined SHAPE_gL || defined SHAPE_Lgl
+#include "tinygnn.h"
+#endif
+
+#if defined SHAPE_GL || defined SHAPE_gL || defined SHAPE_lL
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#elif defined SHAPE_Gl || defined SHAPE_gl || defined SHAPE_Lgl
+#include "tinyllm.h"
+#endif
+
+#ifdef MY_ALLOCATOR                         /* TINY_NO_MALLOC */
+static void *unit_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    (void)user;
+    (void)old_bytes;
+    if (n_bytes) return realloc(old, n_bytes);
+    free(old);
+    return NULL;
+}
+#endif
+
+#ifdef __cplusplus
+extern "C"
+#endif
+int UNIT(void);
+
+/* 0 when a few calls of different files do what they should. */
+int UNIT(void)
+{
+    float a[5] = { 1, 2, 3, 4, 5 }, b[5] = { 10, 20, 30, 40, 50 }, y[5] = { 0, 0, 0, 0, 0 };
+    tiny_tensor ta = tiny_tensor_1d(a, TINY_F32, 5), tb = tiny_tensor_1d(b, TINY_F32, 5), ty = tiny_tensor_1d(y, TINY_F32, 5);
+    const tiny_op_row *row = tiny_op_find("add");
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    tiny_rng rng = tiny_rng_make(1, 2);
+    tiny_op op;
+    int i, bad = 0;
+
+    memset(&desc, 0, sizeof desc);
+    memset(&op, 0, sizeof op);
+#ifdef MY_ALLOCATOR
+    desc.allocator.realloc_fn = unit_realloc;
+#endif
+    if (!row || strcmp(tiny_status_text(TINY_OK), "done")) return 1;
+    if (tiny_rng_u32(&rng) == tiny_rng_u32(&rng)) return 2;
+    if (tiny_ctx_open(&desc, &ctx)) return 3;
+    op.kind = row->kind;
+    op.in[0] = &ta;
+    op.in[1] = &tb;
+    op.out[0] = &ty;
+    if (tiny_run(ctx, &op)) bad = 4;
+    for (i = 0; i < 5 && !bad; i++)
+        if (y[i] < 11.0f * (float)(i + 1) || y[i] > 11.0f * (float)(i + 1)) bad = 5;
+    ty.dim[0] = 4;
+    if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
+    if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
+    tiny_ctx_close(ctx);
+    return bad;
+}
