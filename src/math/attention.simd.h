@@ -40,10 +40,10 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     if (softcap > 0.0f) {
         v_f32 c = v_set(softcap), inv = v_set(1.0f / softcap);
         for (i = 0; i + V_LANES <= n; i += V_LANES) v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
-        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, n - i), inv))), n - i);
+        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, (size_t)(n - i)), inv))), (size_t)(n - i));
     }
     for (i = 0; i + V_LANES <= n; i += V_LANES) top = v_max(v_load(s + i), top);
-    if (i < n) top = v_select(v_first(n - i), v_max(v_load_n(s + i, n - i), top), top);
+    if (i < n) top = v_select(v_first((size_t)(n - i)), v_max(v_load_n(s + i, (size_t)(n - i)), top), top);
     most = v_hmax(top);
     if (most < *m) most = *m;
     if (most == -INFINITY && *l == 0.0f) {
@@ -61,8 +61,8 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
         sum = v_add(sum, p);
     }
     if (i < n) {
-        v_f32 p = v_select(v_first(n - i), v_exp(v_sub(v_load_n(s + i, n - i), mn)), v_zero());
-        v_store_n(s + i, p, n - i);
+        v_f32 p = v_select(v_first((size_t)(n - i)), v_exp(v_sub(v_load_n(s + i, (size_t)(n - i)), mn)), v_zero());
+        v_store_n(s + i, p, (size_t)(n - i));
         sum = v_add(sum, p);
     }
     f = *m == -INFINITY ? 0.0f : tinyi_exp_ref(*m - most);

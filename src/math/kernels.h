@@ -8,6 +8,7 @@
 #if !V_EXTRA && !V_AMX
 #include "math/binary.simd.h"
 #include "math/sort.simd.h"
+#include "math/attention.simd.h"
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -16,6 +17,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_elem)(k);
     TINY_FN(tinyi_use_binary)(k);
     TINY_FN(tinyi_use_sort)(k);
+    TINY_FN(tinyi_use_attention)(k);
 #endif
     (void)k;
 }

@@ -12,6 +12,7 @@
 #include "math/layout.h"
 #include "math/conv.h"
 #include "math/sort.h"
+#include "math/linalg.h"
 #include "math/fft.h"
 #include "math/attention.h"
 TINYI_C_BEGIN
