@@ -554,8 +554,8 @@ static int tinyi_conform_same_shape(const tiny_tensor *a, const tiny_tensor *b)
 }
 
 /* Fills t->what when the case failed. A status other than TINY_OK ends the whole run. What the back end does not want
- * is not computed at all, unless skip_nothing. */
-static tiny_status tinyi_conform_case(tinyi_conform *t, int skip_nothing, int *declined)
+ * is not computed at all, unless include_declined. */
+static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc *desc, int *declined)
 {
     const tiny_op_row *row = t->row;
     const tiny_accel *accel = t->ctx->desc.accel;
@@ -623,7 +623,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, int skip_nothing, int *d
         ref_op.out[j] = &s->ref;
         t->op.out[j] = &s->view;
     }
-    *declined = accel && !skip_nothing && !accel->can_run(accel->user, &t->op, row);
+    *declined = accel && !desc->include_declined && !accel->can_run(accel->user, &t->op, row);
     if (*declined) return TINY_OK;
     got = (unsigned char *)tinyi_conform_take(t, most);
     if (!got) return TINY_E_MEMORY;
@@ -631,6 +631,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, int skip_nothing, int *d
         tinyi_conform_refused(t, "the reference refuses the case: ");
         return TINY_OK;
     }
+    if (desc->answer) desc->answer(desc->user, row, &ref_op);
     t->limit = row->bound.k + row->bound.k_per_n * (row->terms ? row->terms(&ref_op) : 1.0);
     if (row->bound.kind == TINY_BOUND_LINEAR && (st = tinyi_conform_magnitudes(t, start, magnitude)) != TINY_OK) {
         if (st == TINY_E_MEMORY) return st;
@@ -690,7 +691,7 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
         t->rng = tiny_rng_make(t->seed, tinyi_conform_hash(t->row->name) + 2 * (uint64_t)i + 1);
         t->case_ulp = t->case_square = t->case_square_ref = t->case_of_bound = 0.0;
         t->what[0] = 0;
-        st = tinyi_conform_case(t, desc->include_declined, &declined);
+        st = tinyi_conform_case(t, desc, &declined);
         tinyi_conform_release(t);
         if (!st && t->ctx->desc.cancel && t->ctx->desc.cancel(t->ctx->desc.user))
             st = tinyi_fail(t->ctx, TINY_E_CANCELLED, "conformance: the cancel callback asked to stop at %s", t->row->name);

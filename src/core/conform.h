@@ -57,6 +57,7 @@ typedef struct tiny_conform_desc {
     int only_case;                          /* 0: all; k: only the k-th, counted from 1 */
     int include_declined;                   /* nonzero: cases that the back end declines count as cases too */
     void (*row)(void *user, const tiny_conform_row *row);   /* called after each row; may be NULL */
+    void (*answer)(void *user, const tiny_op_row *row, const tiny_op *op);  /* called with the reference's answer of each case; may be NULL */
     void *user;
 } tiny_conform_desc;
 
