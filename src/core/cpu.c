@@ -13,7 +13,7 @@
 #if TINYI_ARM64
 #include <sys/auxv.h>
 #endif
-#if !defined TINY_NO_STDIO && !TINYI_X86
+#ifndef TINY_NO_STDIO
 #include <stdio.h>
 #endif
 #ifndef __cplusplus

@@ -181,7 +181,7 @@ TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return __builtin_fm
 TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return a * b + c; }
 TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
 #endif
-TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return -a; }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
 TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
@@ -353,18 +353,20 @@ TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINYI_W(mullo_epi32)(
 TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return TINYI_W(and_si128)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return TINYI_W(or_si128)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return TINYI_W(xor_si128)(a, b); }
-#if TINYI_W128_SIMDE && defined SIMDE_ARM_NEON_A32V7_NATIVE         /* whose own forms want a literal count */
-#define TINYI_W_SHIFT(t, a, n) simde__m128i_from_neon_##t(TINYI_CAT(vshlq_, TINYI_CAT(TINYI_W_, t))(simde__m128i_to_neon_##t(a), n))
-#define TINYI_W_i32 s32
-#define TINYI_W_u32 u32
-#define TINYI_W_i16 s16
-#define TINYI_W_u16 u16
-TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W_SHIFT(i32, a, vdupq_n_s32(n)); }
-TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W_SHIFT(u32, a, vdupq_n_s32(-n)); }
-TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W_SHIFT(i32, a, vdupq_n_s32(-n)); }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W_SHIFT(u16, a, vdupq_n_s16((int16_t)-n)); }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W_SHIFT(i16, TINYI_W_SHIFT(i16, a, vdupq_n_s16(8)), vdupq_n_s16(-8)); }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W_SHIFT(i16, a, vdupq_n_s16(-8)); }
+#if TINYI_W128_SIMDE && (TINYI_GCC || TINYI_CLANG)     /* SIMDe wants a literal count; the compiler's own vectors do not */
+typedef int32_t TINY_FN(tinyi_s32) __attribute__((vector_size(16)));
+typedef uint32_t TINY_FN(tinyi_u32) __attribute__((vector_size(16)));
+typedef int16_t TINY_FN(tinyi_s16) __attribute__((vector_size(16)));
+typedef uint16_t TINY_FN(tinyi_u16) __attribute__((vector_size(16)));
+#define TINYI_W_SHIFT(type, how) TINY_FN(tinyi_##type) t; memcpy(&t, &a, 16); t = how; memcpy(&a, &t, 16); return a
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { TINYI_W_SHIFT(u32, t << (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { TINYI_W_SHIFT(u32, t >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { TINYI_W_SHIFT(s32, t >> n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t >> (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t << (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { TINYI_W_SHIFT(s16, t >> (int16_t)8); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINY_FN(tinyi_odd)(TINY_FN(tinyi_shl16)(a, 8)); }
+#undef TINYI_W_SHIFT
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
@@ -802,7 +804,7 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
 #if TINYI_DOT_ASM
-    __asm__(".arch_extension dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
     return acc;
 #else
     return vdotq_s32(acc, a, b);

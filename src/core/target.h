@@ -143,21 +143,8 @@
 #include "simde/x86/sse4.1.h"
 #endif
 
-/* Correctly rounded, one instruction where there is one, without the library's errno. */
-#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif (TINYI_X86 && TINYI_HAVE_W128) && (defined __SSE__ || defined _M_X64)
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
-#elif TINYI_CLANG && defined __wasm__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
-#else
-TINYI_FN float tinyi_simd_sqrt(float x)
+/* The correctly rounded root by integers. */
+TINYI_FN float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
     int e, i;
@@ -168,20 +155,36 @@ TINYI_FN float tinyi_simd_sqrt(float x)
     m = u & 0x7fffffu;
     if (e) m |= 0x800000u;
     else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
-    /* x = m * 2^(e - 150); an even exponent, then 25 bits of root, two bits of m a step: the last bit only rounds */
+    /* x = m * 2^(e - 150) with m of 24 bits; e becomes odd, m is set with its point after the second bit, and each step
+     * takes two bits of m and gives one of the root: 24 and one more that rounds */
     if (!(e & 1)) { m <<= 1; e--; }
-    m <<= 7;                                /* 0.5..2 as 1.31, or 2..4 as 2.30 after the step above */
+    m <<= 7;
     for (i = 0; i < 25; i++) {
-        uint32_t t;
+        uint32_t t = root << 2 | 1u;
         rest = rest << 2 | m >> 30;
         m <<= 2;
-        t = root << 2 | 1u;
         root <<= 1;
         if (rest >= t) { rest -= t; root |= 1u; }
     }
-    root = (root + 1) >> 1;                 /* no tie: a root with 25 bits is never exact */
-    return tinyi_bits_f32(root - 0x800000u + ((uint32_t)((e + 127) >> 1) << 23));
+    root = (root + 1) >> 1;                 /* never a tie: a root that ends in the 25th bit has a square of 50 bits */
+    return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
 }
+
+/* The same by one instruction where there is one, without the library's errno. */
+#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+#elif TINYI_CLANG && defined __wasm__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
+#else
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(x); }
 #endif
 
 /* ---- switching a target on for the functions that follow */
@@ -249,7 +252,7 @@ TINYI_FN float tinyi_simd_sqrt(float x)
 #define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
 /* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
- * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has them everywhere. */
+ * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has all of them everywhere. */
 #if TINYI_GCC || TINYI_CLANG >= 16
 #define TINYI_ARM_ATTR 1
 #define TINYI_DOT_ASM 0
@@ -264,10 +267,24 @@ TINYI_FN float tinyi_simd_sqrt(float x)
 #else
 #define TINYI_DOT_ASM 0
 #endif
+#if TINYI_MSVC
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
+#else
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#endif
 #define TINYI_ATTR_DOTPROD
 #define TINYI_ATTR_I8MM
+#endif
+
+/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
+ * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
+#if TINYI_HAVE_AMX
+#define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
+#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
+#define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
+#define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
 #endif
 
 /* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */

@@ -1,0 +1,782 @@
+/* tests/core/simd.c - the v_ layer: every operation of every pass of this machine against plain C, lane by lane
+ *
+ * The file includes itself once per pass and makes one function there, which applies an operation to one vector. All
+ * values travel as bits, so that -0, NaN and 2^31 count.                                                           */
+#ifndef T_PASS
+#define T_INTERNALS
+#include "t.h"
+
+/* one operand or more, V_LANES values each; results as 32-bit lanes */
+enum { ADD, SUB, MUL, DIV, FMA, FNMA, NEG, ABS, SQRT, MIN, MAX, ROUND, FLOOR, TRUNC, LT, LE, EQ, NE, ISNAN, SELECT, TO_I32, FROM_I32, BITS, FLOAT,
+       EXP2I, GATHER, IADD, ISUB, IMUL, IAND, IOR, IXOR, ISHL, ISHR, ISRA, IMIN, IMAX, IEQ, IGT, ISELECT, LOAD_F16, LOAD_BF16, STORE_F16, STORE_BF16,
+       LOAD_I8, LOAD_U8, DOT_I8, DOT_U8I8, DOT_I8_B127, DOT_U7I8, BAND, BOR, BXOR, BADD, BSUB, BSHR, BTABLE, SUM, HMAX, HMIN, ISUM, ANY, ALL, MAND, MOR,
+       MNOT, FIRST, LOAD_N, STORE_N, ILOAD_N, ISTORE_N, LOAD_F16_N, LOAD_BF16_N, STORE_F16_N, STORE_BF16_N, BLOAD_N, SETS, OPS };
+
+static const char *const op_name[OPS] = { "v_add", "v_sub", "v_mul", "v_div", "v_fma", "v_fnma", "v_neg", "v_abs", "v_sqrt", "v_min", "v_max", "v_round",
+    "v_floor", "v_trunc", "v_lt", "v_le", "v_eq", "v_ne", "v_isnan", "v_select", "v_to_i32", "v_from_i32", "v_bits", "v_float", "v_exp2i", "v_gather",
+    "vi_add", "vi_sub", "vi_mul", "vi_and", "vi_or", "vi_xor", "vi_shl", "vi_shr", "vi_sra", "vi_min", "vi_max", "vi_eq", "vi_gt", "vi_select",
+    "v_load_f16", "v_load_bf16", "v_store_f16", "v_store_bf16", "vi_load_i8", "vi_load_u8", "v_dot_i8", "v_dot_u8i8", "v_dot_i8_b127", "v_dot_u7i8",
+    "vb_and", "vb_or", "vb_xor", "vb_add", "vb_sub", "vb_shr", "vb_table16", "v_sum", "v_hmax", "v_hmin", "vi_sum", "vm_any", "vm_all", "vm_and", "vm_or",
+    "vm_not", "v_first", "v_load_n", "v_store_n", "vi_load_n", "vi_store_n", "v_load_f16_n", "v_load_bf16_n", "v_store_f16_n", "v_store_bf16_n",
+    "vb_load_n", "set, zero, iota" };
+
+typedef struct pass {
+    const char *name;
+    int lanes;
+    unsigned cpu;                           /* what it needs */
+    void (*apply)(int op, void *y, const void *a, const void *b, const void *c, size_t n);
+} pass;
+
+#if TINYI_HAVE_SCALAR
+#define T_PASS scalar
+#define T_LANES 1
+TINYI_TARGET_BEGIN_SCALAR
+#include "simd.c"
+TINYI_TARGET_END_SCALAR
+#endif
+#if TINYI_HAVE_W128
+#define T_PASS w128
+#define T_LANES 4
+TINYI_TARGET_BEGIN_W128
+#include "simd.c"
+TINYI_TARGET_END_W128
+#endif
+#if TINYI_HAVE_NEON
+#define T_PASS neon
+#define T_LANES 4
+TINYI_TARGET_BEGIN_NEON
+#include "simd.c"
+TINYI_TARGET_END_NEON
+#endif
+#if TINYI_HAVE_NEONDOT
+#define T_PASS neondot
+#define T_LANES 4
+TINYI_TARGET_BEGIN_NEONDOT
+#include "simd.c"
+TINYI_TARGET_END_NEONDOT
+#endif
+#if TINYI_HAVE_AVX2
+#define T_PASS avx2
+#define T_LANES 8
+TINYI_TARGET_BEGIN_AVX2
+#include "simd.c"
+TINYI_TARGET_END_AVX2
+#endif
+#if TINYI_HAVE_AVX2VNNI
+#define T_PASS avx2vnni
+#define T_LANES 8
+TINYI_TARGET_BEGIN_AVX2VNNI
+#include "simd.c"
+TINYI_TARGET_END_AVX2VNNI
+#endif
+#if TINYI_HAVE_AVX512
+#define T_PASS avx512
+#define T_LANES 16
+TINYI_TARGET_BEGIN_AVX512
+#include "simd.c"
+TINYI_TARGET_END_AVX512
+#endif
+#if TINYI_HAVE_AMX
+#define T_PASS amx
+#define T_LANES 16
+TINYI_TARGET_BEGIN_AMX
+#include "simd.c"
+
+/* y (16, 16) = a (16, 64) times b, whose four rows of a column stand together: b (16, 16, 4). The configuration and b are
+ * written just before they are used: the compiler must not move these stores. */
+static void amx_product(int32_t *y, const int8_t *a, const int8_t *b)
+{
+    unsigned char config[64];
+    int8_t packed[1024];
+    int i;
+    memset(config, 0, sizeof config);
+    config[0] = 1;                          /* palette; bytes 16.. are the widths, 48.. the rows */
+    for (i = 0; i < 3; i++) { config[16 + 2 * i] = 64; config[48 + i] = 16; }
+    TINYI_AMX_CONFIG(config);
+    for (i = 0; i < 1024; i++) packed[i] = b[i];
+    _tile_zero(0);
+    TINYI_AMX_LOAD(1, a, 64);
+    TINYI_AMX_LOAD(2, packed, 64);
+    _tile_dpbssd(0, 1, 2);
+    TINYI_AMX_STORE(0, y, 64);
+    for (i = 0; i < 1024; i++) packed[i] = (int8_t)(b[i] / 2);
+    _tile_zero(0);
+    TINYI_AMX_LOAD(2, packed, 64);
+    _tile_dpbssd(0, 1, 2);
+    TINYI_AMX_STORE(0, y + 256, 64);
+    _tile_release();
+}
+TINYI_TARGET_END_AMX
+#endif
+
+static const pass passes[] = {
+#if TINYI_HAVE_SCALAR
+    { "scalar", 1, 0, apply_scalar },
+#endif
+#if TINYI_HAVE_W128
+    { "w128", 4, TINYI_X86 ? TINY_CPU_SSE41 : 0, apply_w128 },
+#endif
+#if TINYI_HAVE_NEON
+    { "neon", 4, TINY_CPU_NEON, apply_neon },
+#endif
+#if TINYI_HAVE_NEONDOT
+    { "neondot", 4, TINY_CPU_NEON | TINY_CPU_DOTPROD, apply_neondot },
+#endif
+#if TINYI_HAVE_AVX2
+    { "avx2", 8, TINY_CPU_AVX2, apply_avx2 },
+#endif
+#if TINYI_HAVE_AVX2VNNI
+    { "avx2vnni", 8, TINY_CPU_AVX2 | TINY_CPU_AVXVNNI, apply_avx2vnni },
+#endif
+#if TINYI_HAVE_AVX512
+    { "avx512", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512 },
+#endif
+#if TINYI_HAVE_AMX
+    { "amx", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16, apply_amx },
+#endif
+};
+#define EACH_PASS(p) (p = passes; p < passes + T_COUNT(passes); p++) if ((tinyi_cpu_features() & p->cpu) == p->cpu)
+
+static uint32_t bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+static float flt(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+static int is_nan(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u; }
+static int is_tiny(uint32_t u) { return (u & 0x7f800000u) == 0 && u << 1; }
+static int is_small(uint32_t u) { return (u & 0x7fffffffu) <= 0x01000000u; }
+static int32_t wrap(uint32_t u) { int32_t i; memcpy(&i, &u, 4); return i; }
+
+/* 32-bit ARM: its vectors count subnormals as 0 */
+#if defined __arm__ && defined __ARM_NEON
+#define FLUSHES(p) (!strcmp((p)->name, "w128"))
+#else
+#define FLUSHES(p) ((void)(p), 0)
+#endif
+
+static const uint32_t special[] = {
+    0, 0x80000000u, 0x3f800000u, 0xbf800000u, 0x3f000000u, 0xbf000000u, 0x3effffffu, 0xbeffffffu, 0x3f000001u, 0x3fc00000u, 0xbfc00000u, 0x40200000u,
+    0xc0200000u, 0x40600000u, 0x3f7fffffu, 0xbf7fffffu, 0x4a7fffffu, 0x4affffffu, 0xcaffffffu, 0x4b000000u, 0x4b000001u, 0xcb000001u, 0x4b7fffffu,
+    0x4b800000u, 0x4effffffu, 0xceffffffu, 0x4f000000u, 0xcf000000u, 0x4f800000u, 0x5f000000u, 0xdf000000u, 0x7f7fffffu, 0xff7fffffu, 0x7f800000u,
+    0xff800000u, 0x00000001u, 0x80000001u, 0x007fffffu, 0x00800000u, 0x80800000u, 0x7fc00000u, 0xffc00000u, 0x7fc12345u, 0x7f812345u, 0xff812345u,
+    0x7fffffffu, 0x477fefffu, 0x477ff000u, 0x38800000u, 0x387fffffu, 0x33000000u, 0x33000001u, 0x33800000u, 0x42f6e979u, 0x3dcccccdu };
+#define N_SPECIAL ((uint32_t)T_COUNT(special))
+
+static uint32_t number(uint32_t i)          /* the special ones, then any bits, then usual sizes */
+{
+    if (i < N_SPECIAL) return special[i];
+    if (i & 1) return (uint32_t)t_rand_u64();
+    return bits(t_rand_float(-100.0f, 100.0f));
+}
+
+/* the nearest of the 16-bit floats with that many fraction bits, found in double */
+static uint16_t nearest_half(uint32_t u, int fraction, int min_exp, double over)
+{
+    const double x = fabs((double)flt(u));
+    const uint32_t sign = u >> 16 & 0x8000u, inf = (0x7fffu >> fraction) << fraction;
+    double q;
+    int e;
+    if (is_nan(u)) return (uint16_t)(sign | inf | 1u << (fraction - 1) | ((u & 0x7fffffu) >> (23 - fraction)));
+    if (x >= over) return (uint16_t)(sign | inf);
+    (void)frexp(x, &e);
+    e = e - 1 < min_exp || x == 0.0 ? min_exp : e - 1;
+    q = nearbyint(ldexp(x, fraction - e));  /* in units of the last place: 2^fraction and more is the next exponent */
+    return (uint16_t)(sign | (((uint32_t)(e - min_exp) << fraction) + (uint32_t)q));
+}
+static double half_value(uint16_t h)
+{
+    const int e = h >> 10 & 31, f = h & 1023;
+    const double v = e ? ldexp(1024.0 + f, e - 25) : ldexp((double)f, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+/* what a lane must hold; two answers where fusing is left open */
+static void expect(int op, uint32_t a, uint32_t b, uint32_t c, uint32_t want[2])
+{
+    const float x = flt(a), y = flt(b), z = flt(c);
+    const int32_t i = wrap(a), j = wrap(b);
+    float r = 0.0f, r2;
+    uint32_t u = 0;
+    int is_float = 1;
+    switch (op) {
+    case ADD: r = x + y; break;
+    case SUB: r = x - y; break;
+    case MUL: r = x * y; break;
+    case DIV: r = x / y; break;
+    case SQRT: r = sqrtf(x); break;
+    case FMA: case FNMA: {
+        volatile float product = x * y;
+        r = op == FMA ? fmaf(x, y, z) : fmaf(-x, y, z);
+        r2 = op == FMA ? product + z : z - product;
+        want[0] = bits(r);
+        want[1] = bits(r2);
+        return;
+    }
+    case ROUND: r = nearbyintf(x); break;
+    case FLOOR: r = floorf(x); break;
+    case TRUNC: r = truncf(x); break;
+    case FROM_I32: r = (float)i; break;
+    default: is_float = 0;
+    }
+    if (is_float) { want[0] = want[1] = bits(r); return; }
+    switch (op) {
+    case NEG: u = a ^ 0x80000000u; break;
+    case ABS: u = a & 0x7fffffffu; break;
+    case MIN: u = x < y ? a : b; break;
+    case MAX: u = x > y ? a : b; break;
+    case LT: u = x < y; break;
+    case LE: u = x <= y; break;
+    case EQ: u = x == y; break;
+    case NE: u = x != y; break;
+    case ISNAN: u = (uint32_t)is_nan(a); break;
+    case SELECT: u = x < y ? b : c; break;
+    case ISELECT: u = i > j ? b : c; break;
+    case TO_I32: u = (uint32_t)(int32_t)nearbyintf(x); break;
+    case BITS: case FLOAT: u = a; break;
+    case EXP2I: u = bits(ldexpf(1.0f, i)); break;
+    case IADD: u = a + b; break;
+    case ISUB: u = a - b; break;
+    case IMUL: u = a * b; break;
+    case IAND: u = a & b; break;
+    case IOR: u = a | b; break;
+    case IXOR: u = a ^ b; break;
+    case IMIN: u = i < j ? a : b; break;
+    case IMAX: u = i > j ? a : b; break;
+    case IEQ: u = i == j; break;
+    case IGT: u = i > j; break;
+    default: t_fail(__FILE__, __LINE__, "no expectation for %s", op_name[op]);
+    }
+    want[0] = want[1] = u;
+}
+
+/* one vector through one operation, and every lane looked at */
+static void check(const pass *p, int op, const uint32_t *a, const uint32_t *b, const uint32_t *c)
+{
+    uint32_t got[16], want[2];
+    int i;
+    p->apply(op, got, a, b, c, 0);
+    for (i = 0; i < p->lanes; i++) {
+        expect(op, a[i], b[i], c[i], want);
+        if (got[i] == want[0] || got[i] == want[1]) continue;
+        if ((op <= FNMA || op == SQRT || op == ROUND || op == FLOOR || op == TRUNC) && is_nan(got[i]) && is_nan(want[0]) && is_nan(want[1])) continue;
+        if (FLUSHES(p) && (is_tiny(a[i]) || is_tiny(b[i]) || is_tiny(c[i]) || (op <= FNMA && is_small(want[0])) ||
+                           (op >= MUL && op <= FNMA && is_small(bits(flt(a[i]) * flt(b[i])))))) continue;
+        t_fail(__FILE__, __LINE__, "%s, %s of %08lx %08lx %08lx is %08lx, not %08lx", p->name, op_name[op], (unsigned long)a[i], (unsigned long)b[i],
+               (unsigned long)c[i], (unsigned long)got[i], (unsigned long)want[0]);
+    }
+}
+
+static void test_floats(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        uint32_t a[16], b[16], c[16], i, k, at = 0;
+        int op;
+        for (i = 0; i < N_SPECIAL + 40; i++)
+            for (k = 0; k < N_SPECIAL + 40; k++) {      /* every pair meets; the third operand wanders */
+                a[at] = number(i);
+                b[at] = number(k);
+                c[at] = number((i * 7 + k * 3) % (N_SPECIAL + 40));
+                if (++at < (uint32_t)p->lanes) continue;
+                at = 0;
+                for (op = ADD; op <= SELECT; op++) check(p, op, a, b, c);
+            }
+    }
+}
+
+static void test_ints(void)
+{
+    static const uint32_t edge[] = { 0, 1, 2, 0xffffffffu, 0xfffffffeu, 0x7fffffffu, 0x80000000u, 0x80000001u, 0xffffu, 0x10000u, 0x8000u, 0xffff8000u, 46341, 0x00ff00ffu };
+    const pass *p;
+    for EACH_PASS(p) {
+        uint32_t a[16], b[16], c[16], got[16], i, k, at = 0;
+        int op, n, lane;
+        for (i = 0; i < T_COUNT(edge) + 20; i++)
+            for (k = 0; k < T_COUNT(edge) + 20; k++) {
+                a[at] = i < T_COUNT(edge) ? edge[i] : (uint32_t)t_rand_u64();
+                b[at] = k < T_COUNT(edge) ? edge[k] : (uint32_t)t_rand_u64();
+                c[at] = (uint32_t)t_rand_u64();
+                if (++at < (uint32_t)p->lanes) continue;
+                at = 0;
+                for (op = IADD; op <= ISELECT; op++)
+                    if (op != ISHL && op != ISHR && op != ISRA) check(p, op, a, b, c);
+                check(p, FROM_I32, a, b, c);
+                check(p, BITS, a, b, c);
+                check(p, FLOAT, a, b, c);
+                for (n = 0; n < 32; n++)
+                    for (op = ISHL; op <= ISRA; op++) {
+                        p->apply(op, got, a, b, c, (size_t)n);
+                        for (lane = 0; lane < p->lanes; lane++) {
+                            const uint32_t u = a[lane], fill = u >> 31 && n ? ~(0xffffffffu >> n) : 0u;
+                            const uint32_t want = op == ISHL ? u << n : op == ISHR ? u >> n : u >> n | fill;
+                            if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s of %08lx by %d is %08lx", p->name, op_name[op], (unsigned long)u, n, (unsigned long)got[lane]);
+                        }
+                    }
+            }
+    }
+}
+
+static void test_float_to_int(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        uint32_t a[16], zero[16] = { 0 }, i, at = 0;
+        for (i = 0; i < 4000; i++) {
+            uint32_t u = i < N_SPECIAL ? special[i] : i & 1 ? bits((float)wrap((uint32_t)t_rand_u64()) * (i & 2 ? 1.0f : 0.001f)) : bits(0.5f * (float)(int)t_rand_below(2000) - 500.0f);
+            if (!(flt(u) >= -2147483648.0f && flt(u) < 2147483648.0f)) continue;
+            a[at] = u;
+            if (++at < (uint32_t)p->lanes) continue;
+            at = 0;
+            check(p, TO_I32, a, zero, zero);
+        }
+        for (i = 0, at = 0; i < 254 + 16; i++) {
+            a[at] = (uint32_t)((int)(i % 254) - 126);
+            if (++at < (uint32_t)p->lanes) continue;
+            at = 0;
+            check(p, EXP2I, a, zero, zero);
+        }
+    }
+}
+
+static void test_out_of_range_conversion_does_not_trap(void)
+{
+    static const uint32_t odd[] = { 0x4f000000u, 0xcf000001u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0x7f800001u, 0x7f7fffffu };
+    const pass *p;
+    for EACH_PASS(p) {
+        uint32_t a[16], got[16], i, k;
+        for (i = 0; i < T_COUNT(odd); i++) {
+            for (k = 0; k < 16; k++) a[k] = odd[i];
+            p->apply(TO_I32, got, a, a, a, 0);
+        }
+    }
+}
+
+static void test_halves_one_by_one(void)
+{
+    uint32_t h;
+    for (h = 0; h < 65536; h++) {
+        const float x = tinyi_f16_to_f32((uint16_t)h);
+        if ((h & 0x7fff) < 0x7c00) {
+            T_TRUE((double)x == half_value((uint16_t)h) && bits(x) >> 31 == h >> 15);
+            T_TRUE(tinyi_f32_to_f16(x) == h);
+        } else {
+            T_TRUE(bits(x) == ((h & 0x8000u) << 16 | 0x7f800000u | (h & 0x3ffu) << 13 | (h & 0x3ffu ? 0x400000u : 0u)));
+        }
+        T_TRUE(bits(tinyi_bf16_to_f32((uint16_t)h)) == h << 16);
+    }
+    T_EQ_INT(tinyi_f32_to_f16(65519.996f), 0x7bff);     /* by hand: 65504 is the largest, 65520 the middle to 65536 */
+    T_EQ_INT(tinyi_f32_to_f16(65520.0f), 0x7c00);
+    T_EQ_INT(tinyi_f32_to_f16(1.0f), 0x3c00);
+    T_EQ_INT(tinyi_f32_to_bf16(1.00390625f), 0x3f80);   /* 1 + 2^-8: the middle, 1 is even */
+}
+
+/* values around every 16-bit float and every middle between two */
+static void test_halves(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        uint32_t a[16], at = 0, h, k, got[16];
+        uint16_t half[16], out[16];
+        int lane;
+        for (h = 0; h < 65536; h += (uint32_t)p->lanes) {
+            for (lane = 0; lane < p->lanes; lane++) half[lane] = (uint16_t)(h + (uint32_t)lane);
+            p->apply(LOAD_F16, got, half, half, half, 0);
+            for (lane = 0; lane < p->lanes; lane++) T_TRUE(got[lane] == bits(tinyi_f16_to_f32(half[lane])));
+            p->apply(LOAD_BF16, got, half, half, half, 0);
+            for (lane = 0; lane < p->lanes; lane++) T_TRUE(got[lane] == (uint32_t)half[lane] << 16);
+        }
+        for (h = 0; h < 65536 * 5; h++) {
+            const uint32_t u = (h / 5) & 0xffffu, step = h % 5;
+            /* first as an f16, then as a bf16 */
+            for (k = 0; k < 2; k++) {
+                uint32_t v = k ? u << 16 : bits(tinyi_f16_to_f32((uint16_t)u)), half_unit = k ? 0x8000u : 0x1000u;
+                if (!k && (u & 0x7c00) == 0) v = bits((float)(half_value((uint16_t)u) + ldexp(step > 1 ? 1.0 : 0.0, -25)));
+                else v += step > 1 ? half_unit : 0u;
+                v += step == 1 ? 1u : step == 3 ? 0xffffffffu : step == 4 ? 1u : 0u;
+                a[at] = v;
+                if (++at < (uint32_t)p->lanes) continue;
+                at = 0;
+                p->apply(STORE_F16, out, a, a, a, 0);
+                for (lane = 0; lane < p->lanes; lane++) {
+                    const uint16_t want = nearest_half(a[lane], 10, -14, 65520.0);
+                    if (FLUSHES(p) && is_tiny(a[lane])) continue;
+                    if (out[lane] != want || tinyi_f32_to_f16(flt(a[lane])) != want)
+                        t_fail(__FILE__, __LINE__, "%s, f16 of %08lx is %04x, alone %04x, not %04x", p->name, (unsigned long)a[lane], out[lane], tinyi_f32_to_f16(flt(a[lane])), want);
+                }
+                p->apply(STORE_BF16, out, a, a, a, 0);
+                for (lane = 0; lane < p->lanes; lane++) {
+                    const uint16_t want = nearest_half(a[lane], 7, -126, 3.3961775292304957e38);
+                    if (out[lane] != want || tinyi_f32_to_bf16(flt(a[lane])) != want)
+                        t_fail(__FILE__, __LINE__, "%s, bf16 of %08lx is %04x, alone %04x, not %04x", p->name, (unsigned long)a[lane], out[lane], tinyi_f32_to_bf16(flt(a[lane])), want);
+                }
+            }
+        }
+    }
+}
+
+static int signed_byte(unsigned b) { return b < 128 ? (int)b : (int)b - 256; }
+
+static void test_bytes(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        unsigned char a[64], b[64], t[64], y[64];
+        uint32_t acc[16], got[16];
+        int round, op, lane, n, bytes = 4 * p->lanes;
+        for (round = 0; round < 400; round++) {
+            for (n = 0; n < 64; n++) {
+                const unsigned few[4] = { 0x80, 0x7f, 0xff, 0 };
+                a[n] = (unsigned char)(round < 16 ? few[round & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
+                b[n] = (unsigned char)(round < 16 ? few[round >> 2 & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
+                t[n] = (unsigned char)t_rand_below(16);
+            }
+            for (lane = 0; lane < 16; lane++) acc[lane] = round & 1 ? (uint32_t)t_rand_u64() : 0u;
+            for (op = DOT_I8; op <= DOT_U7I8; op++) {
+                unsigned char c[64], d[64];
+                memcpy(c, a, 64);
+                memcpy(d, b, 64);
+                for (n = 0; n < 64; n++) {
+                    if (op == DOT_I8_B127 && d[n] == 0x80) d[n] = 0x81;
+                    if (op == DOT_U7I8) c[n] &= 0x7f;
+                }
+                p->apply(op, got, acc, c, d, 0);
+                for (lane = 0; lane < p->lanes; lane++) {
+                    uint32_t want = acc[lane];
+                    for (n = 4 * lane; n < 4 * lane + 4; n++)
+                        want += (uint32_t)((op == DOT_I8 || op == DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) * signed_byte(d[n]));
+                    if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s lane %d is %ld, not %ld", p->name, op_name[op], lane, (long)wrap(got[lane]), (long)wrap(want));
+                }
+            }
+            for (op = BAND; op <= BTABLE; op++) {
+                const int shift = round & 7;
+                p->apply(op, y, op == BTABLE ? t : a, op == BTABLE ? a : b, a, (size_t)shift);
+                for (n = 0; n < bytes; n++) {
+                    const unsigned u = a[n], v = b[n];
+                    const unsigned want = op == BAND ? u & v : op == BOR ? u | v : op == BXOR ? u ^ v : op == BADD ? u + v : op == BSUB ? u - v :
+                                          op == BSHR ? u >> shift : a[t[n]];
+                    if (y[n] != (want & 255u)) t_fail(__FILE__, __LINE__, "%s, %s byte %d is %02x, not %02x", p->name, op_name[op], n, y[n], want & 255u);
+                }
+            }
+            p->apply(LOAD_I8, got, a, a, a, 0);
+            for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), signed_byte(a[lane]));
+            p->apply(LOAD_U8, got, a, a, a, 0);
+            for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), a[lane]);
+        }
+    }
+}
+
+static void test_across_lanes(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        float x[16], table[64];
+        uint32_t a[16], b[16], got[16], want;
+        int32_t at[16];
+        int i, n, all, any;
+        for (n = 0; n < 64; n++) table[n] = (float)n * 3.0f - 50.0f;
+        for (n = 0; n < 200; n++) {
+            double sum = 0.0;
+            float lo = INFINITY, hi = -INFINITY;
+            uint32_t isum = 0;
+            for (i = 0; i < p->lanes; i++) {
+                x[i] = (float)((int)t_rand_below(2001) - 1000);         /* whole: any order gives the same sum */
+                if (n % 5 == 0 && i == n % p->lanes) x[i] = n & 1 ? 1e30f : -1e30f;
+                if (n % 5) sum += (double)x[i];
+                lo = x[i] < lo ? x[i] : lo;
+                hi = x[i] > hi ? x[i] : hi;
+                a[i] = (uint32_t)t_rand_u64();
+                isum += a[i];
+                at[i] = (int32_t)t_rand_below(64);
+            }
+            if (n % 5) { p->apply(SUM, got, x, x, x, 0); T_CLOSE(flt(got[0]), sum, 0); }
+            p->apply(HMAX, got, x, x, x, 0);
+            T_CLOSE(flt(got[0]), hi, 0);
+            p->apply(HMIN, got, x, x, x, 0);
+            T_CLOSE(flt(got[0]), lo, 0);
+            p->apply(ISUM, got, a, a, a, 0);
+            T_EQ_INT(got[0], isum);
+            p->apply(GATHER, got, at, table, at, 0);
+            for (i = 0; i < p->lanes; i++) T_TRUE(flt(got[i]) == table[at[i]]);
+        }
+        for (n = 0; n < 200; n++) {         /* masks of random lanes, of all, of none */
+            for (i = 0, all = 1, any = 0; i < p->lanes; i++) {
+                a[i] = n == 0 ? 0u : n == 1 ? 1u : t_rand_below(2);
+                b[i] = t_rand_below(2);
+                all &= (int)a[i];
+                any |= (int)a[i];
+            }
+            p->apply(ANY, got, a, b, b, 0);
+            T_EQ_INT(got[0], any);
+            p->apply(ALL, got, a, b, b, 0);
+            T_EQ_INT(got[0], all);
+            p->apply(MAND, got, a, b, b, 0);
+            for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], a[i] & b[i]);
+            p->apply(MOR, got, a, b, b, 0);
+            for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], a[i] | b[i]);
+            p->apply(MNOT, got, a, b, b, 0);
+            for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], !a[i]);
+        }
+        for (n = 0; n <= p->lanes; n++) {
+            p->apply(FIRST, got, a, a, a, (size_t)n);
+            for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], i < n);
+        }
+        want = bits(-2.5f);
+        p->apply(SETS, got, &want, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], (uint32_t)i + 7u);
+    }
+}
+
+/* the first n lanes only: one value past them would fault, the ones after in y stay */
+static void test_tails(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        int op, n, i;
+        for (n = 0; n <= p->lanes; n++) {
+            for (op = LOAD_N; op <= STORE_BF16_N; op++) {
+                const int load = op == LOAD_N || op == ILOAD_N || op == LOAD_F16_N || op == LOAD_BF16_N;
+                const size_t size = op == LOAD_N || op == STORE_N || op == ILOAD_N || op == ISTORE_N ? 4 : 2;
+                unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n * size), full[64], got[64];
+                for (i = 0; i < 64; i++) full[i] = (unsigned char)(0x30 + i % 8);       /* no NaN in any of the types */
+                if (load) {
+                    memcpy(few, full, (size_t)n * size);
+                    p->apply(op, got, few, few, few, (size_t)n);
+                    for (i = 0; i < p->lanes; i++) {
+                        uint32_t lane, want;
+                        uint16_t h;
+                        memcpy(&lane, got + 4 * i, 4);
+                        memcpy(&want, full + 4 * i, 4);
+                        memcpy(&h, full + 2 * i, 2);
+                        if (op == LOAD_F16_N) want = bits(tinyi_f16_to_f32(h));
+                        if (op == LOAD_BF16_N) want = bits(tinyi_bf16_to_f32(h));
+                        if (lane != (i < n ? want : 0u)) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is %08lx", p->name, op_name[op], n, i, (unsigned long)lane);
+                    }
+                } else {
+                    p->apply(op, few, full, full, full, (size_t)n);
+                    for (i = 0; i < n; i++) {
+                        float x;
+                        uint16_t h, want;
+                        memcpy(&x, full + 4 * i, 4);
+                        memcpy(&h, few + 2 * i, 2);
+                        want = op == STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
+                        if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
+                    }
+                }
+                T_WALLS(few, n);
+            }
+        }
+        for (n = 0; n <= 4 * p->lanes; n++) {
+            unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n), got[64];
+            for (i = 0; i < n; i++) few[i] = (unsigned char)(i + 1);
+            p->apply(BLOAD_N, got, few, few, few, (size_t)n);
+            for (i = 0; i < 4 * p->lanes; i++)
+                if (got[i] != (i < n ? i + 1 : 0)) t_fail(__FILE__, __LINE__, "%s, vb_load_n of %d: byte %d is %d", p->name, n, i, got[i]);
+        }
+    }
+}
+
+static void test_amx_tiles_see_what_was_written(void)
+{
+#if TINYI_HAVE_AMX
+    const unsigned need = TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8;
+    int8_t a[1024], b[1024];
+    int32_t y[512];
+    int i, j, k;
+    if ((tinyi_cpu_features() & need) != need || !tinyi_amx_permission()) { T_SKIP("no AMX here"); return; }
+    for (i = 0; i < 1024; i++) { a[i] = (int8_t)(t_rand_below(256) - 128u); b[i] = (int8_t)(t_rand_below(256) - 128u); }
+    amx_product(y, a, b);
+    for (i = 0; i < 16; i++)
+        for (j = 0; j < 16; j++) {
+            int32_t want = 0, half = 0;
+            for (k = 0; k < 64; k++) {
+                const int8_t v = b[(k / 4) * 64 + j * 4 + k % 4];
+                want += a[i * 64 + k] * v;
+                half += a[i * 64 + k] * (v / 2);
+            }
+            T_EQ_INT(y[i * 16 + j], want);
+            T_EQ_INT(y[256 + i * 16 + j], half);
+        }
+#else
+    T_SKIP("this compiler or processor has no AMX");
+#endif
+}
+
+static void test_sqrt_without_an_instruction(void)
+{
+    uint32_t i;
+    for (i = 0; i < 60000; i++) {
+        const uint32_t u = i < N_SPECIAL ? special[i] : (uint32_t)t_rand_u64() & (i & 1 ? 0x7fffffffu : 0x00ffffffu);
+        const float got = tinyi_simd_sqrt_bits(flt(u)), want = sqrtf(flt(u));
+        if (bits(got) != bits(want) && !(is_nan(bits(got)) && is_nan(bits(want))))
+            t_fail(__FILE__, __LINE__, "root of %08lx is %08lx, not %08lx", (unsigned long)u, (unsigned long)bits(got), (unsigned long)bits(want));
+        T_TRUE(bits(tinyi_simd_sqrt(flt(u))) == bits(want) || is_nan(bits(want)));
+    }
+}
+
+static void test_every_pass_of_this_processor_ran(void)
+{
+    const unsigned cpu = tinyi_cpu_features();
+    int n = 0;
+    const pass *p;
+    for EACH_PASS(p) {
+        printf("%s%s", n++ ? " " : "passes: ", p->name);
+    }
+    puts("");
+    T_TRUE(n >= 1);
+#if TINYI_X86 && (defined __GNUC__ || defined __clang__) && !defined TINY_NO_SIMD
+    __builtin_cpu_init();                   /* the compiler's own detection agrees */
+    T_EQ_INT(!!(cpu & TINY_CPU_SSE41), !!__builtin_cpu_supports("sse4.1"));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX2), !!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX512), !!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX512VNNI), !!__builtin_cpu_supports("avx512vnni"));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX512VBMI), !!__builtin_cpu_supports("avx512vbmi"));
+#endif
+    (void)cpu;
+    T_TRUE(tinyi_cpu_count() >= 1);
+    T_TRUE(tinyi_cpu_cache(1) >= 1024 && tinyi_cpu_cache(2) >= 4096 && tinyi_cpu_cache(3) >= 4096);
+    T_EQ_INT(tinyi_cpu_cache(0), 0);
+}
+
+int main(void)
+{
+    T_RUN(test_every_pass_of_this_processor_ran);
+    T_RUN(test_floats);
+    T_RUN(test_ints);
+    T_RUN(test_float_to_int);
+    T_RUN(test_out_of_range_conversion_does_not_trap);
+    T_RUN(test_halves_one_by_one);
+    T_RUN(test_halves);
+    T_RUN(test_bytes);
+    T_RUN(test_across_lanes);
+    T_RUN(test_tails);
+    T_RUN(test_amx_tiles_see_what_was_written);
+    T_RUN(test_sqrt_without_an_instruction);
+    return t_done();
+}
+
+#else /* ---- one pass: T_PASS and T_LANES say which */
+
+#define P2(a, b) TINYI_CAT(a, b)
+#define P(x) P2(P2(tinyi_, x), P2(_, T_PASS))
+
+static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, const void *c, size_t n)
+{
+    float *fy = (float *)y;
+    int32_t *iy = (int32_t *)y;
+    const float *fa = (const float *)a, *fb = (const float *)b, *fc = (const float *)c;
+    const int32_t *ia = (const int32_t *)a, *ib = (const int32_t *)b, *ic = (const int32_t *)c;
+    const P(v_i32) one = P(vi_set)(1), none = P(vi_zero)();
+#define FLOATS(e) P(v_store)(fy, e); break
+#define INTS(e) P(vi_store)(iy, e); break
+#define MASK(e) P(vi_store)(iy, P(vi_select)(e, one, none)); break
+#define FA P(v_load)(fa)
+#define FB P(v_load)(fb)
+#define FC P(v_load)(fc)
+#define IA P(vi_load)(ia)
+#define IB P(vi_load)(ib)
+#define IC P(vi_load)(ic)
+#define MA P(vi_gt)(IA, none)
+#define MB P(vi_gt)(IB, none)
+    switch (op) {
+    case ADD: FLOATS(P(v_add)(FA, FB));
+    case SUB: FLOATS(P(v_sub)(FA, FB));
+    case MUL: FLOATS(P(v_mul)(FA, FB));
+    case DIV: FLOATS(P(v_div)(FA, FB));
+    case FMA: FLOATS(P(v_fma)(FA, FB, FC));
+    case FNMA: FLOATS(P(v_fnma)(FA, FB, FC));
+    case NEG: FLOATS(P(v_neg)(FA));
+    case ABS: FLOATS(P(v_abs)(FA));
+    case SQRT: FLOATS(P(v_sqrt)(FA));
+    case MIN: FLOATS(P(v_min)(FA, FB));
+    case MAX: FLOATS(P(v_max)(FA, FB));
+    case ROUND: FLOATS(P(v_round)(FA));
+    case FLOOR: FLOATS(P(v_floor)(FA));
+    case TRUNC: FLOATS(P(v_trunc)(FA));
+    case LT: MASK(P(v_lt)(FA, FB));
+    case LE: MASK(P(v_le)(FA, FB));
+    case EQ: MASK(P(v_eq)(FA, FB));
+    case NE: MASK(P(v_ne)(FA, FB));
+    case ISNAN: MASK(P(v_isnan)(FA));
+    case SELECT: FLOATS(P(v_select)(P(v_lt)(FA, FB), FB, FC));
+    case TO_I32: INTS(P(v_to_i32)(FA));
+    case FROM_I32: FLOATS(P(v_from_i32)(IA));
+    case BITS: INTS(P(v_bits)(FA));
+    case FLOAT: FLOATS(P(v_float)(IA));
+    case EXP2I: FLOATS(P(v_exp2i)(IA));
+    case GATHER: FLOATS(P(v_gather)(fb, IA));
+    case IADD: INTS(P(vi_add)(IA, IB));
+    case ISUB: INTS(P(vi_sub)(IA, IB));
+    case IMUL: INTS(P(vi_mul)(IA, IB));
+    case IAND: INTS(P(vi_and)(IA, IB));
+    case IOR: INTS(P(vi_or)(IA, IB));
+    case IXOR: INTS(P(vi_xor)(IA, IB));
+    case ISHL: INTS(P(vi_shl)(IA, (int)n));
+    case ISHR: INTS(P(vi_shr)(IA, (int)n));
+    case ISRA: INTS(P(vi_sra)(IA, (int)n));
+    case IMIN: INTS(P(vi_min)(IA, IB));
+    case IMAX: INTS(P(vi_max)(IA, IB));
+    case IEQ: MASK(P(vi_eq)(IA, IB));
+    case IGT: MASK(P(vi_gt)(IA, IB));
+    case ISELECT: INTS(P(vi_select)(P(vi_gt)(IA, IB), IB, IC));
+    case LOAD_F16: FLOATS(P(v_load_f16)((const uint16_t *)a));
+    case LOAD_BF16: FLOATS(P(v_load_bf16)((const uint16_t *)a));
+    case STORE_F16: P(v_store_f16)((uint16_t *)y, FA); break;
+    case STORE_BF16: P(v_store_bf16)((uint16_t *)y, FA); break;
+    case LOAD_I8: INTS(P(vi_load_i8)((const int8_t *)a));
+    case LOAD_U8: INTS(P(vi_load_u8)((const uint8_t *)a));
+    case DOT_I8: INTS(P(v_dot_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case DOT_U8I8: INTS(P(v_dot_u8i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case DOT_I8_B127: INTS(P(v_dot_i8_b127)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case DOT_U7I8: INTS(P(v_dot_u7i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case BAND: P(vb_store)(y, P(vb_and)(P(vb_load)(a), P(vb_load)(b))); break;
+    case BOR: P(vb_store)(y, P(vb_or)(P(vb_load)(a), P(vb_load)(b))); break;
+    case BXOR: P(vb_store)(y, P(vb_xor)(P(vb_load)(a), P(vb_load)(b))); break;
+    case BADD: P(vb_store)(y, P(vb_add)(P(vb_load)(a), P(vb_load)(b))); break;
+    case BSUB: P(vb_store)(y, P(vb_sub)(P(vb_load)(a), P(vb_load)(b))); break;
+    case BSHR: P(vb_store)(y, P(vb_shr)(P(vb_load)(a), (int)n)); break;
+    case BTABLE: P(vb_store)(y, P(vb_table16)(b, P(vb_load)(a))); break;
+    case SUM: fy[0] = P(v_sum)(FA); break;
+    case HMAX: fy[0] = P(v_hmax)(FA); break;
+    case HMIN: fy[0] = P(v_hmin)(FA); break;
+    case ISUM: iy[0] = P(vi_sum)(IA); break;
+    case ANY: iy[0] = P(vm_any)(MA); break;
+    case ALL: iy[0] = P(vm_all)(MA); break;
+    case MAND: MASK(P(vm_and)(MA, MB));
+    case MOR: MASK(P(vm_or)(MA, MB));
+    case MNOT: MASK(P(vm_not)(MA));
+    case FIRST: MASK(P(v_first)(n));
+    case LOAD_N: FLOATS(P(v_load_n)(fa, n));
+    case STORE_N: P(v_store_n)(fy, FA, n); break;
+    case ILOAD_N: INTS(P(vi_load_n)(ia, n));
+    case ISTORE_N: P(vi_store_n)(iy, IA, n); break;
+    case LOAD_F16_N: FLOATS(P(v_load_f16_n)((const uint16_t *)a, n));
+    case LOAD_BF16_N: FLOATS(P(v_load_bf16_n)((const uint16_t *)a, n));
+    case STORE_F16_N: P(v_store_f16_n)((uint16_t *)y, FA, n); break;
+    case STORE_BF16_N: P(v_store_bf16_n)((uint16_t *)y, FA, n); break;
+    case BLOAD_N: P(vb_store)(y, P(vb_load_n)(a, n)); break;
+    case SETS: {                            /* lane i is i + 7 when all of them are right */
+        const P(v_mask) set = P(v_eq)(P(v_set)(fa[0]), P(v_load_n)(fa, 1)), zero = P(v_eq)(P(v_zero)(), P(v_set)(0.0f));
+        P(v_i32) r = P(vi_add)(P(vi_iota)(), P(vi_select)(zero, one, none));
+        r = P(vi_add)(r, P(v_dot_u8i8)(none, P(vb_set)(1), P(vb_set)(1)));
+        r = P(vi_add)(r, P(v_dot_u8i8)(one, P(vb_zero)(), P(vb_set)(-1)));
+        P(vi_store)(iy, P(vi_add)(r, P(vi_select)(P(vm_and)(set, P(v_first)(1)), one, P(vi_select)(P(v_first)(1), none, one))));
+        break;
+    }
+    default: break;
+    }
+    (void)ib;
+    (void)ic;
+}
+#undef FLOATS
+#undef INTS
+#undef MASK
+#undef FA
+#undef FB
+#undef FC
+#undef IA
+#undef IB
+#undef IC
+#undef MA
+#undef MB
+#undef P
+#undef P2
+#undef T_PASS
+#undef T_LANES
+#endif
