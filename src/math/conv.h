@@ -1,0 +1,45 @@
+/* src/math/conv.h - convolution over images and over sequences
+ *
+ *     y[n, k, i, j] = act(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c', i * stride - pad + r * dilation, ...])
+ *
+ * x (N, C, H, W), w (K, C / groups, R, S), bias (K) or NULL, y (N, K, OH, OW), all f32, any strides. Group g of output
+ * channels reads group g of input channels; groups == C is the depthwise form. Outside of x stand zeros, and they take
+ * part: an infinite weight times such a zero is NaN. OH = (H + pad top + pad bottom - dilation * (R - 1) - 1) / stride + 1.
+ * In one dimension: x (N, C, L), w (K, C / groups, S), y (N, K, OL); pad_left = dilation * (S - 1) alone makes it causal. */
+#ifndef TINYI_CONV_H
+#define TINYI_CONV_H
+#include "core/op.h"
+TINYI_C_BEGIN
+
+typedef struct tiny_conv2d_params {         /* all zero: stride 1, no padding, dilation 1, one group, no activation */
+    int stride[2], dilation[2];             /* down, across; 0 means 1 */
+    int pad[4];                             /* top, left, bottom, right */
+    int groups;                             /* 0 means 1 */
+    int relu;                               /* nonzero: y below 0 becomes 0; NaN stays */
+} tiny_conv2d_params;
+
+typedef struct tiny_conv1d_params {
+    int stride, dilation;
+    int pad_left, pad_right;
+    int groups;
+    int relu;
+} tiny_conv1d_params;
+
+/* bias and params may be NULL. */
+TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
+                                 const tiny_tensor *y);
+TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
+                                 const tiny_tensor *y);
+
+#define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
+
+#define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use */
+
+/* y[k * ys + i] = act(start + sum over t of w[k * ws + t] * x[off[t] + i]) for k < rows, i < n; start is bias[k] (0 without
+ * bias) when first, else what y holds. act is ReLU or nothing. */
+#define TINYI_KERNELS_CONV(K)                                                                                               \
+    K(conv_strip_f32, void, (float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w,       \
+                             ptrdiff_t ws, const float *bias, size_t rows, size_t n, int first, int relu))
+
+TINYI_C_END
+#endif
