@@ -90,7 +90,7 @@
 #else
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
-#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__
+#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
 #define TINYI_HAVE_AMX 1
 #else
 #define TINYI_HAVE_AMX 0

@@ -7,12 +7,16 @@
 #include "t.h"
 
 /* one operand or more, V_LANES values each; results as 32-bit lanes */
-enum { ADD, SUB, MUL, DIV, FMA, FNMA, NEG, ABS, SQRT, MIN, MAX, ROUND, FLOOR, TRUNC, LT, LE, EQ, NE, ISNAN, SELECT, TO_I32, FROM_I32, BITS, FLOAT,
-       EXP2I, GATHER, IADD, ISUB, IMUL, IAND, IOR, IXOR, ISHL, ISHR, ISRA, IMIN, IMAX, IEQ, IGT, ISELECT, LOAD_F16, LOAD_BF16, STORE_F16, STORE_BF16,
-       LOAD_I8, LOAD_U8, DOT_I8, DOT_U8I8, DOT_I8_B127, DOT_U7I8, BAND, BOR, BXOR, BADD, BSUB, BSHR, BTABLE, SUM, HMAX, HMIN, ISUM, ANY, ALL, MAND, MOR,
-       MNOT, FIRST, LOAD_N, STORE_N, ILOAD_N, ISTORE_N, LOAD_F16_N, LOAD_BF16_N, STORE_F16_N, STORE_BF16_N, BLOAD_N, SETS, OPS };
+enum { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FMA, OP_FNMA, OP_NEG, OP_ABS, OP_SQRT, OP_MIN, OP_MAX, OP_ROUND, OP_FLOOR,
+       OP_TRUNC, OP_LT, OP_LE, OP_EQ, OP_NE, OP_ISNAN, OP_SELECT, OP_TO_I32, OP_FROM_I32, OP_BITS, OP_FLOAT, OP_EXP2I,
+       OP_GATHER, OP_IADD, OP_ISUB, OP_IMUL, OP_IAND, OP_IOR, OP_IXOR, OP_ISHL, OP_ISHR, OP_ISRA, OP_IMIN, OP_IMAX,
+       OP_IEQ, OP_IGT, OP_ISELECT, OP_LOAD_F16, OP_LOAD_BF16, OP_STORE_F16, OP_STORE_BF16, OP_LOAD_I8, OP_LOAD_U8,
+       OP_DOT_I8, OP_DOT_U8I8, OP_DOT_I8_B127, OP_DOT_U7I8, OP_BAND, OP_BOR, OP_BXOR, OP_BADD, OP_BSUB, OP_BSHR,
+       OP_BTABLE, OP_SUM, OP_HMAX, OP_HMIN, OP_ISUM, OP_ANY, OP_ALL, OP_MAND, OP_MOR, OP_MNOT, OP_FIRST, OP_LOAD_N,
+       OP_STORE_N, OP_ILOAD_N, OP_ISTORE_N, OP_LOAD_F16_N, OP_LOAD_BF16_N, OP_STORE_F16_N, OP_STORE_BF16_N,
+       OP_BLOAD_N, OP_SETS, OP_COUNT };
 
-static const char *const op_name[OPS] = { "v_add", "v_sub", "v_mul", "v_div", "v_fma", "v_fnma", "v_neg", "v_abs", "v_sqrt", "v_min", "v_max", "v_round",
+static const char *const op_name[OP_COUNT] = { "v_add", "v_sub", "v_mul", "v_div", "v_fma", "v_fnma", "v_neg", "v_abs", "v_sqrt", "v_min", "v_max", "v_round",
     "v_floor", "v_trunc", "v_lt", "v_le", "v_eq", "v_ne", "v_isnan", "v_select", "v_to_i32", "v_from_i32", "v_bits", "v_float", "v_exp2i", "v_gather",
     "vi_add", "vi_sub", "vi_mul", "vi_and", "vi_or", "vi_xor", "vi_shl", "vi_shr", "vi_sra", "vi_min", "vi_max", "vi_eq", "vi_gt", "vi_select",
     "v_load_f16", "v_load_bf16", "v_store_f16", "v_store_bf16", "vi_load_i8", "vi_load_u8", "v_dot_i8", "v_dot_u8i8", "v_dot_i8_b127", "v_dot_u7i8",
@@ -187,6 +191,23 @@ static double half_value(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
+/* x * y + z rounded once; the libraries of some systems round twice. The product is exact in double; the sum is rounded to
+ * odd there, which keeps the second rounding right. */
+static float fused(float x, float y, float z)
+{
+    volatile double product = (double)x * (double)y, sum = product + (double)z, part = sum - product;
+    const double lost = (product - (sum - part)) + ((double)z - part);
+    double s = sum;
+    uint64_t u;
+    memcpy(&u, &s, 8);
+    if (lost != 0.0 && s - s == 0.0 && !(u & 1)) {
+        if ((lost > 0.0) == (s > 0.0)) u++;
+        else u--;
+        memcpy(&s, &u, 8);
+    }
+    return (float)s;
+}
+
 /* what a lane must hold; two answers where fusing is left open */
 static void expect(int op, uint32_t a, uint32_t b, uint32_t c, uint32_t want[2])
 {
@@ -196,51 +217,51 @@ static void expect(int op, uint32_t a, uint32_t b, uint32_t c, uint32_t want[2])
     uint32_t u = 0;
     int is_float = 1;
     switch (op) {
-    case ADD: r = x + y; break;
-    case SUB: r = x - y; break;
-    case MUL: r = x * y; break;
-    case DIV: r = x / y; break;
-    case SQRT: r = sqrtf(x); break;
-    case FMA: case FNMA: {
+    case OP_ADD: r = x + y; break;
+    case OP_SUB: r = x - y; break;
+    case OP_MUL: r = x * y; break;
+    case OP_DIV: r = x / y; break;
+    case OP_SQRT: r = sqrtf(x); break;
+    case OP_FMA: case OP_FNMA: {
         volatile float product = x * y;
-        r = op == FMA ? fmaf(x, y, z) : fmaf(-x, y, z);
-        r2 = op == FMA ? product + z : z - product;
+        r = op == OP_FMA ? fused(x, y, z) : fused(-x, y, z);
+        r2 = op == OP_FMA ? product + z : z - product;
         want[0] = bits(r);
         want[1] = bits(r2);
         return;
     }
-    case ROUND: r = nearbyintf(x); break;
-    case FLOOR: r = floorf(x); break;
-    case TRUNC: r = truncf(x); break;
-    case FROM_I32: r = (float)i; break;
+    case OP_ROUND: r = nearbyintf(x); break;
+    case OP_FLOOR: r = floorf(x); break;
+    case OP_TRUNC: r = truncf(x); break;
+    case OP_FROM_I32: r = (float)i; break;
     default: is_float = 0;
     }
     if (is_float) { want[0] = want[1] = bits(r); return; }
     switch (op) {
-    case NEG: u = a ^ 0x80000000u; break;
-    case ABS: u = a & 0x7fffffffu; break;
-    case MIN: u = x < y ? a : b; break;
-    case MAX: u = x > y ? a : b; break;
-    case LT: u = x < y; break;
-    case LE: u = x <= y; break;
-    case EQ: u = x == y; break;
-    case NE: u = x != y; break;
-    case ISNAN: u = (uint32_t)is_nan(a); break;
-    case SELECT: u = x < y ? b : c; break;
-    case ISELECT: u = i > j ? b : c; break;
-    case TO_I32: u = (uint32_t)(int32_t)nearbyintf(x); break;
-    case BITS: case FLOAT: u = a; break;
-    case EXP2I: u = bits(ldexpf(1.0f, i)); break;
-    case IADD: u = a + b; break;
-    case ISUB: u = a - b; break;
-    case IMUL: u = a * b; break;
-    case IAND: u = a & b; break;
-    case IOR: u = a | b; break;
-    case IXOR: u = a ^ b; break;
-    case IMIN: u = i < j ? a : b; break;
-    case IMAX: u = i > j ? a : b; break;
-    case IEQ: u = i == j; break;
-    case IGT: u = i > j; break;
+    case OP_NEG: u = a ^ 0x80000000u; break;
+    case OP_ABS: u = a & 0x7fffffffu; break;
+    case OP_MIN: u = x < y ? a : b; break;
+    case OP_MAX: u = x > y ? a : b; break;
+    case OP_LT: u = x < y; break;
+    case OP_LE: u = x <= y; break;
+    case OP_EQ: u = x == y; break;
+    case OP_NE: u = x != y; break;
+    case OP_ISNAN: u = (uint32_t)is_nan(a); break;
+    case OP_SELECT: u = x < y ? b : c; break;
+    case OP_ISELECT: u = i > j ? b : c; break;
+    case OP_TO_I32: u = (uint32_t)(int32_t)nearbyintf(x); break;
+    case OP_BITS: case OP_FLOAT: u = a; break;
+    case OP_EXP2I: u = bits(ldexpf(1.0f, i)); break;
+    case OP_IADD: u = a + b; break;
+    case OP_ISUB: u = a - b; break;
+    case OP_IMUL: u = a * b; break;
+    case OP_IAND: u = a & b; break;
+    case OP_IOR: u = a | b; break;
+    case OP_IXOR: u = a ^ b; break;
+    case OP_IMIN: u = i < j ? a : b; break;
+    case OP_IMAX: u = i > j ? a : b; break;
+    case OP_IEQ: u = i == j; break;
+    case OP_IGT: u = i > j; break;
     default: t_fail(__FILE__, __LINE__, "no expectation for %s", op_name[op]);
     }
     want[0] = want[1] = u;
@@ -255,9 +276,9 @@ static void check(const pass *p, int op, const uint32_t *a, const uint32_t *b, c
     for (i = 0; i < p->lanes; i++) {
         expect(op, a[i], b[i], c[i], want);
         if (got[i] == want[0] || got[i] == want[1]) continue;
-        if ((op <= FNMA || op == SQRT || op == ROUND || op == FLOOR || op == TRUNC) && is_nan(got[i]) && is_nan(want[0]) && is_nan(want[1])) continue;
-        if (FLUSHES(p) && (is_tiny(a[i]) || is_tiny(b[i]) || is_tiny(c[i]) || (op <= FNMA && is_small(want[0])) ||
-                           (op >= MUL && op <= FNMA && is_small(bits(flt(a[i]) * flt(b[i])))))) continue;
+        if ((op <= OP_FNMA || op == OP_SQRT || op == OP_ROUND || op == OP_FLOOR || op == OP_TRUNC) && is_nan(got[i]) && is_nan(want[0]) && is_nan(want[1])) continue;
+        if (FLUSHES(p) && (is_tiny(a[i]) || is_tiny(b[i]) || is_tiny(c[i]) || (op <= OP_FNMA && is_small(want[0])) ||
+                           (op >= OP_MUL && op <= OP_FNMA && is_small(bits(flt(a[i]) * flt(b[i])))))) continue;
         t_fail(__FILE__, __LINE__, "%s, %s of %08lx %08lx %08lx is %08lx, not %08lx", p->name, op_name[op], (unsigned long)a[i], (unsigned long)b[i],
                (unsigned long)c[i], (unsigned long)got[i], (unsigned long)want[0]);
     }
@@ -276,7 +297,7 @@ static void test_floats(void)
                 c[at] = number((i * 7 + k * 3) % (N_SPECIAL + 40));
                 if (++at < (uint32_t)p->lanes) continue;
                 at = 0;
-                for (op = ADD; op <= SELECT; op++) check(p, op, a, b, c);
+                for (op = OP_ADD; op <= OP_SELECT; op++) check(p, op, a, b, c);
             }
     }
 }
@@ -295,17 +316,17 @@ static void test_ints(void)
                 c[at] = (uint32_t)t_rand_u64();
                 if (++at < (uint32_t)p->lanes) continue;
                 at = 0;
-                for (op = IADD; op <= ISELECT; op++)
-                    if (op != ISHL && op != ISHR && op != ISRA) check(p, op, a, b, c);
-                check(p, FROM_I32, a, b, c);
-                check(p, BITS, a, b, c);
-                check(p, FLOAT, a, b, c);
+                for (op = OP_IADD; op <= OP_ISELECT; op++)
+                    if (op != OP_ISHL && op != OP_ISHR && op != OP_ISRA) check(p, op, a, b, c);
+                check(p, OP_FROM_I32, a, b, c);
+                check(p, OP_BITS, a, b, c);
+                check(p, OP_FLOAT, a, b, c);
                 for (n = 0; n < 32; n++)
-                    for (op = ISHL; op <= ISRA; op++) {
+                    for (op = OP_ISHL; op <= OP_ISRA; op++) {
                         p->apply(op, got, a, b, c, (size_t)n);
                         for (lane = 0; lane < p->lanes; lane++) {
                             const uint32_t u = a[lane], fill = u >> 31 && n ? ~(0xffffffffu >> n) : 0u;
-                            const uint32_t want = op == ISHL ? u << n : op == ISHR ? u >> n : u >> n | fill;
+                            const uint32_t want = op == OP_ISHL ? u << n : op == OP_ISHR ? u >> n : u >> n | fill;
                             if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s of %08lx by %d is %08lx", p->name, op_name[op], (unsigned long)u, n, (unsigned long)got[lane]);
                         }
                     }
@@ -324,13 +345,13 @@ static void test_float_to_int(void)
             a[at] = u;
             if (++at < (uint32_t)p->lanes) continue;
             at = 0;
-            check(p, TO_I32, a, zero, zero);
+            check(p, OP_TO_I32, a, zero, zero);
         }
         for (i = 0, at = 0; i < 254 + 16; i++) {
             a[at] = (uint32_t)((int)(i % 254) - 126);
             if (++at < (uint32_t)p->lanes) continue;
             at = 0;
-            check(p, EXP2I, a, zero, zero);
+            check(p, OP_EXP2I, a, zero, zero);
         }
     }
 }
@@ -343,7 +364,7 @@ static void test_out_of_range_conversion_does_not_trap(void)
         uint32_t a[16], got[16], i, k;
         for (i = 0; i < T_COUNT(odd); i++) {
             for (k = 0; k < 16; k++) a[k] = odd[i];
-            p->apply(TO_I32, got, a, a, a, 0);
+            p->apply(OP_TO_I32, got, a, a, a, 0);
         }
     }
 }
@@ -377,9 +398,9 @@ static void test_halves(void)
         int lane;
         for (h = 0; h < 65536; h += (uint32_t)p->lanes) {
             for (lane = 0; lane < p->lanes; lane++) half[lane] = (uint16_t)(h + (uint32_t)lane);
-            p->apply(LOAD_F16, got, half, half, half, 0);
+            p->apply(OP_LOAD_F16, got, half, half, half, 0);
             for (lane = 0; lane < p->lanes; lane++) T_TRUE(got[lane] == bits(tinyi_f16_to_f32(half[lane])));
-            p->apply(LOAD_BF16, got, half, half, half, 0);
+            p->apply(OP_LOAD_BF16, got, half, half, half, 0);
             for (lane = 0; lane < p->lanes; lane++) T_TRUE(got[lane] == (uint32_t)half[lane] << 16);
         }
         for (h = 0; h < 65536 * 5; h++) {
@@ -393,14 +414,14 @@ static void test_halves(void)
                 a[at] = v;
                 if (++at < (uint32_t)p->lanes) continue;
                 at = 0;
-                p->apply(STORE_F16, out, a, a, a, 0);
+                p->apply(OP_STORE_F16, out, a, a, a, 0);
                 for (lane = 0; lane < p->lanes; lane++) {
                     const uint16_t want = nearest_half(a[lane], 10, -14, 65520.0);
                     if (FLUSHES(p) && is_tiny(a[lane])) continue;
                     if (out[lane] != want || tinyi_f32_to_f16(flt(a[lane])) != want)
                         t_fail(__FILE__, __LINE__, "%s, f16 of %08lx is %04x, alone %04x, not %04x", p->name, (unsigned long)a[lane], out[lane], tinyi_f32_to_f16(flt(a[lane])), want);
                 }
-                p->apply(STORE_BF16, out, a, a, a, 0);
+                p->apply(OP_STORE_BF16, out, a, a, a, 0);
                 for (lane = 0; lane < p->lanes; lane++) {
                     const uint16_t want = nearest_half(a[lane], 7, -126, 3.3961775292304957e38);
                     if (out[lane] != want || tinyi_f32_to_bf16(flt(a[lane])) != want)
@@ -428,35 +449,35 @@ static void test_bytes(void)
                 t[n] = (unsigned char)t_rand_below(16);
             }
             for (lane = 0; lane < 16; lane++) acc[lane] = round & 1 ? (uint32_t)t_rand_u64() : 0u;
-            for (op = DOT_I8; op <= DOT_U7I8; op++) {
+            for (op = OP_DOT_I8; op <= OP_DOT_U7I8; op++) {
                 unsigned char c[64], d[64];
                 memcpy(c, a, 64);
                 memcpy(d, b, 64);
                 for (n = 0; n < 64; n++) {
-                    if (op == DOT_I8_B127 && d[n] == 0x80) d[n] = 0x81;
-                    if (op == DOT_U7I8) c[n] &= 0x7f;
+                    if (op == OP_DOT_I8_B127 && d[n] == 0x80) d[n] = 0x81;
+                    if (op == OP_DOT_U7I8) c[n] &= 0x7f;
                 }
                 p->apply(op, got, acc, c, d, 0);
                 for (lane = 0; lane < p->lanes; lane++) {
                     uint32_t want = acc[lane];
                     for (n = 4 * lane; n < 4 * lane + 4; n++)
-                        want += (uint32_t)((op == DOT_I8 || op == DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) * signed_byte(d[n]));
+                        want += (uint32_t)((op == OP_DOT_I8 || op == OP_DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) * signed_byte(d[n]));
                     if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s lane %d is %ld, not %ld", p->name, op_name[op], lane, (long)wrap(got[lane]), (long)wrap(want));
                 }
             }
-            for (op = BAND; op <= BTABLE; op++) {
+            for (op = OP_BAND; op <= OP_BTABLE; op++) {
                 const int shift = round & 7;
-                p->apply(op, y, op == BTABLE ? t : a, op == BTABLE ? a : b, a, (size_t)shift);
+                p->apply(op, y, op == OP_BTABLE ? t : a, op == OP_BTABLE ? a : b, a, (size_t)shift);
                 for (n = 0; n < bytes; n++) {
                     const unsigned u = a[n], v = b[n];
-                    const unsigned want = op == BAND ? u & v : op == BOR ? u | v : op == BXOR ? u ^ v : op == BADD ? u + v : op == BSUB ? u - v :
-                                          op == BSHR ? u >> shift : a[t[n]];
+                    const unsigned want = op == OP_BAND ? u & v : op == OP_BOR ? u | v : op == OP_BXOR ? u ^ v : op == OP_BADD ? u + v : op == OP_BSUB ? u - v :
+                                          op == OP_BSHR ? u >> shift : a[t[n]];
                     if (y[n] != (want & 255u)) t_fail(__FILE__, __LINE__, "%s, %s byte %d is %02x, not %02x", p->name, op_name[op], n, y[n], want & 255u);
                 }
             }
-            p->apply(LOAD_I8, got, a, a, a, 0);
+            p->apply(OP_LOAD_I8, got, a, a, a, 0);
             for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), signed_byte(a[lane]));
-            p->apply(LOAD_U8, got, a, a, a, 0);
+            p->apply(OP_LOAD_U8, got, a, a, a, 0);
             for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), a[lane]);
         }
     }
@@ -485,14 +506,14 @@ static void test_across_lanes(void)
                 isum += a[i];
                 at[i] = (int32_t)t_rand_below(64);
             }
-            if (n % 5) { p->apply(SUM, got, x, x, x, 0); T_CLOSE(flt(got[0]), sum, 0); }
-            p->apply(HMAX, got, x, x, x, 0);
+            if (n % 5) { p->apply(OP_SUM, got, x, x, x, 0); T_CLOSE(flt(got[0]), sum, 0); }
+            p->apply(OP_HMAX, got, x, x, x, 0);
             T_CLOSE(flt(got[0]), hi, 0);
-            p->apply(HMIN, got, x, x, x, 0);
+            p->apply(OP_HMIN, got, x, x, x, 0);
             T_CLOSE(flt(got[0]), lo, 0);
-            p->apply(ISUM, got, a, a, a, 0);
+            p->apply(OP_ISUM, got, a, a, a, 0);
             T_EQ_INT(got[0], isum);
-            p->apply(GATHER, got, at, table, at, 0);
+            p->apply(OP_GATHER, got, at, table, at, 0);
             for (i = 0; i < p->lanes; i++) T_TRUE(flt(got[i]) == table[at[i]]);
         }
         for (n = 0; n < 200; n++) {         /* masks of random lanes, of all, of none */
@@ -502,23 +523,23 @@ static void test_across_lanes(void)
                 all &= (int)a[i];
                 any |= (int)a[i];
             }
-            p->apply(ANY, got, a, b, b, 0);
+            p->apply(OP_ANY, got, a, b, b, 0);
             T_EQ_INT(got[0], any);
-            p->apply(ALL, got, a, b, b, 0);
+            p->apply(OP_ALL, got, a, b, b, 0);
             T_EQ_INT(got[0], all);
-            p->apply(MAND, got, a, b, b, 0);
+            p->apply(OP_MAND, got, a, b, b, 0);
             for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], a[i] & b[i]);
-            p->apply(MOR, got, a, b, b, 0);
+            p->apply(OP_MOR, got, a, b, b, 0);
             for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], a[i] | b[i]);
-            p->apply(MNOT, got, a, b, b, 0);
+            p->apply(OP_MNOT, got, a, b, b, 0);
             for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], !a[i]);
         }
         for (n = 0; n <= p->lanes; n++) {
-            p->apply(FIRST, got, a, a, a, (size_t)n);
+            p->apply(OP_FIRST, got, a, a, a, (size_t)n);
             for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], i < n);
         }
         want = bits(-2.5f);
-        p->apply(SETS, got, &want, a, a, 0);
+        p->apply(OP_SETS, got, &want, a, a, 0);
         for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], (uint32_t)i + 7u);
     }
 }
@@ -530,9 +551,9 @@ static void test_tails(void)
     for EACH_PASS(p) {
         int op, n, i;
         for (n = 0; n <= p->lanes; n++) {
-            for (op = LOAD_N; op <= STORE_BF16_N; op++) {
-                const int load = op == LOAD_N || op == ILOAD_N || op == LOAD_F16_N || op == LOAD_BF16_N;
-                const size_t size = op == LOAD_N || op == STORE_N || op == ILOAD_N || op == ISTORE_N ? 4 : 2;
+            for (op = OP_LOAD_N; op <= OP_STORE_BF16_N; op++) {
+                const int load = op == OP_LOAD_N || op == OP_ILOAD_N || op == OP_LOAD_F16_N || op == OP_LOAD_BF16_N;
+                const size_t size = op == OP_LOAD_N || op == OP_STORE_N || op == OP_ILOAD_N || op == OP_ISTORE_N ? 4 : 2;
                 unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n * size), full[64], got[64];
                 for (i = 0; i < 64; i++) full[i] = (unsigned char)(0x30 + i % 8);       /* no NaN in any of the types */
                 if (load) {
@@ -544,8 +565,8 @@ static void test_tails(void)
                         memcpy(&lane, got + 4 * i, 4);
                         memcpy(&want, full + 4 * i, 4);
                         memcpy(&h, full + 2 * i, 2);
-                        if (op == LOAD_F16_N) want = bits(tinyi_f16_to_f32(h));
-                        if (op == LOAD_BF16_N) want = bits(tinyi_bf16_to_f32(h));
+                        if (op == OP_LOAD_F16_N) want = bits(tinyi_f16_to_f32(h));
+                        if (op == OP_LOAD_BF16_N) want = bits(tinyi_bf16_to_f32(h));
                         if (lane != (i < n ? want : 0u)) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is %08lx", p->name, op_name[op], n, i, (unsigned long)lane);
                     }
                 } else {
@@ -555,7 +576,7 @@ static void test_tails(void)
                         uint16_t h, want;
                         memcpy(&x, full + 4 * i, 4);
                         memcpy(&h, few + 2 * i, 2);
-                        want = op == STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
+                        want = op == OP_STORE_F16_N ? tinyi_f32_to_f16(x) : tinyi_f32_to_bf16(x);
                         if (size == 4 ? memcmp(few + 4 * i, full + 4 * i, 4) != 0 : h != want) t_fail(__FILE__, __LINE__, "%s, %s of %d: lane %d is wrong", p->name, op_name[op], n, i);
                     }
                 }
@@ -565,7 +586,7 @@ static void test_tails(void)
         for (n = 0; n <= 4 * p->lanes; n++) {
             unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n), got[64];
             for (i = 0; i < n; i++) few[i] = (unsigned char)(i + 1);
-            p->apply(BLOAD_N, got, few, few, few, (size_t)n);
+            p->apply(OP_BLOAD_N, got, few, few, few, (size_t)n);
             for (i = 0; i < 4 * p->lanes; i++)
                 if (got[i] != (i < n ? i + 1 : 0)) t_fail(__FILE__, __LINE__, "%s, vb_load_n of %d: byte %d is %d", p->name, n, i, got[i]);
         }
@@ -675,83 +696,83 @@ static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, co
 #define MA P(vi_gt)(IA, none)
 #define MB P(vi_gt)(IB, none)
     switch (op) {
-    case ADD: FLOATS(P(v_add)(FA, FB));
-    case SUB: FLOATS(P(v_sub)(FA, FB));
-    case MUL: FLOATS(P(v_mul)(FA, FB));
-    case DIV: FLOATS(P(v_div)(FA, FB));
-    case FMA: FLOATS(P(v_fma)(FA, FB, FC));
-    case FNMA: FLOATS(P(v_fnma)(FA, FB, FC));
-    case NEG: FLOATS(P(v_neg)(FA));
-    case ABS: FLOATS(P(v_abs)(FA));
-    case SQRT: FLOATS(P(v_sqrt)(FA));
-    case MIN: FLOATS(P(v_min)(FA, FB));
-    case MAX: FLOATS(P(v_max)(FA, FB));
-    case ROUND: FLOATS(P(v_round)(FA));
-    case FLOOR: FLOATS(P(v_floor)(FA));
-    case TRUNC: FLOATS(P(v_trunc)(FA));
-    case LT: MASK(P(v_lt)(FA, FB));
-    case LE: MASK(P(v_le)(FA, FB));
-    case EQ: MASK(P(v_eq)(FA, FB));
-    case NE: MASK(P(v_ne)(FA, FB));
-    case ISNAN: MASK(P(v_isnan)(FA));
-    case SELECT: FLOATS(P(v_select)(P(v_lt)(FA, FB), FB, FC));
-    case TO_I32: INTS(P(v_to_i32)(FA));
-    case FROM_I32: FLOATS(P(v_from_i32)(IA));
-    case BITS: INTS(P(v_bits)(FA));
-    case FLOAT: FLOATS(P(v_float)(IA));
-    case EXP2I: FLOATS(P(v_exp2i)(IA));
-    case GATHER: FLOATS(P(v_gather)(fb, IA));
-    case IADD: INTS(P(vi_add)(IA, IB));
-    case ISUB: INTS(P(vi_sub)(IA, IB));
-    case IMUL: INTS(P(vi_mul)(IA, IB));
-    case IAND: INTS(P(vi_and)(IA, IB));
-    case IOR: INTS(P(vi_or)(IA, IB));
-    case IXOR: INTS(P(vi_xor)(IA, IB));
-    case ISHL: INTS(P(vi_shl)(IA, (int)n));
-    case ISHR: INTS(P(vi_shr)(IA, (int)n));
-    case ISRA: INTS(P(vi_sra)(IA, (int)n));
-    case IMIN: INTS(P(vi_min)(IA, IB));
-    case IMAX: INTS(P(vi_max)(IA, IB));
-    case IEQ: MASK(P(vi_eq)(IA, IB));
-    case IGT: MASK(P(vi_gt)(IA, IB));
-    case ISELECT: INTS(P(vi_select)(P(vi_gt)(IA, IB), IB, IC));
-    case LOAD_F16: FLOATS(P(v_load_f16)((const uint16_t *)a));
-    case LOAD_BF16: FLOATS(P(v_load_bf16)((const uint16_t *)a));
-    case STORE_F16: P(v_store_f16)((uint16_t *)y, FA); break;
-    case STORE_BF16: P(v_store_bf16)((uint16_t *)y, FA); break;
-    case LOAD_I8: INTS(P(vi_load_i8)((const int8_t *)a));
-    case LOAD_U8: INTS(P(vi_load_u8)((const uint8_t *)a));
-    case DOT_I8: INTS(P(v_dot_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case DOT_U8I8: INTS(P(v_dot_u8i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case DOT_I8_B127: INTS(P(v_dot_i8_b127)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case DOT_U7I8: INTS(P(v_dot_u7i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case BAND: P(vb_store)(y, P(vb_and)(P(vb_load)(a), P(vb_load)(b))); break;
-    case BOR: P(vb_store)(y, P(vb_or)(P(vb_load)(a), P(vb_load)(b))); break;
-    case BXOR: P(vb_store)(y, P(vb_xor)(P(vb_load)(a), P(vb_load)(b))); break;
-    case BADD: P(vb_store)(y, P(vb_add)(P(vb_load)(a), P(vb_load)(b))); break;
-    case BSUB: P(vb_store)(y, P(vb_sub)(P(vb_load)(a), P(vb_load)(b))); break;
-    case BSHR: P(vb_store)(y, P(vb_shr)(P(vb_load)(a), (int)n)); break;
-    case BTABLE: P(vb_store)(y, P(vb_table16)(b, P(vb_load)(a))); break;
-    case SUM: fy[0] = P(v_sum)(FA); break;
-    case HMAX: fy[0] = P(v_hmax)(FA); break;
-    case HMIN: fy[0] = P(v_hmin)(FA); break;
-    case ISUM: iy[0] = P(vi_sum)(IA); break;
-    case ANY: iy[0] = P(vm_any)(MA); break;
-    case ALL: iy[0] = P(vm_all)(MA); break;
-    case MAND: MASK(P(vm_and)(MA, MB));
-    case MOR: MASK(P(vm_or)(MA, MB));
-    case MNOT: MASK(P(vm_not)(MA));
-    case FIRST: MASK(P(v_first)(n));
-    case LOAD_N: FLOATS(P(v_load_n)(fa, n));
-    case STORE_N: P(v_store_n)(fy, FA, n); break;
-    case ILOAD_N: INTS(P(vi_load_n)(ia, n));
-    case ISTORE_N: P(vi_store_n)(iy, IA, n); break;
-    case LOAD_F16_N: FLOATS(P(v_load_f16_n)((const uint16_t *)a, n));
-    case LOAD_BF16_N: FLOATS(P(v_load_bf16_n)((const uint16_t *)a, n));
-    case STORE_F16_N: P(v_store_f16_n)((uint16_t *)y, FA, n); break;
-    case STORE_BF16_N: P(v_store_bf16_n)((uint16_t *)y, FA, n); break;
-    case BLOAD_N: P(vb_store)(y, P(vb_load_n)(a, n)); break;
-    case SETS: {                            /* lane i is i + 7 when all of them are right */
+    case OP_ADD: FLOATS(P(v_add)(FA, FB));
+    case OP_SUB: FLOATS(P(v_sub)(FA, FB));
+    case OP_MUL: FLOATS(P(v_mul)(FA, FB));
+    case OP_DIV: FLOATS(P(v_div)(FA, FB));
+    case OP_FMA: FLOATS(P(v_fma)(FA, FB, FC));
+    case OP_FNMA: FLOATS(P(v_fnma)(FA, FB, FC));
+    case OP_NEG: FLOATS(P(v_neg)(FA));
+    case OP_ABS: FLOATS(P(v_abs)(FA));
+    case OP_SQRT: FLOATS(P(v_sqrt)(FA));
+    case OP_MIN: FLOATS(P(v_min)(FA, FB));
+    case OP_MAX: FLOATS(P(v_max)(FA, FB));
+    case OP_ROUND: FLOATS(P(v_round)(FA));
+    case OP_FLOOR: FLOATS(P(v_floor)(FA));
+    case OP_TRUNC: FLOATS(P(v_trunc)(FA));
+    case OP_LT: MASK(P(v_lt)(FA, FB));
+    case OP_LE: MASK(P(v_le)(FA, FB));
+    case OP_EQ: MASK(P(v_eq)(FA, FB));
+    case OP_NE: MASK(P(v_ne)(FA, FB));
+    case OP_ISNAN: MASK(P(v_isnan)(FA));
+    case OP_SELECT: FLOATS(P(v_select)(P(v_lt)(FA, FB), FB, FC));
+    case OP_TO_I32: INTS(P(v_to_i32)(FA));
+    case OP_FROM_I32: FLOATS(P(v_from_i32)(IA));
+    case OP_BITS: INTS(P(v_bits)(FA));
+    case OP_FLOAT: FLOATS(P(v_float)(IA));
+    case OP_EXP2I: FLOATS(P(v_exp2i)(IA));
+    case OP_GATHER: FLOATS(P(v_gather)(fb, IA));
+    case OP_IADD: INTS(P(vi_add)(IA, IB));
+    case OP_ISUB: INTS(P(vi_sub)(IA, IB));
+    case OP_IMUL: INTS(P(vi_mul)(IA, IB));
+    case OP_IAND: INTS(P(vi_and)(IA, IB));
+    case OP_IOR: INTS(P(vi_or)(IA, IB));
+    case OP_IXOR: INTS(P(vi_xor)(IA, IB));
+    case OP_ISHL: INTS(P(vi_shl)(IA, (int)n));
+    case OP_ISHR: INTS(P(vi_shr)(IA, (int)n));
+    case OP_ISRA: INTS(P(vi_sra)(IA, (int)n));
+    case OP_IMIN: INTS(P(vi_min)(IA, IB));
+    case OP_IMAX: INTS(P(vi_max)(IA, IB));
+    case OP_IEQ: MASK(P(vi_eq)(IA, IB));
+    case OP_IGT: MASK(P(vi_gt)(IA, IB));
+    case OP_ISELECT: INTS(P(vi_select)(P(vi_gt)(IA, IB), IB, IC));
+    case OP_LOAD_F16: FLOATS(P(v_load_f16)((const uint16_t *)a));
+    case OP_LOAD_BF16: FLOATS(P(v_load_bf16)((const uint16_t *)a));
+    case OP_STORE_F16: P(v_store_f16)((uint16_t *)y, FA); break;
+    case OP_STORE_BF16: P(v_store_bf16)((uint16_t *)y, FA); break;
+    case OP_LOAD_I8: INTS(P(vi_load_i8)((const int8_t *)a));
+    case OP_LOAD_U8: INTS(P(vi_load_u8)((const uint8_t *)a));
+    case OP_DOT_I8: INTS(P(v_dot_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case OP_DOT_U8I8: INTS(P(v_dot_u8i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case OP_DOT_I8_B127: INTS(P(v_dot_i8_b127)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case OP_DOT_U7I8: INTS(P(v_dot_u7i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+    case OP_BAND: P(vb_store)(y, P(vb_and)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_BOR: P(vb_store)(y, P(vb_or)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_BXOR: P(vb_store)(y, P(vb_xor)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_BADD: P(vb_store)(y, P(vb_add)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_BSUB: P(vb_store)(y, P(vb_sub)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_BSHR: P(vb_store)(y, P(vb_shr)(P(vb_load)(a), (int)n)); break;
+    case OP_BTABLE: P(vb_store)(y, P(vb_table16)(b, P(vb_load)(a))); break;
+    case OP_SUM: fy[0] = P(v_sum)(FA); break;
+    case OP_HMAX: fy[0] = P(v_hmax)(FA); break;
+    case OP_HMIN: fy[0] = P(v_hmin)(FA); break;
+    case OP_ISUM: iy[0] = P(vi_sum)(IA); break;
+    case OP_ANY: iy[0] = P(vm_any)(MA); break;
+    case OP_ALL: iy[0] = P(vm_all)(MA); break;
+    case OP_MAND: MASK(P(vm_and)(MA, MB));
+    case OP_MOR: MASK(P(vm_or)(MA, MB));
+    case OP_MNOT: MASK(P(vm_not)(MA));
+    case OP_FIRST: MASK(P(v_first)(n));
+    case OP_LOAD_N: FLOATS(P(v_load_n)(fa, n));
+    case OP_STORE_N: P(v_store_n)(fy, FA, n); break;
+    case OP_ILOAD_N: INTS(P(vi_load_n)(ia, n));
+    case OP_ISTORE_N: P(vi_store_n)(iy, IA, n); break;
+    case OP_LOAD_F16_N: FLOATS(P(v_load_f16_n)((const uint16_t *)a, n));
+    case OP_LOAD_BF16_N: FLOATS(P(v_load_bf16_n)((const uint16_t *)a, n));
+    case OP_STORE_F16_N: P(v_store_f16_n)((uint16_t *)y, FA, n); break;
+    case OP_STORE_BF16_N: P(v_store_bf16_n)((uint16_t *)y, FA, n); break;
+    case OP_BLOAD_N: P(vb_store)(y, P(vb_load_n)(a, n)); break;
+    case OP_SETS: {                            /* lane i is i + 7 when all of them are right */
         const P(v_mask) set = P(v_eq)(P(v_set)(fa[0]), P(v_load_n)(fa, 1)), zero = P(v_eq)(P(v_zero)(), P(v_set)(0.0f));
         P(v_i32) r = P(vi_add)(P(vi_iota)(), P(vi_select)(zero, one, none));
         r = P(vi_add)(r, P(v_dot_u8i8)(none, P(vb_set)(1), P(vb_set)(1)));
