@@ -24,7 +24,11 @@
 #if defined __GNUC__ || defined __clang__
 #define TINYI_UNUSED __attribute__((unused))
 #define TINYI_NOINLINE __attribute__((noinline))
+#if defined __MINGW32__ && !defined __clang__
+#define TINYI_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#else
 #define TINYI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#endif
 #else
 #define TINYI_UNUSED
 #define TINYI_NOINLINE

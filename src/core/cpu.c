@@ -23,13 +23,15 @@ extern long syscall(long number, ...);      /* strict C99 hides it */
 #define TINYI_CPU_LINUX 0
 #endif
 #if defined _WIN32
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
+/* windows.h is large and full of macros: these two are all we need */
+#ifdef __cplusplus
+extern "C" {
 #endif
-#ifndef NOMINMAX
-#define NOMINMAX
+__declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned short group);
+__declspec(dllimport) int __stdcall IsProcessorFeaturePresent(unsigned long feature);
+#ifdef __cplusplus
+}
 #endif
-#include <windows.h>
 #elif defined __APPLE__
 #include <sys/types.h>
 #include <sys/sysctl.h>
@@ -153,9 +155,7 @@ TINYI_FN int tinyi_cpu_count(void)
     }
 #endif
 #if defined _WIN32
-    SYSTEM_INFO info;
-    GetSystemInfo(&info);
-    n = (long)info.dwNumberOfProcessors;
+    n = (long)GetActiveProcessorCount(0xffff);      /* of all groups */
 #elif defined _SC_NPROCESSORS_ONLN
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
 #endif

@@ -6,6 +6,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+union _LARGE_INTEGER;
 __declspec(dllimport) int __stdcall QueryPerformanceCounter(union _LARGE_INTEGER *);
 __declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEGER *);
 #ifdef __cplusplus
