@@ -1,8 +1,9 @@
-/* src/math/elem.c - references and drivers of the elementary functions */
-#include "math/elem.h"
-#include "math/table.h"
-#include "core/half.h"
+/* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
 #include <string.h>
+#include "math/elem.h"
+#include "math/rows.h"
+#include "math/table.h"
+#include "math/walk.h"
 #if (defined __SSE2__ && !defined __TINYC__) || defined _M_X64
 #include <emmintrin.h>
 #endif
@@ -11,18 +12,13 @@ TINY_REF_BEGIN
 
 /* ---- bits, roots */
 
-TINYI_FN uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-TINYI_FN double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
-
 /* Processors make NaNs of different bits; the references return this one. */
-static float tinyi_elem_nan(void) { return tinyi_bits_f32(0x7fc00000u); }
 static double tinyi_elem_nan64(void) { return tinyi_bits_f64((uint64_t)0x7ff80000u << 32); }
 static double tinyi_elem_inf64(void) { return tinyi_bits_f64((uint64_t)0x7ff00000u << 32); }
-static float tinyi_elem_round(double x) { return x != x ? tinyi_elem_nan() : (float)x; }
 
 /* sqrt(m * 2^-52) * 2^52 for 2^52 <= m < 2^54: 54 digits of the root one by one. The last one decides the rounding,
  * since a root of 53 bits is never halfway between two numbers. */
-TINYI_FN uint64_t tinyi_elem_isqrt(uint64_t m)
+static TINYI_UNUSED uint64_t tinyi_elem_isqrt(uint64_t m)
 {
     uint64_t root = 0, rest = 0;
     int i;
@@ -35,7 +31,7 @@ TINYI_FN uint64_t tinyi_elem_isqrt(uint64_t m)
     return (root + 1) >> 1;
 }
 
-TINYI_FN double tinyi_elem_sqrt_integer(double x)
+static TINYI_UNUSED double tinyi_elem_sqrt_integer(double x)
 {
     uint64_t u = tinyi_f64_bits(x), m = u & (((uint64_t)1 << 52) - 1);
     int e = (int)(u >> 52);
@@ -83,7 +79,7 @@ TINYI_FN double tinyi_sqrt(double x)
 }
 
 /* The root of a float rounded to 53 bits and then to 24 is the root rounded to 24: 53 >= 2 * 24 + 2. */
-TINYI_FN float tinyi_sqrtf(float x) { return tinyi_elem_round(tinyi_sqrt((double)x)); }
+TINYI_FN float tinyi_sqrtf(float x) { return tinyi_round_f32(tinyi_sqrt((double)x)); }
 
 TINYI_FN double tinyi_sqrt64(double x) { return tinyi_sqrt(x); }
 
@@ -356,41 +352,392 @@ TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s)
 
 /* ---- the references of one float */
 
-TINYI_FN float tinyi_exp_ref(float x) { return tinyi_elem_round(tinyi_exp64((double)x)); }
-TINYI_FN float tinyi_log_ref(float x) { return tinyi_elem_round(tinyi_log64((double)x)); }
-TINYI_FN float tinyi_tanh_ref(float x) { return tinyi_elem_round(tinyi_tanh64((double)x)); }
-TINYI_FN float tinyi_erf_ref(float x) { return tinyi_elem_round(tinyi_erf64((double)x)); }
-TINYI_FN float tinyi_sin_ref(float x) { return tinyi_elem_round(tinyi_sin64((double)x)); }
-TINYI_FN float tinyi_cos_ref(float x) { return tinyi_elem_round(tinyi_cos64((double)x)); }
+TINYI_FN float tinyi_exp_ref(float x) { return tinyi_round_f32(tinyi_exp64((double)x)); }
+TINYI_FN float tinyi_log_ref(float x) { return tinyi_round_f32(tinyi_log64((double)x)); }
+TINYI_FN float tinyi_tanh_ref(float x) { return tinyi_round_f32(tinyi_tanh64((double)x)); }
+TINYI_FN float tinyi_erf_ref(float x) { return tinyi_round_f32(tinyi_erf64((double)x)); }
+TINYI_FN float tinyi_sin_ref(float x) { return tinyi_round_f32(tinyi_sin64((double)x)); }
+TINYI_FN float tinyi_cos_ref(float x) { return tinyi_round_f32(tinyi_cos64((double)x)); }
 TINYI_FN float tinyi_rsqrt_ref(float x)
 {
     if (x == 0) return tinyi_bits_f32(tinyi_f32_bits(x) | 0x7f800000u);
-    return tinyi_elem_round(1.0 / tinyi_sqrt((double)x));
+    return tinyi_round_f32(1.0 / tinyi_sqrt((double)x));
 }
-TINYI_FN float tinyi_sigmoid_ref(float x) { return tinyi_elem_round(1.0 / (1.0 + tinyi_exp64(-(double)x))); }
+TINYI_FN float tinyi_sigmoid_ref(float x) { return tinyi_round_f32(1.0 / (1.0 + tinyi_exp64(-(double)x))); }
 
-/* The limits at minus infinity are -0: the function comes to it from below. */
-TINYI_FN float tinyi_silu_ref(float x)
-{
-    double a = (double)x;
-    if (a < -200.0) return -0.0f;
-    return tinyi_elem_round(a / (1.0 + tinyi_exp64(-a)));
-}
+/* The limits at minus infinity are -0: the functions come to it from below. */
+static double tinyi_elem_silu(double x) { return x < -200.0 ? -0.0 : x / (1.0 + tinyi_exp64(-x)); }
 
-TINYI_FN float tinyi_gelu_ref(float x)
+/* x Phi(x) = x/2 erfc(-x / sqrt(2)) */
+static double tinyi_elem_gelu(double x)
 {
-    double a = (double)x, t = (a < 0 ? -a : a) * 0.7071067811865476;
-    if (a < -20.0) return -0.0f;
-    if (a > 20.0) return x;
-    return tinyi_elem_round(a < 0 ? 0.5 * a * tinyi_elem_erfc(t) : a - 0.5 * a * tinyi_elem_erfc(t));
+    if (x < -20.0) return -0.0;
+    if (x > 20.0) return x;
+    return x < 0 ? 0.5 * x * tinyi_elem_erfc(x * -0.7071067811865476) : x - 0.5 * x * tinyi_elem_erfc(x * 0.7071067811865476);
 }
 
 /* x/2 (1 + tanh u) = x / (1 + e^(-2u)), 2u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
-TINYI_FN float tinyi_gelu_tanh_ref(float x)
+static double tinyi_elem_gelu_tanh(double x)
 {
-    double a = (double)x;
-    if (a < -20.0) return -0.0f;
-    return tinyi_elem_round(a / (1.0 + tinyi_exp64(-a * (1.5957691216057308 + 0.07135481627260025 * (a * a)))));
+    return x < -20.0 ? -0.0 : x / (1.0 + tinyi_exp64(-x * (1.5957691216057308 + 0.07135481627260025 * (x * x))));
+}
+
+static double tinyi_elem_relu(double x) { return 0.0 > x ? 0.0 : x; }
+
+TINYI_FN float tinyi_silu_ref(float x) { return tinyi_round_f32(tinyi_elem_silu((double)x)); }
+TINYI_FN float tinyi_gelu_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu((double)x)); }
+TINYI_FN float tinyi_gelu_tanh_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu_tanh((double)x)); }
+
+static float tinyi_elem_one(int kind, float x)
+{
+    switch (kind) {
+    case TINY_OP_EXP: return tinyi_exp_ref(x);
+    case TINY_OP_LOG: return tinyi_log_ref(x);
+    case TINY_OP_TANH: return tinyi_tanh_ref(x);
+    case TINY_OP_ERF: return tinyi_erf_ref(x);
+    case TINY_OP_SIGMOID: return tinyi_sigmoid_ref(x);
+    case TINY_OP_SIN: return tinyi_sin_ref(x);
+    case TINY_OP_COS: return tinyi_cos_ref(x);
+    case TINY_OP_RSQRT: return tinyi_rsqrt_ref(x);
+    case TINY_OP_SQRT: return tinyi_sqrtf(x);
+    case TINY_OP_ABS: return tinyi_round_f32(x < 0 ? -(double)x : (double)x + 0.0);     /* + 0: the sign of -0 */
+    case TINY_OP_NEG: return tinyi_round_f32(-(double)x);
+    case TINY_OP_RELU: return tinyi_round_f32(tinyi_elem_relu((double)x));
+    case TINY_OP_RELU2: return tinyi_round_f32(tinyi_elem_relu((double)x) * tinyi_elem_relu((double)x));
+    case TINY_OP_SILU: return tinyi_silu_ref(x);
+    case TINY_OP_GELU: return tinyi_gelu_ref(x);
+    default: return tinyi_gelu_tanh_ref(x);
+    }
+}
+
+static float *tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+
+static void tinyi_elem_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    tiny_idx i, n = tiny_tensor_count(y);
+    for (i = 0; i < n; i++) {
+        *tinyi_elem_at(y, i) = tinyi_elem_one(op->kind, *tinyi_elem_at(x, i));
+    }
+}
+
+static double tinyi_elem_gate(int kind, double a)
+{
+    switch (kind) {
+    case TINY_OP_SWIGLU: return tinyi_elem_silu(a);
+    case TINY_OP_GEGLU: return tinyi_elem_gelu(a);
+    case TINY_OP_GEGLU_TANH: return tinyi_elem_gelu_tanh(a);
+    default: return tinyi_elem_relu(a);
+    }
+}
+
+static void tinyi_glu_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
+    tiny_idx i, n = tiny_tensor_count(y);
+    for (i = 0; i < n; i++) {
+        *tinyi_elem_at(y, i) = tinyi_round_f32(tinyi_elem_gate(op->kind, (double)*tinyi_elem_at(a, i)) * (double)*tinyi_elem_at(b, i));
+    }
 }
 
 TINY_REF_END
+
+/* ---- shapes and cost */
+
+static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0];
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    const char *name = tiny_op_row_of(op->kind)->name;
+    char ta[96], tb[96];
+    int i, same = a->rank == b->rank;
+    if (a->dtype != TINY_F32 || b->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, not %s", name, tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    for (i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i];
+    if (!same)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s: they must have the same shape", name, tinyi_shape_text(a, ta), tinyi_shape_text(b, tb));
+    tinyi_want(&want[0], TINY_F32, a->rank, a->dim);
+    return TINY_OK;
+}
+
+/* In flops about the instructions of a vector, so that work is shared where it pays. */
+static void tinyi_elem_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->out[0]), each;
+    switch (op->kind) {
+    case TINY_OP_SQRT: case TINY_OP_ABS: case TINY_OP_NEG: case TINY_OP_RELU: case TINY_OP_RELU2: case TINY_OP_REGLU: each = 1.0; break;
+    case TINY_OP_RSQRT: each = 2.0; break;
+    default: each = 24.0; break;
+    }
+    cost->flops = each * n;
+    cost->bytes = (op->in[1] ? 12.0 : 8.0) * n;
+}
+
+/* ---- fast: dense runs go to the kernel as they are, others through a buffer */
+
+#define TINYI_ELEM_GRAIN 32768              /* elements: about ten microseconds */
+#define TINYI_ELEM_BUFFER 256
+
+typedef void (*tinyi_elem_fn)(float *y, const float *x, size_t n);
+typedef void (*tinyi_glu_fn)(float *y, const float *a, const float *b, size_t n);
+
+static tinyi_elem_fn tinyi_elem_kernel(tiny_team *team, int kind)
+{
+    switch (kind) {
+    case TINY_OP_EXP: return TINYI_K(team, exp_f32);
+    case TINY_OP_LOG: return TINYI_K(team, log_f32);
+    case TINY_OP_TANH: return TINYI_K(team, tanh_f32);
+    case TINY_OP_ERF: return TINYI_K(team, erf_f32);
+    case TINY_OP_SIGMOID: return TINYI_K(team, sigmoid_f32);
+    case TINY_OP_SIN: return TINYI_K(team, sin_f32);
+    case TINY_OP_COS: return TINYI_K(team, cos_f32);
+    case TINY_OP_RSQRT: return TINYI_K(team, rsqrt_f32);
+    case TINY_OP_SQRT: return TINYI_K(team, sqrt_f32);
+    case TINY_OP_ABS: return TINYI_K(team, abs_f32);
+    case TINY_OP_NEG: return TINYI_K(team, neg_f32);
+    case TINY_OP_RELU: return TINYI_K(team, relu_f32);
+    case TINY_OP_RELU2: return TINYI_K(team, relu2_f32);
+    case TINY_OP_SILU: return TINYI_K(team, silu_f32);
+    case TINY_OP_GELU: return TINYI_K(team, gelu_f32);
+    default: return TINYI_K(team, gelu_tanh_f32);
+    }
+}
+
+static tinyi_glu_fn tinyi_glu_kernel(tiny_team *team, int kind)
+{
+    switch (kind) {
+    case TINY_OP_SWIGLU: return TINYI_K(team, swiglu_f32);
+    case TINY_OP_GEGLU: return TINYI_K(team, geglu_f32);
+    case TINY_OP_GEGLU_TANH: return TINYI_K(team, geglu_tanh_f32);
+    default: return TINYI_K(team, reglu_f32);
+    }
+}
+
+static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_elem_fn f = tinyi_elem_kernel(team, op->kind);
+    const tiny_tensor *t[2];
+    const ptrdiff_t one = (ptrdiff_t)sizeof(float);
+    float buffer[TINYI_ELEM_BUFFER];
+    tinyi_walk w;
+    tinyi_walk_at at;
+    tiny_idx i0, i1, n, step;
+    t[0] = op->out[0];
+    t[1] = op->in[0];
+    tinyi_walk_plan(&w, t, 2);
+    while (tiny_take(team, w.total, TINYI_ELEM_GRAIN, &i0, &i1)) {
+        for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at)) {
+            float *y = (float *)(void *)at.p[0];
+            const float *x = (const float *)(const void *)at.p[1];
+            if (w.step[0] == one && w.step[1] == one) {
+                f(y, x, (size_t)at.run);
+                continue;
+            }
+            for (n = at.run; n > 0; n -= step, x += step * (w.step[1] / one), y += step * (w.step[0] / one)) {
+                step = TINYI_MIN(n, TINYI_ELEM_BUFFER);
+                tinyi_row_gather(buffer, x, step, w.step[1] / one);
+                f(buffer, buffer, (size_t)step);
+                tinyi_row_scatter(y, buffer, step, w.step[0] / one);
+            }
+        }
+    }
+}
+
+static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_glu_fn f = tinyi_glu_kernel(team, op->kind);
+    const tiny_tensor *t[3];
+    const ptrdiff_t one = (ptrdiff_t)sizeof(float);
+    float ba[TINYI_ELEM_BUFFER], bb[TINYI_ELEM_BUFFER];
+    tinyi_walk w;
+    tinyi_walk_at at;
+    tiny_idx i0, i1, n, step;
+    t[0] = op->out[0];
+    t[1] = op->in[0];
+    t[2] = op->in[1];
+    tinyi_walk_plan(&w, t, 3);
+    while (tiny_take(team, w.total, TINYI_ELEM_GRAIN, &i0, &i1)) {
+        for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at)) {
+            float *y = (float *)(void *)at.p[0];
+            const float *a = (const float *)(const void *)at.p[1], *b = (const float *)(const void *)at.p[2];
+            if (w.step[0] == one && w.step[1] == one && w.step[2] == one) {
+                f(y, a, b, (size_t)at.run);
+                continue;
+            }
+            for (n = at.run; n > 0; n -= step, a += step * (w.step[1] / one), b += step * (w.step[2] / one), y += step * (w.step[0] / one)) {
+                step = TINYI_MIN(n, TINYI_ELEM_BUFFER);
+                tinyi_row_gather(ba, a, step, w.step[1] / one);
+                tinyi_row_gather(bb, b, step, w.step[2] / one);
+                f(ba, ba, bb, (size_t)step);
+                tinyi_row_scatter(y, ba, step, w.step[0] / one);
+            }
+        }
+    }
+}
+
+/* ---- cases: usual sizes, and every third of the functions of one argument over forty binades */
+
+static void tinyi_elem_case_shape(tiny_case *c, int n_in)
+{
+    int rank = c->index == 0 ? 1 : tiny_case_pick(c, TINY_MAX_RANK + 1), i, j;
+    for (j = 0; j < n_in; j++) c->in[j].rank = rank;
+    for (i = 0; i < rank; i++) {
+        tiny_idx d = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
+        for (j = 0; j < n_in; j++) c->in[j].dim[i] = d;
+    }
+}
+
+static void tinyi_elem_cases(tiny_case *c)
+{
+    tinyi_elem_case_shape(c, 1);
+    if (c->index % 3 == 1) c->fill[0] = TINY_FILL_WIDE;
+}
+
+/* arguments of log, sqrt and rsqrt are positive but for the special values */
+static void tinyi_elem_cases_positive(tiny_case *c)
+{
+    tinyi_elem_case_shape(c, 1);
+    c->fill[0] = c->index % 3 == 1 ? TINY_FILL_WIDE : c->index % 4 == 3 ? TINY_FILL_NORMAL : TINY_FILL_POSITIVE;
+}
+
+static void tinyi_glu_cases(tiny_case *c) { tinyi_elem_case_shape(c, 2); }
+
+/* ---- rows. Bounds: the error of the fast form in the table of math/elem.h, and half an ulp for the reference */
+
+#define TINYI_ELEM_KERNELS(name) static const short tinyi_kernels_of_##name[] = { TINYI_K_##name##_f32, -1 };
+TINYI_ELEM_KERNELS(exp)
+TINYI_ELEM_KERNELS(log)
+TINYI_ELEM_KERNELS(tanh)
+TINYI_ELEM_KERNELS(erf)
+TINYI_ELEM_KERNELS(sigmoid)
+TINYI_ELEM_KERNELS(sin)
+TINYI_ELEM_KERNELS(cos)
+TINYI_ELEM_KERNELS(rsqrt)
+TINYI_ELEM_KERNELS(sqrt)
+TINYI_ELEM_KERNELS(abs)
+TINYI_ELEM_KERNELS(neg)
+TINYI_ELEM_KERNELS(relu)
+TINYI_ELEM_KERNELS(relu2)
+TINYI_ELEM_KERNELS(silu)
+TINYI_ELEM_KERNELS(gelu)
+TINYI_ELEM_KERNELS(gelu_tanh)
+TINYI_ELEM_KERNELS(swiglu)
+TINYI_ELEM_KERNELS(geglu)
+TINYI_ELEM_KERNELS(geglu_tanh)
+TINYI_ELEM_KERNELS(reglu)
+#undef TINYI_ELEM_KERNELS
+
+TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_exp, "y = e^x" };
+TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
+TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_tanh, "y = tanh x" };
+TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
+TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
+TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_sin, "y = sin x" };
+TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_cos, "y = cos x" };
+TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
+TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
+TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_abs, "y = |x|" };
+TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_neg, "y = -x" };
+TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
+TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
+TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
+TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 5.5, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
+TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
+TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
+TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
+TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
+TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
+
+/* ---- typed calls */
+
+static tiny_status tinyi_elem_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_EXP, x, NULL, y); }
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_LOG, x, NULL, y); }
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_TANH, x, NULL, y); }
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ERF, x, NULL, y); }
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIGMOID, x, NULL, y); }
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIN, x, NULL, y); }
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_COS, x, NULL, y); }
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RSQRT, x, NULL, y); }
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SQRT, x, NULL, y); }
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ABS, x, NULL, y); }
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_NEG, x, NULL, y); }
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU, x, NULL, y); }
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU2, x, NULL, y); }
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SILU, x, NULL, y); }
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU, x, NULL, y); }
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU_TANH, x, NULL, y); }
+TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_elem_call(ctx, TINY_OP_SWIGLU, a, b, y);
+}
+TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_elem_call(ctx, TINY_OP_GEGLU, a, b, y);
+}
+TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_elem_call(ctx, TINY_OP_GEGLU_TANH, a, b, y);
+}
+TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    return tinyi_elem_call(ctx, TINY_OP_REGLU, a, b, y);
+}

@@ -1,14 +1,39 @@
 /* src/math/elem.h - elementary functions of one argument, activations and gated products */
 #ifndef TINYI_ELEM_H
 #define TINYI_ELEM_H
+#include <string.h>
 #include "core/op.h"
 TINYI_C_BEGIN
 
+TINYI_INLINE uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+TINYI_INLINE double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
+
+/* y = f(x), f32, any strides, y may be x. */
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+/* y = f(a) b, the gated forms: a, b, y of one shape; y may be a or b. */
+TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
+TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
+TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
+TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
+
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN float tinyi_exp_ref(float x);
-TINYI_FN float tinyi_exp2_ref(float x);
 TINYI_FN float tinyi_log_ref(float x);
-TINYI_FN float tinyi_log2_ref(float x);
 TINYI_FN float tinyi_tanh_ref(float x);
 TINYI_FN float tinyi_erf_ref(float x);
 TINYI_FN float tinyi_sigmoid_ref(float x);

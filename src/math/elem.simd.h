@@ -106,23 +106,34 @@ TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
 /* b with the sign of a; b is not negative */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sign_of)(v_f32 a, v_f32 b)
 {
+#if V_AVX512
+    return v_float(_mm512_ternarylogic_epi32(vi_set(-0x7fffffff - 1), v_bits(a), v_bits(b), 0xea));     /* (1st and 2nd) or 3rd */
+#else
     return v_float(vi_or(vi_and(v_bits(a), vi_set(-0x7fffffff - 1)), v_bits(b)));
+#endif
 }
 
-/* ---- tanh: below 0.55 x + x^3 P(x^2), P 0.07 off; above 1 - 2 / (e^2a + 1), where the quotient is at most a half */
+/* ---- tanh: below 0.55 x + x^3 P(x^2), P 0.07 off; above 1 - 2 / (e^2a + 1), where the quotient is at most a half.
+ * e^2a = 2^(n + f), n + f = a 2 log2(e), 2^f 0.06 off. At 10 the result is 1. */
 TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
 {
-    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(10.0f), a), b2 = v_add(b, b);
-    const v_f32 t = v_fma(b2, v_set(1.44269502f), v_set(12583039.0f));      /* 1.5 * 2^23 + 127 */
-    const v_f32 r = TINY_FN(tinyi_elem_exp_reduce)(b2, v_sub(t, v_set(12583039.0f)));
-    const v_f32 e = v_fma(TINY_FN(tinyi_elem_exp_near)(r), v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
-    const v_f32 far = v_sub(v_set(1.0f), v_div(v_set(2.0f), e));
-    v_f32 p = v_fma(z, v_set(-0.00659711799f), v_set(0.0212996025f));
+    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(10.0f), a), c = v_set(2.88539004f);
+    const v_f32 t = v_fma(b, c, v_set(12583039.0f));        /* 1.5 * 2^23 + 127, as TINYI_ELEM_COUNT */
+    const v_f32 f = v_fma(b, c, v_sub(v_set(12583039.0f), t));
+    v_f32 e = v_fma(f, v_set(0.000152392517f), v_set(0.00133913534f)), p;
+    e = v_fma(e, f, v_set(0.00961883925f));
+    e = v_fma(e, f, v_set(0.0555035882f));
+    e = v_fma(e, f, v_set(0.240226448f));
+    e = v_fma(e, f, v_set(0.693147182f));
+    e = v_fma(e, f, v_set(1.0f));
+    e = v_fma(e, v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
+    e = v_sub(v_set(1.0f), v_div(v_set(2.0f), e));
+    p = v_fma(z, v_set(-0.00659711799f), v_set(0.0212996025f));
     p = v_fma(p, z, v_set(-0.0539069436f));
     p = v_fma(p, z, v_set(0.133330896f));
     p = v_fma(p, z, v_set(-0.333333313f));
     p = v_fma(v_mul(p, z), a, a);
-    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(0.55f)), p, far));
+    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(0.55f)), p, e));
 }
 
 /* ---- error function: below 1 x + x q(x^2), q 0.03 off; above 1 - 2^L(a), L = log2 erfc of degree 6, and 2^f of degree 5
@@ -155,26 +166,32 @@ TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
     return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(1.0f)), q, e));
 }
 
-/* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals */
+/* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. What the sum lost
+ * is known exactly and taken back from the quotient. */
 TINYI_FORCE_INLINE v_f32 v_sigmoid(v_f32 x)
 {
-    const v_f32 e = v_exp(v_neg(v_abs(x)));
-    return v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), v_add(v_set(1.0f), e));
+    const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(v_set(1.0f), e), lost = v_sub(e, v_sub(d, v_set(1.0f)));
+    const v_f32 y = v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), d);
+    return v_fnma(y, lost, y);
 }
 
 /* ---- sine and cosine: x - n pi (for the cosine x - (n + 1/2) pi) is r in [-pi/2, pi/2], and sin r = r + r^3 S(r^2), S
- * 0.05 off. pi in three floats with fma, in four of 11 bits each without, so that the first products are exact; n keeps
- * 17 or 13 bits. Larger arguments are rare and go to the exact reduction of the reference, one by one. */
+ * 0.04 off. pi in three floats with fma, in four of 11 bits each without, so that the first products are exact; n keeps
+ * 18 or 13 bits. Larger arguments are rare and go to the exact reduction of the reference, one by one. */
+#define TINYI_ELEM_TURN_LIMIT (TINYI_ELEM_FMA ? 400000.0f : 12500.0f)
+
+/* x - n h pi, h 1 or 1/2 */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_turn)(v_f32 x, v_f32 n, float h)
+{
 #if TINYI_ELEM_FMA
-#define TINYI_ELEM_TURN(h, n, x) \
-    v_fnma(n, v_set(h * -3.43024902e-15f), v_fnma(n, v_set(h * -8.74227766e-08f), v_fnma(n, v_set(h * 3.14159274f), x)))
-#define TINYI_ELEM_TURN_LIMIT 400000.0f
+    const v_f32 r = v_fnma(n, v_set(h * -8.74227766e-08f), v_fnma(n, v_set(h * 3.14159274f), x));
+    return v_fnma(n, v_set(h * -3.43024902e-15f), r);
 #else
-#define TINYI_ELEM_TURN(h, n, x) \
-    v_fnma(n, v_set(h * 5.12668814e-12f), v_fnma(n, v_set(h * 1.50990672e-07f), \
-           v_fnma(n, v_set(h * 0.000967502594f), v_fnma(n, v_set(h * 3.140625f), x))))
-#define TINYI_ELEM_TURN_LIMIT 25000.0f
+    const v_f32 r = v_fnma(n, v_set(h * 0.000967502594f), v_fnma(n, v_set(h * 3.140625f), x)), c = v_mul(n, v_set(h * 1.50990672e-07f));
+    const v_f32 s = v_sub(r, c), lost = v_sub(v_sub(r, s), c);     /* s rounds; what it lost goes with the last part */
+    return v_add(s, v_fnma(n, v_set(h * 5.12668814e-12f), lost));
 #endif
+}
 
 /* r + r^3 S(r^2), its sign turned where the lowest bit of odd is set */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sin_near)(v_f32 r, v_i32 odd)
@@ -185,6 +202,14 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sin_near)(v_f32 r, v_i32 odd)
     s = v_fma(s, z, v_set(0.00833335891f));
     s = v_fma(s, z, v_set(-0.166666672f));
     s = v_fma(v_mul(s, z), r, r);
+#if !TINYI_ELEM_FMA
+    {   /* the cube of more than 1.1 would round too much: cos(pi/2 - |r|) = 1 + q^2 C(q^2) there */
+        const v_f32 a = v_abs(r), q = v_add(v_sub(v_set(1.57079637f), a), v_set(-4.37113883e-08f)), q2 = v_mul(q, q);
+        v_f32 c = v_fma(q2, v_set(-0.00138022902f), v_set(0.0416659899f));
+        c = v_fma(v_fma(c, q2, v_set(-0.5f)), q2, v_set(1.0f));
+        s = v_select(v_lt(a, v_set(1.1f)), s, TINY_FN(tinyi_elem_sign_of)(r, c));
+    }
+#endif
     return v_float(vi_xor(v_bits(s), vi_shl(odd, 31)));
 }
 
@@ -203,7 +228,7 @@ static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int c
 TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
 {
     const v_f32 t = v_fma(x, v_set(0.318309873f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
-    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINYI_ELEM_TURN(1.0f, n, x), v_bits(t));
+    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 1.0f), v_bits(t));
     return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 0);
 }
 
@@ -212,7 +237,7 @@ TINYI_FORCE_INLINE v_f32 v_cos(v_f32 x)
 {
     const v_f32 t = v_add(v_fma(x, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
     const v_f32 n = v_fma(v_sub(t, v_set(12582913.0f)), v_set(2.0f), v_set(1.0f));
-    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINYI_ELEM_TURN(0.5f, n, x), v_bits(t));
+    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 0.5f), v_bits(t));
     return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 1);
 }
 
@@ -236,9 +261,9 @@ TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
     const v_f32 c = v_max(v_set(-110.0f), x), b = v_min(v_set(110.0f), v_abs(c));
     const v_mask minus = v_lt(c, v_zero());
     v_f32 n, p = TINY_FN(tinyi_elem_exp_parts)(v_neg(b), &n);
-    const v_f32 d = v_add(v_set(1.0f), v_ldexp(p, n));
+    const v_f32 e = v_ldexp(p, n), d = v_add(v_set(1.0f), e), lost = v_sub(e, v_sub(d, v_set(1.0f)));
     p = v_div(v_select(minus, v_mul(c, p), c), d);
-    return v_ldexp(p, v_select(minus, n, v_zero()));
+    return v_ldexp(v_fnma(p, lost, p), v_select(minus, n, v_zero()));
 }
 
 /* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = e^(-t^2/2) g(t), g a ratio of polynomials with positive
@@ -260,7 +285,7 @@ TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
     b = v_fma(b, t, v_set(1.67467344f));
     b = v_fma(b, t, v_set(1.0f));
     p = v_mul(v_mul(t, p), v_div(a, b));
-    return v_sub(v_max(v_zero(), x), v_ldexp(p, n));
+    return v_sub(v_max(v_set(-0.0f), x), v_ldexp(p, n));
 }
 
 /* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t) */
@@ -268,14 +293,28 @@ TINYI_FORCE_INLINE v_f32 v_gelu_tanh(v_f32 x)
 {
     const v_f32 t = v_min(v_set(10.6f), v_abs(x));
     const v_f32 e = v_exp(v_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548163f), v_set(1.59576912f)))));
-    return v_sub(v_max(v_zero(), x), v_div(v_mul(t, e), v_add(v_set(1.0f), e)));
+    return v_sub(v_max(v_set(-0.0f), x), v_div(v_mul(t, e), v_add(v_set(1.0f), e)));
 }
 
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu)(v_f32 x) { return v_max(v_zero(), x); }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_max(v_zero(), x); return v_mul(r, r); }
 
 #if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
-/* ---- kernels: two vectors in flight; the rest goes through a buffer, so that f is compiled once */
+/* ---- kernels: two vectors in flight; the rest goes through a buffer, so that f is compiled once
+ * A long chain of instructions a vector leaves the processor's window too small to see the next lines of memory early
+ * enough: without asking for them 2 KiB ahead, tanh out of cache takes a quarter longer. An address past the end is harmless. */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_ELEM_AHEAD(p) __builtin_prefetch((const void *)((uintptr_t)(p) + 2048))
+#elif TINYI_MSVC && TINYI_X86
+#define TINYI_ELEM_AHEAD(p) _mm_prefetch((const char *)((uintptr_t)(p) + 2048), _MM_HINT_T0)
+#else
+#define TINYI_ELEM_AHEAD(p) ((void)0)
+#endif
+#if V_LANES == 16                           /* a step is two lines */
+#define TINYI_ELEM_AHEAD2(p) TINYI_ELEM_AHEAD(p); TINYI_ELEM_AHEAD((p) + 16)
+#else
+#define TINYI_ELEM_AHEAD2(p) TINYI_ELEM_AHEAD(p)
+#endif
 #define TINYI_ELEM_STEP (2 * V_LANES)
 #define TINYI_ELEM_KERNEL(name, f)                                                      \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
@@ -292,6 +331,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
                 memcpy(rest, x, m * sizeof *x);                                         \
                 p = q = rest;                                                           \
             }                                                                           \
+            TINYI_ELEM_AHEAD2(p);                                                       \
+            TINYI_ELEM_AHEAD2(q);                                                       \
             a = f(v_load(p));                                                           \
             b = f(v_load(p + V_LANES));                                                 \
             v_store(q, a);                                                              \
@@ -318,6 +359,9 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
                 p = q = rest;                                                           \
                 s = rest + TINYI_ELEM_STEP;                                             \
             }                                                                           \
+            TINYI_ELEM_AHEAD2(p);                                                       \
+            TINYI_ELEM_AHEAD2(s);                                                       \
+            TINYI_ELEM_AHEAD2(q);                                                       \
             a = v_mul(f(v_load(p)), v_load(s));                                         \
             b = v_mul(f(v_load(p + V_LANES)), v_load(s + V_LANES));                     \
             v_store(q, a);                                                              \
@@ -350,6 +394,8 @@ TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
 #undef TINYI_ELEM_KERNEL
 #undef TINYI_ELEM_GATED
 #undef TINYI_ELEM_STEP
+#undef TINYI_ELEM_AHEAD
+#undef TINYI_ELEM_AHEAD2
 
 static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 {
@@ -375,7 +421,6 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
     TINYI_USE(k, reglu_f32);
 }
 #endif
-#undef TINYI_ELEM_TURN
 #undef TINYI_ELEM_TURN_LIMIT
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA
