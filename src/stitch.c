@@ -12,8 +12,9 @@
  * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
  * with both implementations holds one copy of the bodies; the second header forwards to it.
  *
- * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions, a public function
- * that this program could not rename or forward, and two headers that do not share the same core and math.              */
+ * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that foreign
+ * headers define as a macro, a public function that this program could not rename or forward, and two headers that do not
+ * share the same core and math.                                                                                          */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -411,6 +412,29 @@ static func *function_named(const char *s, size_t n)
     return NULL;
 }
 
+/* Names that other people's headers define as macros: windows.h, rpcndr.h, complex.h, termios.h, and gnu modes of compilers. */
+static void check_taken(const source *f)
+{
+    static const char *const taken[] = { "near", "far", "small", "hyper", "interface", "pascal", "cdecl", "linux", "unix", "I", "B0" };
+    const char *s;
+    size_t i, n;
+    for (s = f->code; *s; s++) {
+        if (*s == '"' || *s == '\'') {
+            const char quote = *s;
+            for (s++; *s && *s != quote && *s != '\n'; s++)
+                if (*s == '\\' && s[1]) s++;
+            if (!*s) break;
+            continue;
+        }
+        if (!strncmp(s, "#include", 8)) { s = line_end(s) - 1; continue; }
+        if (!is_name(*s) || (s > f->code && is_name(s[-1]))) continue;
+        for (n = 0; is_name(s[n]); n++) {}
+        for (i = 0; i < sizeof taken / sizeof taken[0]; i++)
+            if (strlen(taken[i]) == n && !memcmp(taken[i], s, n))
+                die("src/%s uses the name %s, which is a macro in headers that a user may include first", f->path, taken[i]);
+    }
+}
+
 /* In a shared header a public name may stand in its declaration and in macros only: inline code would be bound to the
  * header that came first, and a type of that name would be renamed with it. In a .c file: only what a header declares. */
 static void check_functions(const source *f)
@@ -656,7 +680,7 @@ int main(int argc, char **argv)
         for (i = 0; i < n_order; i++)
             if (layer(files[order[i]].path) < 2) put(&shared[k], "%d %s\n", files[order[i]].part, files[order[i]].path);
         for (i = 0; i < n_files; i++)
-            if (files[i].part >= 0) find_definitions(&files[i]);
+            if (files[i].part >= 0) { find_definitions(&files[i]); check_taken(&files[i]); }
     }
     if (strcmp(shared[0].s ? shared[0].s : "", shared[1].s ? shared[1].s : ""))
         die("llm/tinyllm and gnn/tinygnn do not include the same files of core/ and math/ in the same order");

@@ -244,7 +244,7 @@ static void tinyi_conform_fill(tinyi_conform *t, int i)
     tiny_dtype dtype = s->ref.dtype;
     tiny_idx j, n = tiny_tensor_count(&s->ref);
     size_t es = tiny_dtype_bytes(dtype);
-    int small = t->special == TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i) && !tinyi_conform_stays_normal(t, i);
+    int denormal = t->special == TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i) && !tinyi_conform_stays_normal(t, i);
     if (t->c.fill[i] == TINY_FILL_TABLE) {
         if (t->c.fill_table && n) t->c.fill_table(&t->c, i, s->dense);
         return;
@@ -254,7 +254,7 @@ static void tinyi_conform_fill(tinyi_conform *t, int i)
         if (t->c.fill[i] == TINY_FILL_ANY) tinyi_conform_any(t, dtype, p);
         else {
             double v = tinyi_conform_draw(t, dtype, t->c.fill[i], t->c.limit[i]);
-            tinyi_conform_put(dtype, p, small ? tinyi_conform_denormal(t, dtype, v) : v);
+            tinyi_conform_put(dtype, p, denormal ? tinyi_conform_denormal(t, dtype, v) : v);
         }
     }
     if (t->special != TINYI_SPECIAL_NONE && t->special != TINYI_SPECIAL_DENORMAL && tinyi_conform_takes_specials(t, i)) tinyi_conform_strew(t, s, n);

@@ -218,16 +218,16 @@ void tinyi_la_flip(tiny_team *team, double *x, size_t ld, size_t rows, size_t co
 
 double tinyi_la_rescale(tiny_team *team, const tinyi_la_run *run, double *x, size_t ld, size_t rows, size_t cols)
 {
-    const double far = 1267650600228229401496703205376.0;           /* 2^100 */
+    const double limit = 1267650600228229401496703205376.0;           /* 2^100 */
     double largest = 0.0, f = 1.0;
     tiny_idx i, i0, i1;
     size_t j;
     int t;
     for (t = 0; t < team->n; t++)
         if (run->largest[t] > largest) largest = run->largest[t];
-    if (largest == 0.0 || (largest <= far && largest >= 1.0 / far)) return 1.0;
-    for (; largest * f > far; f *= 1.0 / far) {}
-    for (; largest * f < 1.0 / far; f *= far) {}
+    if (largest == 0.0 || (largest <= limit && largest >= 1.0 / limit)) return 1.0;
+    for (; largest * f > limit; f *= 1.0 / limit) {}
+    for (; largest * f < 1.0 / limit; f *= limit) {}
     while (tiny_take(team, (tiny_idx)rows, 16, &i0, &i1))
         for (i = i0; i < i1; i++)
             for (j = 0; j < cols; j++) x[(size_t)i * ld + j] *= f;

@@ -28,21 +28,21 @@ static double tinyi_eig_abs(double x) { return x < 0 ? -x : x; }
 /* ---- Jacobi: a (n, n) both triangles, rows of z get the vectors, d the values. The number of sweeps is bounded. */
 static int tinyi_eig_jacobi(double *a, size_t ld, size_t n, double *d, double *z, size_t ldz)
 {
-    double largest = 0.0, small;
+    double largest = 0.0, least;
     size_t i, p, q, sweep, turned = 1;
     for (p = 0; p < n; p++)
         for (q = p; q < n; q++) {
             a[q * ld + p] = a[p * ld + q];
             if (tinyi_eig_abs(a[p * ld + q]) > largest) largest = tinyi_eig_abs(a[p * ld + q]);
         }
-    small = largest * 1.3877787807814457e-17;       /* 2^-56 */
+    least = largest * 1.3877787807814457e-17;       /* 2^-56 */
     for (p = 0; p < n; p++)
         for (q = 0; q < n; q++) z[p * ldz + q] = p == q ? 1.0 : 0.0;
     for (sweep = 0; turned && sweep < 60; sweep++)
         for (turned = 0, p = 0; p + 1 < n; p++)
             for (q = p + 1; q < n; q++) {
                 double apq = a[p * ld + q], theta, t, c, s;
-                if (tinyi_eig_abs(apq) <= small) continue;
+                if (tinyi_eig_abs(apq) <= least) continue;
                 turned++;
                 theta = (a[q * ld + q] - a[p * ld + p]) / (2.0 * apq);
                 t = 1.0 / (tinyi_eig_abs(theta) + tinyi_sqrt64(theta * theta + 1.0));
@@ -74,7 +74,7 @@ typedef struct tinyi_eig_ql {
     double *d, *e;                          /* e[i] couples i and i + 1 */
     size_t n, l;
     int tries;
-    double small;
+    double least;
 } tinyi_eig_ql;
 
 /* 1: one sweep was made, its rotations of (i, i + 1) stand in cs[2 i], cs[2 i + 1] for i = *hi - 1 down to *lo. 0: all done.
@@ -86,7 +86,7 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
     for (;; q->l++, q->tries = 0) {
         if (q->l + 1 >= q->n) return 0;
         for (m = q->l; m + 1 < q->n; m++)
-            if (tinyi_eig_abs(e[m]) <= 1.1102230246251565e-16 * (tinyi_eig_abs(d[m]) + tinyi_eig_abs(d[m + 1])) || tinyi_eig_abs(e[m]) <= q->small) break;
+            if (tinyi_eig_abs(e[m]) <= 1.1102230246251565e-16 * (tinyi_eig_abs(d[m]) + tinyi_eig_abs(d[m + 1])) || tinyi_eig_abs(e[m]) <= q->least) break;
         if (m > q->l) break;
     }
     if (q->tries++ == 60) return -1;
@@ -136,7 +136,7 @@ static void tinyi_eig_ql_begin(tinyi_eig_ql *q, double *d, double *e, size_t n)
         if (tinyi_eig_abs(d[i]) > largest) largest = tinyi_eig_abs(d[i]);
         if (tinyi_eig_abs(e[i]) > largest) largest = tinyi_eig_abs(e[i]);
     }
-    q->small = largest * 1.232595164407831e-32;     /* 2^-106 */
+    q->least = largest * 1.232595164407831e-32;     /* 2^-106 */
 }
 
 /* ---- the plain form of the larger ones */
