@@ -1,0 +1,150 @@
+#!/bin/sh
+# The same bits everywhere: builds tests/ports/checksums.c for each platform, runs it there (emulated where needed) and
+# compares with tests/golden/reference-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
+# and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
+#   run.sh [NAME...]    only the platforms whose name contains one of these
+#   run.sh record       writes the golden file from a build of this machine
+# The table is printed and left in $BUILD/ports/table.md.
+BUILD=${BUILD:-build} INC=${INC:-.}
+dir=$BUILD/ports golden=${GOLDEN:-tests/golden/reference-checksums.txt}
+mkdir -p "$dir/simde-only"
+# the system's SIMDe and nothing else of its headers, for the cross compilers
+[ ! -d /usr/include/simde ] || [ -e "$dir/simde-only/simde" ] || ln -s /usr/include/simde "$dir/simde-only/simde"
+here=$(pwd)
+case $BUILD in /*) full=$BUILD/ports ;; *) full=$here/$BUILD/ports ;; esac
+
+if [ "$1" = record ]; then
+    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c -o "$dir/record" || exit 1
+    { echo "# operation, seed, checksum of the reference: see tests/ports/checksums.c"; "$dir/record" | grep -v '^OK '; } >"$dir/golden" || exit 1
+    mv "$dir/golden" $golden
+    echo "recorded $(grep -vc '^#' $golden) checksums"
+    exit 0
+fi
+
+table=$dir/table.md
+passed=0 failed=0 notrun=0
+line() { printf '| %-26s | %-34s | %-22s | %-24s | %-10s |\n' "$@" | tee -a "$table"; }
+: >"$table"
+line platform compiler 'reference bits' 'targets within bounds' 'two units'
+line --- --- --- --- ---
+
+has() { command -v "$1" >/dev/null 2>&1; }
+wanted() { # name: does the command line ask for it?
+    [ -n "$only" ] || return 0
+    for o in $only; do case $1 in *"$o"*) return 0 ;; esac; done
+    return 1
+}
+only=$*
+
+# platform NAME RUNNER COMPILER FLAGS: RUNNER is a command before the program's path, "" for this machine
+platform() {
+    name=$1 runner=$2 cc=$3 flags=$4
+    wanted "$name" || return 0
+    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/  */ /g')"
+    tool=${cc%% *}
+    if ! has "$tool"; then line "$name" "$shown" "not run: no $tool" - -; notrun=$((notrun + 1)); return 0; fi
+    if [ -n "$runner" ] && ! has "${runner%% *}"; then line "$name" "$shown" "not run: no ${runner%% *}" - -; notrun=$((notrun + 1)); return 0; fi
+    exe=$dir/$(echo "$name$flags" | tr -c 'a-zA-Z0-9\n' '_' | cut -c1-60)$suffix
+    # shellcheck disable=SC2086
+    if ! $cc $flags -I"$INC" -DPORT_IMPLEMENTATION tests/ports/checksums.c -o "$exe" $libs >"$exe.log" 2>&1; then
+        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
+            line "$name" "$shown" "not run: no C library" - -; notrun=$((notrun + 1))
+        else
+            line "$name" "$shown" "DOES NOT COMPILE" - -; failed=$((failed + 1)); grep -m 3 error "$exe.log" | sed 's/^/    /'
+        fi
+        return 0
+    fi
+    # shellcheck disable=SC2086
+    $limit $runner "$exe" --run >"$exe.out" 2>"$exe.err"
+    status=$?
+    # a runner that cannot even say hello is a missing tool, not a wrong answer
+    if [ ! -s "$exe.out" ] && [ -n "$runner" ] && ! hello; then
+        line "$name" "$shown" "not run: ${runner%% *} fails" - -; notrun=$((notrun + 1)); return 0
+    fi
+    grep -v '^target' "$exe.out" >"$exe.sums"
+    verdict=$(sh tests/ports/compare.sh "$exe.sums" $golden)
+    if [ $? -eq 0 ]; then
+        bits="same, $(echo "$verdict" | tail -n 1 | sed 's/ passed.*//')"
+    else
+        bits="DIFFERENT"
+        echo "$verdict" | head -n 4 | sed 's/^/    /'
+        failed=$((failed + 1))
+    fi
+    targets=$(tr -d '\r' <"$exe.out" | sed -n 's/^target \([a-z0-9]*\) passed$/\1/p' | tr '\n' ' ')
+    wrong=$(tr -d '\r' <"$exe.out" | sed -n 's/^target \([a-z0-9]*\) FAILED$/\1/p' | tr '\n' ' ')
+    if [ -n "$wrong" ] || { [ $status -ne 0 ] && [ "$bits" != DIFFERENT ]; }; then
+        targets="${targets}FAILED: ${wrong:-status $status}"
+        [ "$bits" = DIFFERENT ] || failed=$((failed + 1))
+        bits="$bits "
+    fi
+    two=$(two_units)
+    case $two in passed) ;; *) [ "$bits" = DIFFERENT ] || failed=$((failed + 1)); bits="$bits " ;; esac
+    case $bits in same*[0-9]) passed=$((passed + 1)) ;; esac
+    line "$name" "$shown" "$bits" "$targets" "$two"
+}
+
+hello() {
+    printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$dir/hello.c"
+    # shellcheck disable=SC2086
+    $cc $flags "$dir/hello.c" -o "$dir/hello$suffix" $libs >/dev/null 2>&1 && [ "$($runner "$dir/hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
+}
+
+# both headers implemented in one unit, declarations of both in a second
+two_units() {
+    # shellcheck disable=SC2086
+    $cc $flags -O0 -I"$INC" -DUNIT=u1 -DSHAPE_LG -DTINY_NO_SIMD -c tests/units/unit.c -o "$dir/u1.o" >"$dir/u.log" 2>&1 &&
+        $cc $flags -O0 -I"$INC" -DUNIT=u2 -DSHAPE_gl -c tests/units/unit.c -o "$dir/u2.o" >>"$dir/u.log" 2>&1 &&
+        $cc $flags '-DUNITS=X(u1) X(u2)' -c tests/units/main.c -o "$dir/um.o" >>"$dir/u.log" 2>&1 &&
+        $cc $flags "$dir/um.o" "$dir/u1.o" "$dir/u2.o" -o "$dir/u$suffix" $libs >>"$dir/u.log" 2>&1 || { echo 'NO BUILD'; return; }
+    # shellcheck disable=SC2086
+    if $limit $runner "$dir/u$suffix" >/dev/null 2>&1; then echo passed; else echo FAILED; fi
+}
+
+limit=
+has timeout && limit='timeout 900'
+suffix= libs=-lm
+simde=-I$dir/simde-only
+
+machine=$(uname -m)
+for o in -O0 '-O3' '-O3 -march=native' '-O2 -ffast-math'; do platform "$machine gcc" '' gcc "-std=c99 $o"; done
+for o in -O0 '-O3' '-O3 -march=native'; do platform "$machine clang" '' clang "-std=c99 $o"; done
+platform "$machine tcc" '' tcc '-std=c99'
+platform "$machine without SIMDe" '' gcc '-std=c99 -O2 -DTINY_NO_SIMDE'
+[ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc '-std=c99 -O2 -DTINYI_W128_SIMDE'
+
+cross() { # name, triple, qemu, flags for both compilers
+    platform "$1 gcc" "$3" "$2-gcc" "-std=c99 -static -O0 $4 $simde"
+    platform "$1 gcc" "$3" "$2-gcc" "-std=c99 -static -O3 $4 $simde"
+    if has "$2-gcc"; then platform "$1 clang" "$3" clang "--target=$2 -std=c99 -static -O3 $4 $simde"; fi
+}
+cross aarch64 aarch64-linux-gnu 'qemu-aarch64-static -cpu max'
+cross 'armhf (32-bit)' arm-linux-gnueabihf 'qemu-arm-static -cpu max' -mfpu=neon
+i386=
+[ "$machine" = x86_64 ] || i386=qemu-i386-static
+cross 'i386 (32-bit)' i686-linux-gnu "$i386" '-msse2 -mfpmath=sse'
+cross riscv64 riscv64-linux-gnu qemu-riscv64-static
+cross 's390x (big-endian)' s390x-linux-gnu qemu-s390x-static
+
+# WebAssembly: Debian's emscripten wants its node modules named, and node 18 or newer told not to bring its own fetch
+NODE_PATH=${NODE_PATH:-}$(for d in /usr/share/nodejs /usr/lib/nodejs /usr/lib/*/nodejs; do [ ! -d "$d" ] || printf ':%s' "$d"; done)
+export NODE_PATH
+node=node
+! node --no-experimental-fetch -e 0 >/dev/null 2>&1 || node='node --no-experimental-fetch'
+suffix=.js libs='-sALLOW_MEMORY_GROWTH=1 -sSTACK_SIZE=1048576 -sEXIT_RUNTIME=1'
+emcc_works() { printf 'int main(void) { return 0; }' >"$dir/hello.c"; emcc "$dir/hello.c" -sSTACK_SIZE=1048576 -o "$dir/hello.js" >/dev/null 2>&1; }
+if has emcc && ! emcc_works; then libs='-sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1048576 -sEXIT_RUNTIME=1'; fi
+platform 'wasm, no SIMD' "$node" emcc "-std=c99 -O0 $simde"
+platform 'wasm' "$node" emcc "-std=c99 -O3 -msimd128 $simde"
+
+# Windows
+wine=wine64
+has wine64 || wine=wine
+has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
+export WINEPREFIX="$full/wine" WINEDEBUG=-all DISPLAY= WINEDLLOVERRIDES='mscoree,mshtml='
+suffix=.exe libs=
+platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O0'
+platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O3'
+
+[ $notrun -eq 0 ] || echo "$notrun not run"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
