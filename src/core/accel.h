@@ -16,8 +16,9 @@ struct tiny_accel {
     const char *name;
     void *user;                             /* handed to every function */
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
-    /* Complete when it returns, or queued until synchronize if there is one. On failure the outputs
-     * may hold anything: they are computed again. says points at 256 bytes for a sentence. */
+    /* Complete when it returns, or queued until synchronize if there is one. On failure the outputs may hold anything:
+     * they are computed again; but one that is read too (in place, or accumulated into) must be as it was.
+     * says points at 256 bytes for a sentence. */
     tiny_status (*run)(void *user, const tiny_op *op, const tiny_op_row *row, char *says);
     tiny_status (*synchronize)(void *user, char *says);                         /* may be NULL */
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */

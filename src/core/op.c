@@ -186,7 +186,7 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (ctx->desc.accel && !(row->flags & TINY_OP_ACCUMULATES) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
+    if (ctx->desc.accel && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
     else if (ctx->target == TINY_TARGET_REFERENCE) {
         row->ref(op);
         ctx->ran_on = TINY_TARGET_REFERENCE;
