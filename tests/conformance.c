@@ -30,7 +30,7 @@ static void print_row(void *user, const tiny_conform_row *r)
         return;
     }
     printf("%-22s %5d %8d %10.3g %10.2e %9.2f   %s\n", r->row->name, r->n_cases, r->n_declined, r->worst_ulp, r->worst_nmse,
-           r->worst_of_bound > 1e29 ? 999.99 : r->worst_of_bound, verdict);
+           r->worst_of_bound > 999.99 ? 999.99 : r->worst_of_bound, verdict);
     if (r->n_failed) printf("  %d of %d failed; the first: %s\n", r->n_failed, r->n_cases, r->first_failure);
     fflush(stdout);
     t->n_rows++;

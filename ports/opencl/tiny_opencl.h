@@ -1,0 +1,793 @@
+/* ports/opencl/tiny_opencl.h - a back end for OpenCL 1.2 devices
+ *
+ *     #include "tinyllm.h"                     or tinygnn.h; before this one
+ *     #include "ports/opencl/tiny_opencl.h"    in one file; link with -lOpenCL
+ *
+ *     char says[256];
+ *     tiny_opencl *cl;
+ *     if (tiny_opencl_open(&cl, says)) puts(says);            no device: a sentence, and the processor goes on alone
+ *     else desc.accel = tiny_opencl_accel(cl);                then tiny_ctx_open(&desc, &ctx)
+ *     ...
+ *     tiny_ctx_close(ctx);
+ *     tiny_opencl_close(cl);
+ *
+ * Runs      matmul (f32; f32, f16, bf16 weights; int8), softmax, rmsnorm, layernorm, attention; declines the rest.
+ * Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms, or a part of a device's name.
+ *           Without it the first GPU, else the first accelerator, else the first device.
+ * Memory    Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before: views of it, also
+ *           transposed ones, are then read from the device. Upload again after the host changed it. Outputs always come
+ *           back to the host; where they lie in uploaded memory that copy is kept in step.
+ * Threads   One tiny_opencl serves one context at a time.
+ * Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), which the conformance kit asks for.          */
+#ifndef TINY_OPENCL_H
+#define TINY_OPENCL_H
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#ifdef __APPLE__
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined __GNUC__ || defined __clang__
+#define TINY_OPENCL_FN static __attribute__((unused))
+#else
+#define TINY_OPENCL_FN static
+#endif
+
+typedef struct tiny_opencl tiny_opencl;
+
+/* On failure *out is NULL and says, 256 bytes, has a sentence: TINY_E_ACCEL, or TINY_E_MEMORY. */
+TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says);
+TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl);    /* lives as long as cl */
+TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl);   /* its name */
+TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl);                 /* takes NULL; after the contexts that use it */
+
+/* ---- the device's side ----
+ * Inputs are views: an offset and four strides, in elements, the missing axes in front; outputs are dense. One text of
+ * the matrix product serves all types: it is compiled once for each, with WT, LOAD_A and LOAD_B defined before it.      */
+
+#define TINY_OPENCL_GROUP 64                /* work items that share a row; a power of two */
+
+static const char tiny_opencl_common[] =
+    "#define GROUP 64\n"
+    "#define VIEW(T, x) global const T *x, long x##_at, long4 x##_by\n"
+    "#define AT4(x, i, j, k, l) (x##_at + (i) * x##_by.s0 + (j) * x##_by.s1 + (k) * x##_by.s2 + (l) * x##_by.s3)\n"
+    "float activation(float x, int act) { return x; }\n"
+    "float group_sum(float v, local float *r)\n"
+    "{\n"
+    "    int i = (int)get_local_id(0), s;\n"
+    "    r[i] = v;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (s = GROUP / 2; s > 0; s >>= 1) {\n"
+    "        if (i < s) r[i] += r[i + s];\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    }\n"
+    "    v = r[0];\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    return v;\n"
+    "}\n"
+    "float group_max(float v, local float *r)\n"
+    "{\n"
+    "    int i = (int)get_local_id(0), s;\n"
+    "    r[i] = v;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (s = GROUP / 2; s > 0; s >>= 1) {\n"
+    "        if (i < s && (r[i + s] > r[i] || isnan(r[i + s]))) r[i] = r[i + s];\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    }\n"
+    "    v = r[0];\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    return v;\n"
+    "}\n";
+
+/* One group a query and head; keys in blocks of GROUP with a running maximum and sum (Dao et al. 2022). Each work item
+ * holds up to eight outputs: d_v <= 8 * GROUP. */
+static const char tiny_opencl_attention[] =
+    "kernel void attention(VIEW(float, q), VIEW(float, k), VIEW(float, v), VIEW(float, b), global float *o, int n_head, int n_query, int n_key,\n"
+    "    int shared_by, int d, int d_v, float scale, float softcap, int causal, int has_bias, local float *qs)\n"
+    "{\n"
+    "    local float p[GROUP], r[GROUP];\n"
+    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / shared_by, me = (int)get_local_id(0);\n"
+    "    int sees = causal ? min(n_key, max(0, n_key - n_query + t + 1)) : n_key, c0, i, j;\n"
+    "    float m = -INFINITY, l = 0.0f, acc[8];\n"
+    "    for (j = 0; j < 8; j++) acc[j] = 0.0f;\n"
+    "    if (scale == 0.0f) scale = 1.0f / sqrt((float)max(d, 1));\n"
+    "    for (i = me; i < d; i += GROUP) qs[i] = q[AT4(q, 0, t, h, i)] * scale;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (c0 = 0; c0 < sees; c0 += GROUP) {\n"
+    "        int c = c0 + me, n = min(GROUP, sees - c0);\n"
+    "        float s = -INFINITY, e, f, top;\n"
+    "        if (c < sees) {\n"
+    "            s = 0.0f;\n"
+    "            for (i = 0; i < d; i++) s += qs[i] * k[AT4(k, 0, c, g, i)];\n"
+    "            if (softcap > 0.0f) s = softcap * tanh(s / softcap);\n"
+    "            if (has_bias) s += b[AT4(b, 0, h, t, c)];\n"
+    "        }\n"
+    "        top = fmax(m, group_max(s, r));\n"
+    "        f = top == -INFINITY ? 1.0f : exp(m - top);\n"
+    "        e = s == -INFINITY ? 0.0f : exp(s - top);\n"
+    "        p[me] = e;\n"
+    "        l = l * f + group_sum(e, r);\n"
+    "        m = top;\n"
+    "        for (j = 0; j < 8; j++) {\n"
+    "            i = me + j * GROUP;\n"
+    "            if (i < d_v) {\n"
+    "                float a = acc[j] * f;\n"
+    "                for (c = 0; c < n; c++) a += p[c] * v[AT4(v, 0, c0 + c, g, i)];\n"
+    "                acc[j] = a;\n"
+    "            }\n"
+    "        }\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    }\n"
+    "    for (j = 0; j < 8; j++) {\n"
+    "        i = me + j * GROUP;\n"
+    "        if (i < d_v) o[((long)t * n_head + h) * d_v + i] = l != 0.0f ? acc[j] / l : 0.0f;\n"
+    "    }\n"
+    "}\n";
+
+/* One group a row. Row number r of the leading axes (., d1, d2). */
+static const char tiny_opencl_softmax[] =
+    "kernel void softmax(VIEW(float, x), global float *y, int d1, int d2, int n, float scale, int logarithm)\n"
+    "{\n"
+    "    local float r[GROUP];\n"
+    "    int row = (int)get_group_id(0), me = (int)get_local_id(0), i;\n"
+    "    long at = AT4(x, row / d2 / d1, row / d2 % d1, row % d2, 0);\n"
+    "    float top = -INFINITY, sum = 0.0f;\n"
+    "    for (i = me; i < n; i += GROUP) top = fmax(top, scale * x[at + i * x_by.s3]);\n"
+    "    top = group_max(top, r);\n"
+    "    for (i = me; i < n; i += GROUP) {\n"
+    "        float s = scale * x[at + i * x_by.s3];\n"
+    "        sum += s == -INFINITY ? 0.0f : exp(s - top);\n"
+    "    }\n"
+    "    sum = group_sum(sum, r);\n"
+    "    if (logarithm) sum = log(sum);\n"
+    "    for (i = me; i < n; i += GROUP) {\n"
+    "        float s = scale * x[at + i * x_by.s3];\n"
+    "        int hidden = s == -INFINITY && !isnan(sum);\n"
+    "        y[(long)row * n + i] = logarithm ? (hidden ? s : (s - top) - sum) : hidden ? 0.0f : exp(s - top) / sum;\n"
+    "    }\n"
+    "}\n";
+
+/* rmsnorm, and layernorm where centre is not 0. The row is brought to about 1 by a power of two first, so that squares
+ * neither overflow nor vanish; the factor stays small enough for eps. The mean is taken twice: the second time of what the
+ * first one left. */
+static const char tiny_opencl_norm[] =
+    "kernel void norm(VIEW(float, x), VIEW(float, g), VIEW(float, b), global float *y, int d1, int d2, int n, float eps, int centre,\n"
+    "    int has_g, int has_b)\n"
+    "{\n"
+    "    local float r[GROUP];\n"
+    "    int row = (int)get_group_id(0), me = (int)get_local_id(0), i, e;\n"
+    "    long at = AT4(x, row / d2 / d1, row / d2 % d1, row % d2, 0);\n"
+    "    float top = sqrt(eps) * 1e-18f, mean = 0.0f, rest = 0.0f, sum = 0.0f;\n"
+    "    for (i = me; i < n; i += GROUP) top = fmax(top, fabs(x[at + i * x_by.s3]));\n"
+    "    top = group_max(top, r);\n"
+    "    e = top > 0.0f && isfinite(top) ? ilogb(top) : 0;\n"
+    "    if (centre) {\n"
+    "        for (i = me; i < n; i += GROUP) mean += ldexp(x[at + i * x_by.s3], -e);\n"
+    "        mean = group_sum(mean, r) / (float)n;\n"
+    "        for (i = me; i < n; i += GROUP) rest += ldexp(x[at + i * x_by.s3], -e) - mean;\n"
+    "        rest = group_sum(rest, r) / (float)n;\n"
+    "    }\n"
+    "    for (i = me; i < n; i += GROUP) {\n"
+    "        float v = (ldexp(x[at + i * x_by.s3], -e) - mean) - rest;\n"
+    "        sum += v * v;\n"
+    "    }\n"
+    "    sum = sqrt(group_sum(sum, r) / (float)n + ldexp(eps, -2 * e));\n"
+    "    for (i = me; i < n; i += GROUP) {\n"
+    "        float v = ((ldexp(x[at + i * x_by.s3], -e) - mean) - rest) / sum;\n"
+    "        if (has_g) v *= g[g_at + i * g_by.s3];\n"
+    "        if (has_b) v += b[b_at + i * b_by.s3];\n"
+    "        y[(long)row * n + i] = v;\n"
+    "    }\n"
+    "}\n";
+
+/* y = x w: a tile of 32 x 32 outputs a group of 8 x 8 work items, four by four each. Defined before each copy of the text:
+ * MATMUL its name, AT BT YT the types in memory, ACC the type of the sums, LOAD_A LOAD_B, STORE. */
+static const char tiny_opencl_matmul[] =
+    "kernel __attribute__((reqd_work_group_size(8, 8, 1))) void MATMUL(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y,\n"
+    "    int m, int n, int k, int d1, int act, int has_bias)\n"
+    "{\n"
+    "    local ACC la[16][33], lb[16][33];\n"
+    "    int x = (int)get_local_id(0), z = (int)get_local_id(1), me = z * 8 + x, batch = (int)get_group_id(2);\n"
+    "    int col = (int)get_group_id(0) * 32, row = (int)get_group_id(1) * 32, i0 = batch / d1, i1 = batch % d1, k0, i, j, l;\n"
+    "    ACC sum[4][4];\n"
+    "    for (i = 0; i < 4; i++) for (j = 0; j < 4; j++) sum[i][j] = 0;\n"
+    "    for (k0 = 0; k0 < k; k0 += 16) {\n"
+    "        for (i = me; i < 512; i += 64) {\n"
+    "            int r = row + i / 16, c = k0 + i % 16;\n"
+    "            la[i % 16][i / 16] = r < m && c < k ? LOAD_A(a, AT4(a, i0, i1, r, c)) : 0;\n"
+    "            r = k0 + i / 32;\n"
+    "            c = col + i % 32;\n"
+    "            lb[i / 32][i % 32] = r < k && c < n ? LOAD_B(b, AT4(b, i0, i1, r, c)) : 0;\n"
+    "        }\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "        for (l = 0; l < 16; l++)\n"
+    "            for (i = 0; i < 4; i++)\n"
+    "                for (j = 0; j < 4; j++) sum[i][j] += la[l][z + 8 * i] * lb[l][x + 8 * j];\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    }\n"
+    "    for (i = 0; i < 4; i++)\n"
+    "        for (j = 0; j < 4; j++) {\n"
+    "            int r = row + z + 8 * i, c = col + x + 8 * j;\n"
+    "            if (r < m && c < n) y[((long)batch * m + r) * n + c] = STORE(sum[i][j], has_bias ? bias[AT4(bias, i0, i1, r, c)] : 0.0f);\n"
+    "        }\n"
+    "}\n"
+    /* few rows: one work item an output, neighbours read neighbouring columns */
+    "kernel void VECMAT(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y, int m, int n, int k, int d1, int act, int has_bias)\n"
+    "{\n"
+    "    int c = (int)get_global_id(0), r = (int)get_global_id(1), batch = (int)get_global_id(2), i0 = batch / d1, i1 = batch % d1, l;\n"
+    "    ACC sum = 0;\n"
+    "    if (c >= n) return;\n"
+    "    for (l = 0; l < k; l++) sum += LOAD_A(a, AT4(a, i0, i1, r, l)) * LOAD_B(b, AT4(b, i0, i1, l, c));\n"
+    "    y[((long)batch * m + r) * n + c] = STORE(sum, has_bias ? bias[AT4(bias, i0, i1, r, c)] : 0.0f);\n"
+    "}\n"
+    "#undef MATMUL\n#undef VECMAT\n#undef AT\n#undef BT\n#undef YT\n#undef ACC\n#undef LOAD_A\n#undef LOAD_B\n#undef STORE\n";
+
+enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8I8, TINY_OPENCL_TYPES };  /* of the weights */
+
+#define TINY_OPENCL_FLOAT_TYPE(name, type, load)                                                                     \
+    "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT float\n#define BT " type "\n"         \
+    "#define YT float\n#define ACC float\n#define LOAD_A(p, i) p[i]\n#define LOAD_B(p, i) " load "\n"                \
+    "#define STORE(s, b) activation((s) + (b), act)\n"
+#define TINY_OPENCL_INT_TYPE(name, type)                                                                             \
+    "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT " type "\n#define BT char\n"         \
+    "#define YT int\n#define ACC int\n#define LOAD_A(p, i) (int)p[i]\n#define LOAD_B(p, i) (int)p[i]\n"              \
+    "#define STORE(s, b) (s)\n"
+static const char *const tiny_opencl_type_text[TINY_OPENCL_TYPES] = {
+    TINY_OPENCL_FLOAT_TYPE("f32", "float", "p[i]"),
+    TINY_OPENCL_FLOAT_TYPE("f16", "half", "vload_half(i, p)"),
+    TINY_OPENCL_FLOAT_TYPE("bf16", "ushort", "as_float((uint)p[i] << 16)"),
+    TINY_OPENCL_INT_TYPE("i8", "char"),
+    TINY_OPENCL_INT_TYPE("u8i8", "uchar")
+};
+static const char *const tiny_opencl_matmul_name[2 * TINY_OPENCL_TYPES] = {
+    "matmul_f32", "matmul_f16", "matmul_bf16", "matmul_i8", "matmul_u8i8", "vecmat_f32", "vecmat_f16", "vecmat_bf16", "vecmat_i8", "vecmat_u8i8"
+};
+
+/* ---- the host's side ---- */
+
+enum {
+    TINY_OPENCL_SOFTMAX, TINY_OPENCL_NORM, TINY_OPENCL_ATTENTION,
+    TINY_OPENCL_MATMUL,                     /* and its few-rows form, for each of the types */
+    TINY_OPENCL_KERNELS = TINY_OPENCL_MATMUL + 2 * TINY_OPENCL_TYPES
+};
+enum { TINY_OPENCL_SLOTS = TINY_OP_MAX_IN + TINY_OP_MAX_OUT };
+
+typedef struct tiny_opencl_copy {           /* uploaded memory: bytes [low, end) of the host */
+    uintptr_t low, end;
+    cl_mem mem;
+} tiny_opencl_copy;
+
+struct tiny_opencl {
+    tiny_accel accel;
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+    cl_program program;
+    cl_kernel kernel[TINY_OPENCL_KERNELS];
+    char name[160];
+    size_t max_group, local_bytes;
+    tiny_opencl_copy *copies;
+    size_t n_copies, cap_copies;
+    struct { cl_mem mem; size_t bytes; void *stage; size_t stage_bytes; } slot[TINY_OPENCL_SLOTS];   /* grow, and stay for the next operation */
+    char *says;                             /* of the call that runs */
+    tiny_status status;
+    cl_kernel k;                            /* whose arguments are being set */
+    cl_uint n_arg;
+};
+
+/* The first failure of a call stays; the rest of it does nothing. */
+static void tiny_opencl_fail(tiny_opencl *cl, tiny_status status, const char *what, cl_int code)
+{
+    if (cl->status) return;
+    cl->status = status;
+    if (cl->says) (void)snprintf(cl->says, 256, "opencl, %.60s: %.150s (error %d)", cl->name, what, (int)code);
+}
+
+static void tiny_opencl_forget(void *user, const tiny_tensor *host);
+
+static void tiny_opencl_check(tiny_opencl *cl, cl_int code, const char *what)
+{
+    if (code != CL_SUCCESS) tiny_opencl_fail(cl, TINY_E_ACCEL, what, code);
+}
+
+static void *tiny_opencl_stage(tiny_opencl *cl, int slot, size_t bytes)
+{
+    if (cl->slot[slot].stage_bytes < bytes) {
+        void *p = realloc(cl->slot[slot].stage, bytes);
+        if (!p) {
+            tiny_opencl_fail(cl, TINY_E_MEMORY, "no host memory to gather a tensor in", 0);
+            return NULL;
+        }
+        cl->slot[slot].stage = p;
+        cl->slot[slot].stage_bytes = bytes;
+    }
+    return cl->slot[slot].stage;
+}
+
+static cl_mem tiny_opencl_buffer(tiny_opencl *cl, int slot, size_t bytes)
+{
+    cl_int code = CL_SUCCESS;
+    if (!cl->slot[slot].mem || cl->slot[slot].bytes < bytes) {
+        if (cl->slot[slot].mem) (void)clReleaseMemObject(cl->slot[slot].mem);
+        cl->slot[slot].bytes = bytes < 256 ? 256 : bytes;
+        cl->slot[slot].mem = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, cl->slot[slot].bytes, NULL, &code);
+        if (!cl->slot[slot].mem) {
+            cl->slot[slot].bytes = 0;
+            tiny_opencl_fail(cl, TINY_E_ACCEL, "the device has no memory for a tensor", code);
+        }
+    }
+    return cl->slot[slot].mem;
+}
+
+/* From a strided view to dense rows, or back. */
+static void tiny_opencl_copy_view(const tiny_tensor *t, unsigned char *dense, int to_view)
+{
+    size_t es = tiny_dtype_bytes(t->dtype);
+    tiny_idx d[4] = { 1, 1, 1, 1 }, s[4] = { 0, 0, 0, 0 }, i, j, k, l;
+    int a;
+    for (a = 0; a < t->rank; a++) {
+        d[4 - t->rank + a] = t->dim[a];
+        s[4 - t->rank + a] = t->stride[a];
+    }
+    for (i = 0; i < d[0]; i++)
+        for (j = 0; j < d[1]; j++)
+            for (k = 0; k < d[2]; k++) {
+                unsigned char *p = (unsigned char *)t->data + (i * s[0] + j * s[1] + k * s[2]) * (tiny_idx)es;
+                for (l = 0; l < d[3]; l++, p += s[3] * (tiny_idx)es, dense += es) {
+                    if (to_view) memcpy(p, dense, es);
+                    else memcpy(dense, p, es);
+                }
+            }
+}
+
+static void tiny_opencl_range(const tiny_tensor *t, uintptr_t *low, uintptr_t *end)
+{
+    ptrdiff_t a, b;
+    tiny_tensor_span(t, &a, &b);
+    *low = (uintptr_t)t->data + (uintptr_t)a;
+    *end = (uintptr_t)t->data + (uintptr_t)b;
+}
+
+static tiny_opencl_copy *tiny_opencl_find(tiny_opencl *cl, uintptr_t low, uintptr_t end)
+{
+    size_t i;
+    for (i = 0; i < cl->n_copies; i++)
+        if (cl->copies[i].low <= low && end <= cl->copies[i].end) return &cl->copies[i];
+    return NULL;
+}
+
+/* ---- arguments ---- */
+
+static void tiny_opencl_arg(tiny_opencl *cl, size_t bytes, const void *value)
+{
+    if (!cl->status) tiny_opencl_check(cl, clSetKernelArg(cl->k, cl->n_arg++, bytes, value), "clSetKernelArg");
+}
+
+static void tiny_opencl_arg_int(tiny_opencl *cl, tiny_idx v)
+{
+    cl_int i = (cl_int)v;
+    tiny_opencl_arg(cl, sizeof i, &i);
+}
+
+static void tiny_opencl_arg_float(tiny_opencl *cl, float v)
+{
+    cl_float f = v;
+    tiny_opencl_arg(cl, sizeof f, &f);
+}
+
+/* Input i of the operation as buffer, offset and strides. A tensor of lower rank has its axes at the end. NULL: an
+ * argument that the kernel does not read. */
+static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t)
+{
+    cl_long at = 0;
+    cl_long4 by;
+    cl_mem mem;
+    uintptr_t low = 0, end = 0;
+    size_t es, span = 0, count = 0;
+    int a;
+    if (cl->status) return;
+    memset(&by, 0, sizeof by);
+    if (t) {
+        const tiny_opencl_copy *copy;
+        es = tiny_dtype_bytes(t->dtype);
+        tiny_opencl_range(t, &low, &end);
+        span = (size_t)(end - low);
+        count = (size_t)tiny_tensor_count(t) * es;
+        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = (cl_long)t->stride[a];
+        copy = span ? tiny_opencl_find(cl, low, end) : NULL;
+        if (copy) {
+            at = (cl_long)((uintptr_t)t->data - copy->low);
+            if (at % (cl_long)es == 0) {
+                at /= (cl_long)es;
+                tiny_opencl_arg(cl, sizeof copy->mem, &copy->mem);
+                tiny_opencl_arg(cl, sizeof at, &at);
+                tiny_opencl_arg(cl, sizeof by, &by);
+                return;
+            }
+        }
+    }
+    if (t && span > 2 * count + 4096) {     /* mostly gaps: send the numbers only */
+        tiny_tensor dense = tiny_tensor_nd(NULL, t->dtype, t->rank, t->dim);
+        unsigned char *stage = (unsigned char *)tiny_opencl_stage(cl, slot, count);
+        if (!stage) return;
+        tiny_opencl_copy_view(t, stage, 0);
+        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = (cl_long)dense.stride[a];
+        low = (uintptr_t)stage;
+        span = count;
+        at = 0;
+    } else if (t) at = (cl_long)(((uintptr_t)t->data - low) / tiny_dtype_bytes(t->dtype));
+    mem = tiny_opencl_buffer(cl, slot, span);
+    if (span && mem) tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_FALSE, 0, span, (const void *)low, 0, NULL, NULL), "sending an input");
+    tiny_opencl_arg(cl, sizeof mem, &mem);
+    tiny_opencl_arg(cl, sizeof at, &at);
+    tiny_opencl_arg(cl, sizeof by, &by);
+}
+
+static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t)
+{
+    cl_mem mem;
+    if (cl->status) return;
+    mem = tiny_opencl_buffer(cl, TINY_OP_MAX_IN + j, (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype));
+    tiny_opencl_arg(cl, sizeof mem, &mem);
+}
+
+static void tiny_opencl_launch(tiny_opencl *cl, cl_uint n_dim, const size_t *global, const size_t *local)
+{
+    if (!cl->status) tiny_opencl_check(cl, clEnqueueNDRangeKernel(cl->queue, cl->k, n_dim, NULL, global, local, 0, NULL, NULL), "starting a kernel");
+}
+
+/* The answer back to the host, and to every uploaded copy that it lies in. */
+static void tiny_opencl_fetch(tiny_opencl *cl, int j, const tiny_tensor *t)
+{
+    size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype), i;
+    int dense = tiny_tensor_is_dense(t);
+    void *to;
+    uintptr_t low, end;
+    if (cl->status || bytes == 0) return;
+    to = dense ? t->data : tiny_opencl_stage(cl, TINY_OP_MAX_IN + j, bytes);
+    if (!to) return;
+    tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, cl->slot[TINY_OP_MAX_IN + j].mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL), "bringing a result back");
+    if (cl->status) return;
+    if (!dense) tiny_opencl_copy_view(t, (unsigned char *)to, 1);
+    tiny_opencl_range(t, &low, &end);
+    for (i = 0; i < cl->n_copies; i++) {
+        uintptr_t a = low > cl->copies[i].low ? low : cl->copies[i].low, b = end < cl->copies[i].end ? end : cl->copies[i].end;
+        if (a < b)
+            tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE, (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a,
+                                                       0, NULL, NULL), "keeping an uploaded tensor in step");
+    }
+}
+
+/* ---- operations ---- */
+
+static int tiny_opencl_is(const tiny_tensor *t, tiny_dtype dtype) { return !t || t->dtype == dtype; }
+
+static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row *row)
+{
+    const tiny_opencl *cl = (const tiny_opencl *)user;
+    int i, a;
+    for (i = 0; i < row->n_in + row->n_out; i++) {      /* the kernels count in int */
+        const tiny_tensor *t = i < row->n_in ? op->in[i] : op->out[i - row->n_in];
+        for (a = 0; t && a < t->rank; a++) if (t->dim[a] > 0x3fffffff) return 0;
+        if (t && tiny_tensor_count(t) > 0x3fffffff) return 0;
+    }
+    switch (op->kind) {
+    case TINY_OP_SOFTMAX:
+    case TINY_OP_LOG_SOFTMAX:
+    case TINY_OP_RMSNORM:
+    case TINY_OP_LAYERNORM:
+        return 1;
+    case TINY_OP_ATTENTION:
+        return op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
+    default:
+        return 0;
+    }
+}
+
+/* Rows of x: how many, and the two leading dims that the kernels need to find row r. */
+static size_t tiny_opencl_arg_rows(tiny_opencl *cl, const tiny_tensor *x)
+{
+    tiny_idx n = x->rank ? x->dim[x->rank - 1] : 1;
+    tiny_opencl_arg_int(cl, x->rank >= 3 ? x->dim[x->rank - 3] : 1);
+    tiny_opencl_arg_int(cl, x->rank >= 2 ? x->dim[x->rank - 2] : 1);
+    tiny_opencl_arg_int(cl, n);
+    return n ? (size_t)(tiny_tensor_count(x) / n) : 0;
+}
+
+static void tiny_opencl_run_softmax(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_softmax_params *p = (const tiny_softmax_params *)op->params;
+    size_t local = TINY_OPENCL_GROUP, global;
+    cl->k = cl->kernel[TINY_OPENCL_SOFTMAX];
+    tiny_opencl_arg_view(cl, 0, op->in[0]);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    global = tiny_opencl_arg_rows(cl, op->in[0]) * local;
+    tiny_opencl_arg_float(cl, p && p->scale != 0.0f ? p->scale : 1.0f);
+    tiny_opencl_arg_int(cl, op->kind == TINY_OP_LOG_SOFTMAX);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+static void tiny_opencl_run_norm(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_norm_params *p = (const tiny_norm_params *)op->params;
+    const tiny_tensor *b = op->kind == TINY_OP_LAYERNORM ? op->in[2] : NULL;
+    size_t local = TINY_OPENCL_GROUP, global;
+    float eps = p ? p->eps : 0.0f;
+    cl->k = cl->kernel[TINY_OPENCL_NORM];
+    tiny_opencl_arg_view(cl, 0, op->in[0]);
+    tiny_opencl_arg_view(cl, 1, op->in[1]);
+    tiny_opencl_arg_view(cl, 2, b);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    global = tiny_opencl_arg_rows(cl, op->in[0]) * local;
+    tiny_opencl_arg_float(cl, eps == 0.0f ? 1e-5f : eps < 0.0f ? 0.0f : eps);
+    tiny_opencl_arg_int(cl, op->kind == TINY_OP_LAYERNORM);
+    tiny_opencl_arg_int(cl, op->in[1] != NULL);
+    tiny_opencl_arg_int(cl, b != NULL);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+static void tiny_opencl_run_attention(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_attention_params *p = (const tiny_attention_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1], *v = op->in[2];
+    size_t local = TINY_OPENCL_GROUP, global = (size_t)q->dim[0] * (size_t)q->dim[1] * local;
+    int i;
+    cl->k = cl->kernel[TINY_OPENCL_ATTENTION];
+    for (i = 0; i < 4; i++) tiny_opencl_arg_view(cl, i, op->in[i]);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    tiny_opencl_arg_int(cl, q->dim[1]);
+    tiny_opencl_arg_int(cl, q->dim[0]);
+    tiny_opencl_arg_int(cl, k->dim[0]);
+    tiny_opencl_arg_int(cl, k->dim[1] ? q->dim[1] / k->dim[1] : 1);
+    tiny_opencl_arg_int(cl, q->dim[2]);
+    tiny_opencl_arg_int(cl, v->dim[2]);
+    tiny_opencl_arg_float(cl, p ? p->scale : 0.0f);
+    tiny_opencl_arg_float(cl, p ? p->softcap : 0.0f);
+    tiny_opencl_arg_int(cl, p ? p->causal : 0);
+    tiny_opencl_arg_int(cl, op->in[3] != NULL);
+    tiny_opencl_arg(cl, sizeof(cl_float) * (size_t)(q->dim[2] ? q->dim[2] : 1), NULL);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_row *row, char *says)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    int j;
+    for (j = 0; j < row->n_out; j++) if (tiny_tensor_count(op->out[j]) == 0) return TINY_OK;
+    cl->says = says;
+    cl->status = TINY_OK;
+    cl->n_arg = 0;
+    switch (op->kind) {
+    case TINY_OP_SOFTMAX:
+    case TINY_OP_LOG_SOFTMAX: tiny_opencl_run_softmax(cl, op); break;
+    case TINY_OP_RMSNORM:
+    case TINY_OP_LAYERNORM: tiny_opencl_run_norm(cl, op); break;
+    case TINY_OP_ATTENTION: tiny_opencl_run_attention(cl, op); break;
+    default: tiny_opencl_fail(cl, TINY_E_UNSUPPORTED, "it has no kernel for this operation", 0);
+    }
+    for (j = 0; j < row->n_out; j++) tiny_opencl_fetch(cl, j, op->out[j]);
+    if (cl->status) (void)clFinish(cl->queue);      /* nothing may still read the caller's memory */
+    cl->says = NULL;
+    return cl->status;
+}
+
+/* ---- memory that stays ---- */
+
+static tiny_status tiny_opencl_upload(void *user, const tiny_tensor *host, char *says)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    tiny_opencl_copy *c;
+    uintptr_t low, end;
+    cl_int code = CL_SUCCESS;
+    tiny_opencl_range(host, &low, &end);
+    if (low == end) return TINY_OK;
+    cl->says = says;
+    cl->status = TINY_OK;
+    c = tiny_opencl_find(cl, low, end);
+    if (!c) {
+        cl_mem mem;
+        tiny_opencl_forget(user, host);     /* copies of parts of it */
+        if (cl->n_copies == cl->cap_copies) {
+            size_t cap = cl->cap_copies ? 2 * cl->cap_copies : 64;
+            tiny_opencl_copy *more = (tiny_opencl_copy *)realloc(cl->copies, cap * sizeof *more);
+            if (!more) {
+                tiny_opencl_fail(cl, TINY_E_MEMORY, "no host memory for the list of uploaded tensors", 0);
+                return cl->status;
+            }
+            cl->copies = more;
+            cl->cap_copies = cap;
+        }
+        mem = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, (size_t)(end - low), NULL, &code);
+        tiny_opencl_check(cl, code, "the device has no memory for a tensor");
+        if (cl->status) return cl->status;
+        c = &cl->copies[cl->n_copies++];
+        c->low = low;
+        c->end = end;
+        c->mem = mem;
+    }
+    tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low), (const void *)low, 0, NULL, NULL),
+                      "sending a tensor");
+    if (cl->status) tiny_opencl_forget(user, host);
+    return cl->status;
+}
+
+static tiny_status tiny_opencl_download(void *user, const tiny_tensor *host, char *says)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    const tiny_opencl_copy *c;
+    uintptr_t low, end;
+    tiny_opencl_range(host, &low, &end);
+    cl->says = says;
+    cl->status = TINY_OK;
+    c = low == end ? NULL : tiny_opencl_find(cl, low, end);
+    if (c) tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low), (void *)low, 0, NULL, NULL),
+                             "bringing a tensor back");
+    return cl->status;
+}
+
+static void tiny_opencl_forget(void *user, const tiny_tensor *host)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    uintptr_t low, end;
+    size_t i = 0;
+    tiny_opencl_range(host, &low, &end);
+    while (low < end && i < cl->n_copies) {
+        if (cl->copies[i].low < end && low < cl->copies[i].end) {
+            (void)clReleaseMemObject(cl->copies[i].mem);
+            cl->copies[i] = cl->copies[--cl->n_copies];
+        } else i++;
+    }
+}
+
+/* ---- devices ---- */
+
+/* Device number wanted, or the first whose name has the wish in it, or the best kind. NULL: none. */
+static cl_device_id tiny_opencl_choose(const char *wish)
+{
+    static const cl_device_type order[] = { CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL };
+    cl_platform_id platforms[16];
+    cl_device_id devices[64], best = NULL;
+    cl_uint n_platforms = 0, p, d;
+    size_t kind;
+    long number = -1, at = 0;
+    if (wish && *wish) {
+        char *end;
+        number = strtol(wish, &end, 10);
+        if (*end) number = -1;
+    }
+    if (clGetPlatformIDs(16, platforms, &n_platforms) != CL_SUCCESS) return NULL;
+    if (n_platforms > 16) n_platforms = 16;
+    for (kind = wish && *wish ? 2 : 0; kind < 3 && !best; kind++)
+        for (p = 0; p < n_platforms && !best; p++) {
+            cl_uint n = 0;
+            if (clGetDeviceIDs(platforms[p], order[kind], 64, devices, &n) != CL_SUCCESS) continue;
+            if (n > 64) n = 64;
+            for (d = 0; d < n && !best; d++, at++) {
+                char name[160] = "";
+                (void)clGetDeviceInfo(devices[d], CL_DEVICE_NAME, sizeof name - 1, name, NULL);
+                if (!(wish && *wish) || (number >= 0 ? at == number : strstr(name, wish) != NULL)) best = devices[d];
+            }
+        }
+    return best;
+}
+
+static tiny_status tiny_opencl_build(tiny_opencl *cl)
+{
+    static const char *const names[TINY_OPENCL_MATMUL] = { "softmax", "norm", "attention" };
+    const char *text[2 * TINY_OPENCL_TYPES + 4];      /* common, matrix products, softmax, norm, attention */
+    cl_uint n = 0, i;
+    cl_int code = CL_SUCCESS;
+    cl_device_fp_config fp = 0;
+    text[n++] = tiny_opencl_common;
+    for (i = 0; i < TINY_OPENCL_TYPES; i++) {
+        text[n++] = tiny_opencl_type_text[i];
+        text[n++] = tiny_opencl_matmul;
+    }
+    text[n++] = tiny_opencl_softmax;
+    text[n++] = tiny_opencl_norm;
+    text[n++] = tiny_opencl_attention;
+    cl->program = clCreateProgramWithSource(cl->context, n, text, NULL, &code);
+    tiny_opencl_check(cl, code, "clCreateProgramWithSource");
+    (void)clGetDeviceInfo(cl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
+    if (cl->status) return cl->status;
+    code = clBuildProgram(cl->program, 1, &cl->device, fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", NULL, NULL);
+    if (code != CL_SUCCESS) {
+        char log[4096] = "", what[150];
+        (void)clGetProgramBuildInfo(cl->program, cl->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+        (void)snprintf(what, sizeof what, "the kernels do not compile: %.110s", log);
+        tiny_opencl_fail(cl, TINY_E_ACCEL, what, code);
+        return cl->status;
+    }
+    for (i = 0; i < TINY_OPENCL_KERNELS; i++) {
+        const char *name = i < TINY_OPENCL_MATMUL ? names[i] : tiny_opencl_matmul_name[i - TINY_OPENCL_MATMUL];
+        cl->kernel[i] = clCreateKernel(cl->program, name, &code);
+        tiny_opencl_check(cl, code, name);
+    }
+    return cl->status;
+}
+
+TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
+{
+    const char *wish = getenv("TINY_OPENCL_DEVICE");
+    cl_int code = CL_SUCCESS;
+    tiny_opencl *cl;
+    tiny_status st;
+    if (!out || !says) return TINY_E_ARGUMENT;
+    *out = NULL;
+    says[0] = 0;
+    cl = (tiny_opencl *)calloc(1, sizeof *cl);
+    if (!cl) {
+        (void)snprintf(says, 256, "opencl: no memory");
+        return TINY_E_MEMORY;
+    }
+    cl->says = says;
+    cl->device = tiny_opencl_choose(wish);
+    if (!cl->device) {
+        (void)snprintf(says, 256, wish && *wish ? "opencl: there is no device like TINY_OPENCL_DEVICE=%.100s" : "opencl: this machine has no device%.1s", wish ? wish : "");
+        free(cl);
+        return TINY_E_ACCEL;
+    }
+    (void)clGetDeviceInfo(cl->device, CL_DEVICE_NAME, sizeof cl->name - 1, cl->name, NULL);
+    {
+        cl_ulong local = 0;
+        (void)clGetDeviceInfo(cl->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof cl->max_group, &cl->max_group, NULL);
+        (void)clGetDeviceInfo(cl->device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
+        cl->local_bytes = (size_t)local;
+    }
+    if (cl->max_group < TINY_OPENCL_GROUP) tiny_opencl_fail(cl, TINY_E_ACCEL, "its work groups are smaller than 64", 0);
+    if (!cl->status) {
+        cl->context = clCreateContext(NULL, 1, &cl->device, NULL, NULL, &code);
+        tiny_opencl_check(cl, code, "clCreateContext");
+    }
+    if (!cl->status) {
+        cl->queue = clCreateCommandQueue(cl->context, cl->device, 0, &code);
+        tiny_opencl_check(cl, code, "clCreateCommandQueue");
+    }
+    if (!cl->status) (void)tiny_opencl_build(cl);
+    st = cl->status;
+    cl->says = NULL;
+    if (st) {
+        tiny_opencl_close(cl);
+        return st;
+    }
+    cl->accel.version = TINY_ACCEL_VERSION;
+    cl->accel.name = "opencl";
+    cl->accel.user = cl;
+    cl->accel.can_run = tiny_opencl_can_run;
+    cl->accel.run = tiny_opencl_run;
+    cl->accel.upload = tiny_opencl_upload;
+    cl->accel.download = tiny_opencl_download;
+    cl->accel.forget = tiny_opencl_forget;
+    *out = cl;
+    return TINY_OK;
+}
+
+TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl) { return cl ? &cl->accel : NULL; }
+TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl) { return cl ? cl->name : ""; }
+
+TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl)
+{
+    size_t i;
+    if (!cl) return;
+    if (cl->queue) (void)clFinish(cl->queue);
+    for (i = 0; i < cl->n_copies; i++) (void)clReleaseMemObject(cl->copies[i].mem);
+    for (i = 0; i < TINY_OPENCL_SLOTS; i++) {
+        if (cl->slot[i].mem) (void)clReleaseMemObject(cl->slot[i].mem);
+        free(cl->slot[i].stage);
+    }
+    for (i = 0; i < TINY_OPENCL_KERNELS; i++) if (cl->kernel[i]) (void)clReleaseKernel(cl->kernel[i]);
+    if (cl->program) (void)clReleaseProgram(cl->program);
+    if (cl->queue) (void)clReleaseCommandQueue(cl->queue);
+    if (cl->context) (void)clReleaseContext(cl->context);
+    free(cl->copies);
+    free(cl);
+}
+
+#endif
