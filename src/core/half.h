@@ -9,10 +9,11 @@
 #include "core/config.h"
 TINYI_C_BEGIN
 
-TINYI_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-TINYI_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+/* inline by force: 32-bit x86 returns floats by way of the x87, which makes a signalling NaN quiet */
+TINYI_FORCE_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+TINYI_FORCE_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 
-TINYI_INLINE float tinyi_f16_to_f32(uint16_t h)
+TINYI_FORCE_INLINE float tinyi_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
     int up = 0;
@@ -39,7 +40,7 @@ TINYI_INLINE uint16_t tinyi_f32_to_f16(float x)
     return (uint16_t)(sign | r);
 }
 
-TINYI_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
+TINYI_FORCE_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
 
 TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
 {

@@ -331,19 +331,28 @@ TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
 TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
+/* two lanes if there are two, then one: no loop, no call */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
 {
-    int32_t t[4] = { 0, 0, 0, 0 };
-    size_t i;
-    for (i = 0; i < n; i++) t[i] = p[i];
-    return vi_load(t);
+    if (n > 3) return vi_load(p);
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
 {
-    int32_t t[4];
-    size_t i;
-    vi_store(t, v);
-    for (i = 0; i < n; i++) p[i] = t[i];
+    int32_t t;
+    if (n > 3) { vi_store(p, v); return; }
+    if (n > 1) {
+        TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
+        if (n == 2) return;
+        v = TINYI_W(unpackhi_epi64)(v, v);
+        p += 2;
+    }
+    if (!n) return;
+    t = TINYI_W(cvtsi128_si32)(v);
+    memcpy(p, &t, 4);
 }
 TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
 TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
@@ -394,20 +403,8 @@ TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
 TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
-TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
-{
-    float t[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
-    size_t i;
-    for (i = 0; i < n; i++) t[i] = p[i];
-    return v_load(t);
-}
-TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
-{
-    float t[4];
-    size_t i;
-    v_store(t, v);
-    for (i = 0; i < n; i++) p[i] = t[i];
-}
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { vi_store_n((int32_t *)(void *)p, TINYI_W(castps_si128)(v), n); }
 TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINYI_W(castps_si128)(a); }
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return TINYI_W(castsi128_ps)(a); }
 
@@ -449,10 +446,16 @@ TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a)
     return v_load(x);
 }
 #endif
-#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE4_1_NATIVE || defined SIMDE_WASM_SIMD128_NATIVE
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE4_1_NATIVE
 TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return TINYI_W(round_ps)(a, 0x08); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return TINYI_W(round_ps)(a, 0x09); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return TINYI_W(round_ps)(a, 0x0b); }
+#elif defined SIMDE_WASM_SIMD128_NATIVE
+#define TINYI_W_WASM(how) simde__m128_private t = simde__m128_to_private(a); t.wasm_v128 = how(t.wasm_v128); return simde__m128_from_private(t)
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { TINYI_W_WASM(wasm_f32x4_nearest); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { TINYI_W_WASM(wasm_f32x4_floor); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { TINYI_W_WASM(wasm_f32x4_trunc); }
+#undef TINYI_W_WASM
 #else                                       /* SIMDe calls the C library for these */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_whole)(v_f32 r, v_f32 a)     /* r with the sign of a; a itself from 2^23 on, and NaN */
 {
@@ -530,20 +533,20 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(v_i32 h)
 {
     const v_i32 a = vi_shl(vi_and(h, vi_set(0x7fff)), 13), sign = vi_shl(vi_and(h, vi_set(0x8000)), 16);
-    const v_i32 small = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));  /* 2^-14 (1 + f) - 2^-14 */
+    const v_i32 low = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));  /* 2^-14 (1 + f) - 2^-14 */
     const v_i32 quiet = vi_and(v_bits(vi_gt(a, vi_set(0x0f800000))), vi_set(0x400000));
     v_i32 r = vi_add(a, vi_set(0x38000000));
     r = vi_select(vi_gt(a, vi_set(0x0f7fffff)), vi_or(vi_add(a, vi_set(0x70000000)), quiet), r);
-    r = vi_select(vi_gt(vi_set(0x00800000), a), small, r);
+    r = vi_select(vi_gt(vi_set(0x00800000), a), low, r);
     return v_float(vi_or(r, sign));
 }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_f16_down)(v_f32 v)
 {
     const v_i32 a = v_bits(v_abs(v)), sign = vi_and(vi_shr(v_bits(v), 16), vi_set(0x8000));
     const v_i32 odd = vi_and(vi_shr(a, 13), vi_set(1));
-    const v_i32 small = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));    /* the sum rounds to units of 2^-24 */
+    const v_i32 low = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));    /* the sum rounds to units of 2^-24 */
     v_i32 r = vi_shr(vi_add(a, vi_add(odd, vi_set(0xfff - 0x38000000))), 13);
-    r = vi_select(vi_gt(vi_set(0x38800000), a), small, r);
+    r = vi_select(vi_gt(vi_set(0x38800000), a), low, r);
     r = vi_select(vi_gt(a, vi_set(0x477fffff)), vi_set(0x7c00), r);
     r = vi_select(vi_gt(a, vi_set(0x7f800000)), vi_or(vi_set(0x7e00), vi_and(vi_shr(a, 13), vi_set(0x1ff))), r);
     return vi_or(r, sign);
@@ -633,19 +636,22 @@ TINYI_FORCE_INLINE v_f32 v_zero(void) { return vdupq_n_f32(0.0f); }
 TINYI_FORCE_INLINE v_f32 v_set(float x) { return vdupq_n_f32(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return vld1q_f32(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { vst1q_f32(p, v); }
+/* two lanes if there are two, then one: no loop, no call */
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
 {
-    float t[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
-    size_t i;
-    for (i = 0; i < n; i++) t[i] = p[i];
-    return vld1q_f32(t);
+    if (n > 3) return vld1q_f32(p);
+    if (n == 3) return vld1q_lane_f32(p + 2, vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f)), 2);
+    if (n == 2) return vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f));
+    return n ? vld1q_lane_f32(p, vdupq_n_f32(0.0f), 0) : vdupq_n_f32(0.0f);
 }
 TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
 {
-    float t[4];
-    size_t i;
-    vst1q_f32(t, v);
-    for (i = 0; i < n; i++) p[i] = t[i];
+    if (n > 3) vst1q_f32(p, v);
+    else if (n > 1) {
+        vst1_f32(p, vget_low_f32(v));
+        if (n == 3) vst1q_lane_f32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_f32(p, v, 0);
 }
 TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
 {
@@ -734,17 +740,19 @@ TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return vld1q_s32(p); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { vst1q_s32(p, v); }
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
 {
-    int32_t t[4] = { 0, 0, 0, 0 };
-    size_t i;
-    for (i = 0; i < n; i++) t[i] = p[i];
-    return vld1q_s32(t);
+    if (n > 3) return vld1q_s32(p);
+    if (n == 3) return vld1q_lane_s32(p + 2, vcombine_s32(vld1_s32(p), vdup_n_s32(0)), 2);
+    if (n == 2) return vcombine_s32(vld1_s32(p), vdup_n_s32(0));
+    return n ? vld1q_lane_s32(p, vdupq_n_s32(0), 0) : vdupq_n_s32(0);
 }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
 {
-    int32_t t[4];
-    size_t i;
-    vst1q_s32(t, v);
-    for (i = 0; i < n; i++) p[i] = t[i];
+    if (n > 3) vst1q_s32(p, v);
+    else if (n > 1) {
+        vst1_s32(p, vget_low_s32(v));
+        if (n == 3) vst1q_lane_s32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_s32(p, v, 0);
 }
 TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
 {
