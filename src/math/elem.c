@@ -678,7 +678,7 @@ TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
 TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 5.5, 0 },
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
 TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },

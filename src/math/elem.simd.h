@@ -263,7 +263,8 @@ TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
     v_f32 n, p = TINY_FN(tinyi_elem_exp_parts)(v_neg(b), &n);
     const v_f32 e = v_ldexp(p, n), d = v_add(v_set(1.0f), e), lost = v_sub(e, v_sub(d, v_set(1.0f)));
     p = v_div(v_select(minus, v_mul(c, p), c), d);
-    return v_ldexp(v_fnma(p, lost, p), v_select(minus, n, v_zero()));
+    p = v_sub(p, v_mul(v_min(p, v_set(3.40282347e+38f)), lost));    /* inf * 0 would be NaN */
+    return v_ldexp(p, v_select(minus, n, v_zero()));
 }
 
 /* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = e^(-t^2/2) g(t), g a ratio of polynomials with positive
@@ -288,10 +289,11 @@ TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
     return v_sub(v_max(v_set(-0.0f), x), v_ldexp(p, n));
 }
 
-/* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t) */
+/* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t).
+ * At 10.8 the quotient is 0. Far below zero the error of w, times w, is one of e: small against |x|, not against the result. */
 TINYI_FORCE_INLINE v_f32 v_gelu_tanh(v_f32 x)
 {
-    const v_f32 t = v_min(v_set(10.6f), v_abs(x));
+    const v_f32 t = v_min(v_set(10.8f), v_abs(x));
     const v_f32 e = v_exp(v_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548163f), v_set(1.59576912f)))));
     return v_sub(v_max(v_set(-0.0f), x), v_div(v_mul(t, e), v_add(v_set(1.0f), e)));
 }
