@@ -20,8 +20,7 @@
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: its 512-bit clock costs most of the gain, and
- * kernels need not care. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -47,7 +46,8 @@
 #define TINYI_ARM64 0
 #endif
 
-/* compilers whose intrinsics and target switches are known: version numbers as 100 * major */
+/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
+ * otherwise, but each of its versions that is still in use has all that is asked for here */
 #if defined __clang__
 #define TINYI_CLANG __clang_major__
 #define TINYI_GCC 0
@@ -63,7 +63,6 @@
 #else
 #define TINYI_MSVC 0
 #endif
-/* Apple counts its clang otherwise: 13 and later know all that is used here */
 
 #define TINYI_HAVE_SCALAR 1
 #if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
