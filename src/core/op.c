@@ -41,9 +41,10 @@ static int tinyi_op_folds(const tiny_tensor *t)
     tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
     int i, j, n = 0;
     for (i = 0; i < t->rank; i++) {
-        tiny_idx s = t->stride[i] < 0 ? -t->stride[i] : t->stride[i], d = t->dim[i];
+        tiny_idx s, d = t->dim[i];
         if (d == 0) return 0;
         if (d == 1) continue;
+        s = t->stride[i] < 0 ? -t->stride[i] : t->stride[i];
         for (j = n++; j > 0 && step[j - 1] > s; j--) { step[j] = step[j - 1]; dim[j] = dim[j - 1]; }
         step[j] = s;
         dim[j] = d;

@@ -70,19 +70,22 @@ TINY_API tiny_tensor tiny_tensor_swap(tiny_tensor t, int a, int b)
 
 TINY_API tiny_idx tiny_tensor_count(const tiny_tensor *t)
 {
-    tiny_idx n = 1;
+    size_t n = 1;
     int i;
-    for (i = 0; i < t->rank; i++) n *= t->dim[i];
-    return n;
+    for (i = 0; i < t->rank; i++) {
+        if (t->dim[i] == 0) return 0;       /* whatever the others are */
+        n *= (size_t)t->dim[i];
+    }
+    return (tiny_idx)n;
 }
 
 TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 {
-    tiny_idx step = 1;
+    size_t step = 1;
     int i;
     for (i = t->rank - 1; i >= 0; i--) {
-        if (t->dim[i] > 1 && t->stride[i] != step) return 0;
-        step *= t->dim[i];
+        if (t->dim[i] > 1 && (size_t)t->stride[i] != step) return 0;
+        step *= (size_t)t->dim[i];
     }
     return 1;
 }
@@ -116,9 +119,11 @@ TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_
 {
     ptrdiff_t bytes = (ptrdiff_t)tiny_dtype_bytes(t->dtype), lo = 0, hi = 0;
     int i;
+    *lowest = *end = 0;
+    for (i = 0; i < t->rank; i++)
+        if (t->dim[i] == 0) return;
     for (i = 0; i < t->rank; i++) {
         ptrdiff_t reach = (t->dim[i] - 1) * t->stride[i];
-        if (t->dim[i] == 0) { *lowest = *end = 0; return; }
         if (reach < 0) lo += reach;
         else hi += reach;
     }

@@ -99,13 +99,17 @@ static void nested_member(tiny_team *team, void *arg)
 
 static void test_failing(void)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 3);
+    tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 3);
+    tiny_ctx *ctx;
+    d.max_bytes = 1 << 20;
+    T_EQ_INT(tiny_ctx_open(&d, &ctx), TINY_OK);
+    t_use(ctx);
     T_STATUS(tiny_parallel(ctx, 0, 0, 0, fail_member, NULL), TINY_E_NUMERIC, "row 7 is not positive");
     T_STATUS(tiny_parallel(ctx, 1, 0, 0, fail_member, NULL), TINY_E_NUMERIC, "row 7");
     T_STATUS(tiny_parallel(ctx, 0, 0, 0, NULL, NULL), TINY_E_ARGUMENT, "needs a function");
     T_STATUS(tiny_parallel(ctx, -1, 0, 0, fail_member, NULL), TINY_E_ARGUMENT, "-1");
     T_STATUS(tiny_parallel(ctx, 0, SIZE_MAX - 5, SIZE_MAX / 2, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 3 threads");
-    T_STATUS(tiny_parallel(ctx, 0, SIZE_MAX / 4, 0, nested_member, ctx), TINY_E_MEMORY, "the allocator gave no");
+    T_STATUS(tiny_parallel(ctx, 0, 1 << 21, 0, nested_member, ctx), TINY_E_MEMORY, "max_bytes is 1048576");
     T_OK(tiny_parallel(ctx, 0, 0, 0, nested_member, ctx));
     T_EQ_INT(tiny_parallel(NULL, 0, 0, 0, fail_member, NULL), TINY_E_ARGUMENT);
     t_close(ctx);
