@@ -4,7 +4,7 @@
  *   TINY_STATIC        every function static: a private copy in one unit
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *   TINY_NO_SIMD       the scalar target only
- *   TINY_NO_SIMDE      no w128 target even where SIMDe is on the include path
+ *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_CONFORM    leaves the conformance kit out
@@ -85,9 +85,9 @@
 /* The reference gives the same bits everywhere: no contraction to fma, no
  * reassociation, no excess precision. gcc takes the order for a function,
  * clang for a file scope region; what neither can obey is refused. */
-#if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && !defined TINY_ALLOW_EXCESS_PRECISION
-#error "tiny: this compiler keeps extra bits in float arithmetic; on 32-bit x86 add -msse2 -mfpmath=sse"
-#endif
+#if defined __FLT_EVAL_METHOD__ && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 && !defined TINY_ALLOW_EXCESS_PRECISION
+#error "tiny: this compiler keeps extra bits in float arithmetic; on 32-bit x86 add -msse2 -mfpmath=sse, on s390x -fexcess-precision=fast or -std=gnu99"
+#endif                                      /* 16: extra bits for _Float16 only */
 #if defined __clang__ && defined __FAST_MATH__
 #error "tiny: clang cannot turn -ffast-math off for the reference; compile this file without it"
 #endif

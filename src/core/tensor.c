@@ -101,18 +101,18 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
-    if (empty) return TINY_OK;
     for (i = 0; i < t->rank; i++) {
-        /* 0 - x instead of -x: the least value has no positive twin */
-        size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], reach;
-        if (!tinyi_size_mul(count, (size_t)t->dim[i], &count)) return TINY_E_OVERFLOW;
-        if (!tinyi_size_mul((size_t)t->dim[i] - 1, step, &reach)) return TINY_E_OVERFLOW;
+        /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for everybody
+         * who computes it. 0 - x instead of -x: the least value has no positive twin. */
+        size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
+        if (step > (size_t)TINY_IDX_MAX / bytes) return TINY_E_OVERFLOW;
+        if (!tinyi_size_mul(count, dim, &count) || !tinyi_size_mul(dim - 1, step, &reach)) return TINY_E_OVERFLOW;
         if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above)) return TINY_E_OVERFLOW;
     }
     if (!tinyi_size_add(above, 1, &above) || !tinyi_size_mul(above, bytes, &above) || !tinyi_size_mul(below, bytes, &below) ||
         !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX || count > (size_t)TINY_IDX_MAX)
         return TINY_E_OVERFLOW;
-    return t->data ? TINY_OK : TINY_E_ARGUMENT;
+    return t->data || empty ? TINY_OK : TINY_E_ARGUMENT;
 }
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)

@@ -30,7 +30,7 @@
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
- *     TINY_NO_SIMDE      no w128 target even where SIMDe is on the include path
+ *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
