@@ -7,8 +7,15 @@
 #include "math/elem.simd.h"
 #if !V_EXTRA && !V_AMX
 #include "math/binary.simd.h"
+#include "math/convert.simd.h"
+#include "math/reduce.simd.h"
+#include "math/softmax.simd.h"
+#include "math/norm.simd.h"
+#include "math/conv.simd.h"
+#include "math/layout.simd.h"
 #include "math/sort.simd.h"
 #include "math/attention.simd.h"
+#include "math/linalg.simd.h"
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -16,8 +23,15 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #if !V_EXTRA && !V_AMX
     TINY_FN(tinyi_use_elem)(k);
     TINY_FN(tinyi_use_binary)(k);
+    TINY_FN(tinyi_use_convert)(k);
+    TINY_FN(tinyi_use_reduce)(k);
+    TINY_FN(tinyi_use_softmax)(k);
+    TINY_FN(tinyi_use_norm)(k);
+    TINY_FN(tinyi_use_conv)(k);
+    TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
     TINY_FN(tinyi_use_attention)(k);
+    TINY_FN(tinyi_use_linalg)(k);
 #endif
     (void)k;
 }

@@ -25,6 +25,7 @@ TINYI_KERNELS(TINYI_SLOT_TYPE)
 typedef struct tinyi_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
+    size_t cache[4];                        /* bytes of its data caches, by level; [3]: of the last one */
     unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD

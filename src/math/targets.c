@@ -86,7 +86,9 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 /* From the plainest up to the target, so that a slot which a target leaves alone keeps the next slower kernel. */
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
 {
+    int level;
     k->cpu = cpu;
+    for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
     tinyi_use_all_scalar(k);
 #if TINYI_HAVE_W128
     if (target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
