@@ -26,6 +26,7 @@ TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
 }
 
 #ifndef TINY_NO_CONFORM
+TINY_REF_BEGIN                              /* the same inputs everywhere, and NaN stays NaN under -ffast-math */
 
 #define TINYI_CONFORM_WALL 256              /* bytes before and after each buffer: more than any vector store */
 #define TINYI_CONFORM_CASES 40
@@ -739,4 +740,5 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     return st;
 }
 
+TINY_REF_END
 #endif
