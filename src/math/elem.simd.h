@@ -166,13 +166,13 @@ TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
     return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(1.0f)), q, e));
 }
 
-/* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. What the sum lost
- * is known exactly and taken back from the quotient. */
+/* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. By how
+ * much the sum came out too large is known exactly, and the quotient gets it back. */
 TINYI_FORCE_INLINE v_f32 v_sigmoid(v_f32 x)
 {
-    const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(v_set(1.0f), e), lost = v_sub(e, v_sub(d, v_set(1.0f)));
+    const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(v_set(1.0f), e), more = v_sub(v_sub(d, v_set(1.0f)), e);
     const v_f32 y = v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), d);
-    return v_fnma(y, lost, y);
+    return v_fma(y, more, y);
 }
 
 /* ---- sine and cosine: x - n pi (for the cosine x - (n + 1/2) pi) is r in [-pi/2, pi/2], and sin r = r + r^3 S(r^2), S
@@ -228,7 +228,8 @@ static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int c
 TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
 {
     const v_f32 t = v_fma(x, v_set(0.318309873f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
-    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 1.0f), v_bits(t));
+    v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 1.0f), v_bits(t));
+    y = v_select(v_eq(x, v_zero()), x, y);  /* the sign of -0 */
     return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 0);
 }
 
@@ -261,9 +262,9 @@ TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
     const v_f32 c = v_max(v_set(-110.0f), x), b = v_min(v_set(110.0f), v_abs(c));
     const v_mask minus = v_lt(c, v_zero());
     v_f32 n, p = TINY_FN(tinyi_elem_exp_parts)(v_neg(b), &n);
-    const v_f32 e = v_ldexp(p, n), d = v_add(v_set(1.0f), e), lost = v_sub(e, v_sub(d, v_set(1.0f)));
+    const v_f32 e = v_ldexp(p, n), d = v_add(v_set(1.0f), e), more = v_sub(v_sub(d, v_set(1.0f)), e);
     p = v_div(v_select(minus, v_mul(c, p), c), d);
-    p = v_sub(p, v_mul(v_min(p, v_set(3.40282347e+38f)), lost));    /* inf * 0 would be NaN */
+    p = v_add(p, v_mul(v_min(p, v_set(3.40282347e+38f)), more));    /* inf * 0 would be NaN */
     return v_ldexp(p, v_select(minus, n, v_zero()));
 }
 
