@@ -743,7 +743,7 @@ static void tinyi_topk_cases(tiny_case *c)
     int rank = 1 + tiny_case_pick(c, 3), i;
     for (i = 0; i < rank - 1; i++) dim[i] = tiny_case_dim(c, 5);
     dim[rank - 1] = tiny_case_dim(c, rank == 1 ? 100000 : 5000);
-    p->k = tiny_case_pick(c, 4) ? TINYI_MIN(tiny_case_dim(c, 100), dim[rank - 1]) : tiny_case_dim(c, dim[rank - 1]);
+    p->k = tiny_case_dim(c, tiny_case_pick(c, 4) ? TINYI_MIN(dim[rank - 1], 100) : dim[rank - 1]);
     c->in[0] = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
     c->fill[0] = TINY_FILL_NORMAL;
 }
