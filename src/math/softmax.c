@@ -7,14 +7,14 @@
  *          can overflow; (a, ea) + (b, eb) = (a 2^(ea - e) + b 2^(eb - e), e), e = max(ea, eb); y = p 2^(n - e) / m for
  *          a sum (m, e).
  * Data     rows of any strides: a row that is not dense goes through a buffer of its length, one for each thread.
- *          Rows are summed in blocks of 4096, blocks in segments of 16384, in index order: float inside a block, double
- *          above. A long row is shared by the threads segment by segment, with a barrier after each pass; the bits of
+ *          Rows are summed in blocks of 4096 (fewer for narrow vectors), blocks in segments of 16384, in index order: float
+ *          inside a block, double above. A long row is shared by the threads segment by segment, with a barrier after each pass; the bits of
  *          the result depend on neither the number of threads nor on who did what.
  * Cost     see the forms in softmax.h. AUTO: three passes while a row and its result stay in the nearer caches, where the
  *          second exp of the other forms costs more than the memory it saves; TWO_PASS beyond. The last pass over a very
  *          long row stores past the caches: lines of y are then not read before they are written.
- * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators in the
- *          scalar target, n never above a block of 4096, double above it), an exp by 3 u at the top and, at s - mu = -d, by
+ * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators a lane, n never
+ *          above 512, double above that), an exp by 3 u at the top and, at s - mu = -d, by
  *          d u more, of which e^-d leaves less than u; division and product add 1.5 u. NORM: (8 + n / 4) u.
  *          log_softmax: the same relative error of the sum is an absolute one of its logarithm, which is at least
  *          ln 2 for n > 1 at the smallest y; two subtractions add 2 u: (8 + 0.4 n) u.
@@ -63,7 +63,7 @@ static void tinyi_softmax_cost(const tiny_op *op, tiny_cost *cost)
 static double tinyi_softmax_terms(const tiny_op *op)
 {
     tiny_idx n = tinyi_row_length(op->in[0]);
-    return (double)TINYI_MIN(n, TINYI_SOFTMAX_BLOCK);
+    return (double)TINYI_MIN(n, TINYI_SOFTMAX_BLOCK / 8);
 }
 
 /* ---- reference */
@@ -108,6 +108,7 @@ typedef struct tinyi_softmax_state { double top, sum; } tinyi_softmax_state;
 typedef struct tinyi_softmax_job {
     const tinyi_kernels *k;
     float scale;
+    tiny_idx block;
     int form, logarithm, stream;
 } tinyi_softmax_job;
 
@@ -143,7 +144,7 @@ static void tinyi_softmax_measure(const tinyi_softmax_job *j, int form, const fl
     for (i = 0; i < n; i += m) {
         tinyi_softmax_state part;
         float top, sum = 0.0f;
-        m = TINYI_MIN(n - i, TINYI_SOFTMAX_BLOCK);
+        m = TINYI_MIN(n - i, j->block);
         if (form == TINY_SOFTMAX_TWO_PASS) j->k->softmax_extsum_f32(x + i, (size_t)m, j->scale, &sum, &top);
         else if (form == TINY_SOFTMAX_ONLINE) j->k->softmax_online_f32(x + i, (size_t)m, j->scale, &top, &sum);
         else top = j->k->softmax_top_f32(x + i, (size_t)(m = n - i), j->scale);
@@ -193,8 +194,8 @@ static void tinyi_softmax_segment(const tinyi_softmax_job *j, int form, tinyi_so
     else if (pass == TINYI_SOFTMAX_WRITE) tinyi_softmax_write(j, form, y, x, n, all);
     else {
         part->top = all->top;
-        for (i = 0, part->sum = 0.0; i < n; i += TINYI_SOFTMAX_BLOCK)
-            part->sum += (double)j->k->softmax_sum_f32(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, TINYI_SOFTMAX_BLOCK),
+        for (i = 0, part->sum = 0.0; i < n; i += j->block)
+            part->sum += (double)j->k->softmax_sum_f32(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
                                                        j->scale, tinyi_softmax_top(all));
     }
 }
@@ -231,7 +232,7 @@ static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float
 {
     tinyi_softmax_state all, *again = parts ? parts + (n - 1) / TINYI_SOFTMAX_SEGMENT + 1 : NULL;
     int form = j->form;
-    if (form == TINY_SOFTMAX_RELOAD && !j->logarithm && n <= TINYI_SOFTMAX_BLOCK) {
+    if (form == TINY_SOFTMAX_RELOAD && !j->logarithm && n <= j->block) {
         j->k->softmax_row_f32(y, x, (size_t)n, j->scale);
         return;
     }
@@ -257,6 +258,16 @@ static void tinyi_softmax_work(const tiny_op *op, int n_threads, size_t *shared,
     tiny_idx n = tinyi_row_length(op->in[0]);
     if (tinyi_softmax_shares(op, n_threads)) *shared = 2 * ((size_t)n / TINYI_SOFTMAX_SEGMENT + 1) * sizeof(tinyi_softmax_state);
     if (!tinyi_softmax_dense(op)) *own = (size_t)n * sizeof(float);
+}
+
+/* Values summed in float: with four accumulators a lane none takes more than 128. */
+static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
+{
+    switch (k->from[TINYI_K_softmax_sum_f32]) {
+    case TINY_TARGET_SCALAR: return TINYI_SOFTMAX_BLOCK / 8;
+    case TINY_TARGET_W128: case TINY_TARGET_NEON: return TINYI_SOFTMAX_BLOCK / 4;
+    default: return TINYI_SOFTMAX_BLOCK;
+    }
 }
 
 /* Where the second exp costs less than reading and writing the row once more: from the second cache on with vectors of 8
@@ -289,6 +300,7 @@ static void tinyi_softmax_fast(tiny_team *team, const tiny_op *op)
     tiny_idx r, r0, r1;
     j.k = team->k;
     j.scale = tinyi_softmax_scale(tinyi_softmax_params_of(op));
+    j.block = tinyi_softmax_block(team->k);
     j.form = tinyi_softmax_choose(op, team->k);
     j.logarithm = op->kind == TINY_OP_LOG_SOFTMAX;
     j.stream = (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;

@@ -195,10 +195,10 @@ static void TINY_FN(tinyi_softmax_row_f32)(float *y, const float *x, size_t n, f
 }
 
 /* Each lane has its own maximum m and sum s. A group of four vectors changes m at most once, so that the change costs one
- * exp a group. While a lane has seen nothing but -inf it is measured from 0. */
+ * exp a group. While a lane has seen nothing but -inf it is measured from 0, and its m counts as the least number. */
 static void TINY_FN(tinyi_softmax_online_f32)(const float *x, size_t n, float scale, float *top, float *sum)
 {
-    const v_f32 vs = v_set(scale), none = v_set(-INFINITY);
+    const v_f32 vs = v_set(scale), none = v_set(-INFINITY), least = v_set(-3.40282347e38f);
     v_f32 m = none, s = v_zero(), t, all;
     size_t i = 0;
     float most;
@@ -208,7 +208,7 @@ static void TINY_FN(tinyi_softmax_online_f32)(const float *x, size_t n, float sc
         TINYI_SM_FETCH4(x + i);
         all = v_max(u, v_max(r, v_max(q, v_max(p, m))));
         t = v_select(v_eq(all, none), v_zero(), all);
-        s = v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, v_set(-3.0e38f)), t)));
+        s = v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, least), t)));
         s = v_add(s, v_add(v_add(TINY_FN(tinyi_sm_exp)(v_sub(p, t)), TINY_FN(tinyi_sm_exp)(v_sub(q, t))),
                            v_add(TINY_FN(tinyi_sm_exp)(v_sub(r, t)), TINY_FN(tinyi_sm_exp)(v_sub(u, t)))));
         m = all;
@@ -218,13 +218,13 @@ static void TINY_FN(tinyi_softmax_online_f32)(const float *x, size_t n, float sc
         v_f32 p = v_select(v_first(r), v_mul(v_load_n(x + i, r), vs), none);
         all = v_max(p, m);
         t = v_select(v_eq(all, none), v_zero(), all);
-        s = v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, v_set(-3.0e38f)), t)));
+        s = v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, least), t)));
         s = v_add(s, TINY_FN(tinyi_sm_exp)(v_sub(p, t)));
         m = all;
     }
     most = v_hmax(m);
     *top = most;
-    *sum = v_sum(v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, v_set(-3.0e38f)), v_set(most == -INFINITY ? 0.0f : most)))));
+    *sum = v_sum(v_mul(s, TINY_FN(tinyi_sm_exp)(v_sub(v_max(m, least), v_set(most == -INFINITY ? 0.0f : most)))));
 }
 
 /* y = (s - top) - log_sum */
