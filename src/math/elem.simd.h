@@ -236,10 +236,10 @@ TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
 /* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t + 1 */
 TINYI_FORCE_INLINE v_f32 v_cos(v_f32 x)
 {
-    const v_f32 t = v_add(v_fma(x, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
+    const v_f32 a = v_abs(x), t = v_add(v_fma(a, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
     const v_f32 n = v_fma(v_sub(t, v_set(12582913.0f)), v_set(2.0f), v_set(1.0f));
-    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 0.5f), v_bits(t));
-    return vm_all(v_le(v_abs(x), v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 1);
+    const v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(a, n, 0.5f), v_bits(t));
+    return vm_all(v_le(a, v_set(TINYI_ELEM_TURN_LIMIT))) ? y : TINY_FN(tinyi_elem_turn_far)(x, y, 1);
 }
 
 /* ---- 1 / sqrt(x); -0 gives -inf */
