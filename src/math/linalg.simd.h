@@ -19,7 +19,10 @@
 #define d_mul _mm512_mul_pd
 #define d_fma _mm512_fmadd_pd
 #define d_fnma _mm512_fnmadd_pd
+#define d_max _mm512_max_pd
+#define d_abs _mm512_abs_pd
 #define d_sum _mm512_reduce_add_pd
+#define d_top _mm512_reduce_max_pd
 #elif V_AVX2
 #define D_LANES 4
 #define D_MR 4
@@ -48,6 +51,14 @@ TINYI_FORCE_INLINE double d_sum(d_f64 a)
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
+#define d_max _mm256_max_pd
+#define d_abs(a) _mm256_andnot_pd(_mm256_set1_pd(-0.0), a)
+#define d_top TINY_FN(tinyi_d_top)
+TINYI_FORCE_INLINE double d_top(d_f64 a)
+{
+    __m128d s = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
+}
 #elif V_NEON
 #define D_LANES 2
 #define D_MR 8
@@ -64,7 +75,10 @@ TINYI_FORCE_INLINE double d_sum(d_f64 a)
 #define d_mul vmulq_f64
 #define d_fma(a, b, c) vfmaq_f64(c, a, b)
 #define d_fnma(a, b, c) vfmsq_f64(c, a, b)
+#define d_max vmaxq_f64
+#define d_abs vabsq_f64
 #define d_sum vaddvq_f64
+#define d_top vmaxvq_f64
 #elif V_W128
 #define D_LANES 2
 #define D_MR 4
@@ -89,6 +103,10 @@ TINYI_FORCE_INLINE double d_sum(d_f64 a)
 #define d_fnma(a, b, c) D_SSE(sub_pd)(c, D_SSE(mul_pd)(a, b))
 #define d_sum TINY_FN(tinyi_d_sum)
 TINYI_FORCE_INLINE double d_sum(d_f64 a) { return D_SSE(cvtsd_f64)(D_SSE(add_sd)(a, D_SSE(unpackhi_pd)(a, a))); }
+#define d_max D_SSE(max_pd)
+#define d_abs(a) D_SSE(andnot_pd)(D_SSE(set1_pd)(-0.0), a)
+#define d_top TINY_FN(tinyi_d_top)
+TINYI_FORCE_INLINE double d_top(d_f64 a) { return D_SSE(cvtsd_f64)(D_SSE(max_sd)(a, D_SSE(unpackhi_pd)(a, a))); }
 #else
 #define D_LANES 1
 #define D_MR 4
@@ -105,7 +123,10 @@ TINYI_FORCE_INLINE double d_sum(d_f64 a) { return D_SSE(cvtsd_f64)(D_SSE(add_sd)
 #define d_mul(a, b) ((a) * (b))
 #define d_fma(a, b, c) ((a) * (b) + (c))
 #define d_fnma(a, b, c) ((c) - (a) * (b))
+#define d_max(a, b) ((a) > (b) ? (a) : (b))
+#define d_abs(a) ((a) < 0.0 ? -(a) : (a))
 #define d_sum(a) (a)
+#define d_top(a) (a)
 #endif
 #define D_NR (D_NV * D_LANES)
 
@@ -120,6 +141,29 @@ TINYI_FORCE_INLINE double d_sum(d_f64 a) { return D_SSE(cvtsd_f64)(D_SSE(add_sd)
 #else
 #define D_COLS(X, i) X(i, 0) X(i, 1)
 #endif
+
+/* the largest magnitude of x and of *largest; 0: a value is not finite, nothing was written */
+static int TINY_FN(tinyi_la_peak)(const double *x, size_t n, double *largest)
+{
+    d_f64 top = d_zero(), bad = d_zero();
+    double rest = 0.0, wrong;
+    size_t i = 0;
+    for (; i + D_LANES <= n; i += D_LANES) {
+        const d_f64 v = d_load(x + i);
+        top = d_max(top, d_abs(v));
+        bad = d_fma(v, d_zero(), bad);      /* 0 * inf and 0 * NaN are NaN */
+    }
+    wrong = d_sum(bad);
+    for (; i < n; i++) {
+        const double a = x[i] < 0.0 ? -x[i] : x[i];
+        if (a > rest) rest = a;
+        wrong += 0.0 * a;
+    }
+    if (wrong != 0.0) return 0;
+    rest = TINYI_MAX(rest, d_top(top));
+    if (rest > *largest) *largest = rest;
+    return 1;
+}
 
 /* the tile of la_tile: 256 * rows + columns */
 static int TINY_FN(tinyi_la_shape)(void) { return D_MR * 256 + D_NR; }
@@ -256,7 +300,7 @@ static void TINY_FN(tinyi_la_dots)(double *y, size_t ys, const double *a, size_t
     }
 }
 
-/* y[i] += v_i * x[0..n) for m rows: a (m, n) += v x^T, v stride vs */
+/* a (m, n) += alpha v x^T, v with stride vs */
 static void TINY_FN(tinyi_la_rank1)(double *a, size_t lda, size_t m, size_t n, const double *v, size_t vs, const double *x, double alpha)
 {
     size_t i, j;
@@ -415,6 +459,7 @@ static void TINY_FN(tinyi_la_rot4)(double *z, size_t ld, size_t n, const double 
 
 static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 {
+    TINYI_USE(k, la_peak);
     TINYI_USE(k, la_shape);
     TINYI_USE(k, la_tile);
     TINYI_USE(k, la_comb);
@@ -444,4 +489,7 @@ static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 #undef d_mul
 #undef d_fma
 #undef d_fnma
+#undef d_max
+#undef d_abs
 #undef d_sum
+#undef d_top

@@ -99,37 +99,6 @@ double *tinyi_la_alloc(tiny_ctx *ctx, size_t rows, size_t ld)
     return (double *)tinyi_alloc(ctx, n, sizeof(double));
 }
 
-TINY_REF_BEGIN                              /* x - x is 0 for finite x only */
-static double tinyi_la_get(const tinyi_la_view *v, tiny_idx at)
-{
-    return v->t->dtype == TINY_F32 ? (double)((const float *)v->t->data)[at] : ((const double *)v->t->data)[at];
-}
-
-/* one tile, with the largest magnitude seen; 0: a value is not finite, *bi and *bj say which */
-static int tinyi_la_load_tile(const tinyi_la_view *v, int part, size_t i0, size_t i1, size_t j0, size_t j1, double *to, size_t ld, double *largest, size_t *bi,
-                              size_t *bj)
-{
-    size_t i, j;
-    double big = *largest;
-    for (i = i0; i < i1; i++) {
-        size_t end = part == TINYI_LA_LOWER ? TINYI_MIN(i + 1, j1) : part == TINYI_LA_STRICT ? TINYI_MIN(i, j1) : j1;
-        for (j = part == TINYI_LA_UPPER && i > j0 ? i : j0; j < end; j++) {
-            double x = tinyi_la_get(v, v->at + (tiny_idx)i * v->si + (tiny_idx)j * v->sj), a = x < 0 ? -x : x;
-            if (x - x != 0.0) {
-                *bi = i;
-                *bj = j;
-                return 0;
-            }
-            if (a > big) big = a;
-            to[i * ld + j] = x;
-        }
-    }
-    *largest = big;
-    return 1;
-}
-TINY_REF_END
-
-
 #define TINYI_LA_TILE 32                    /* square, so that a transposed copy uses whole cache lines */
 
 void tinyi_la_fail(tiny_team *team, tinyi_la_run *run, tiny_status status, const char *format, ...)
@@ -144,18 +113,109 @@ void tinyi_la_fail(tiny_team *team, tinyi_la_run *run, tiny_status status, const
     tinyi_atomic_set(&run->failed, 1);
 }
 
+/* rows x cols values from one place to another, either f32 or f64 outside; the loop runs along the smaller stride outside */
+static void tinyi_la_copy_in(double *to, size_t ld, const tinyi_la_view *v, size_t i0, size_t j0, size_t rows, size_t cols)
+{
+    const tiny_idx at = v->at + (tiny_idx)i0 * v->si + (tiny_idx)j0 * v->sj;
+    size_t ti = ld, tj = 1, i, j;
+    tiny_idx fi = v->si, fj = v->sj;
+    if ((fi < 0 ? -fi : fi) < (fj < 0 ? -fj : fj)) {
+        size_t n = rows;
+        rows = cols;
+        cols = n;
+        ti = 1;
+        tj = ld;
+        fi = v->sj;
+        fj = v->si;
+    }
+    for (i = 0; i < rows; i++) {
+        double *p = to + i * ti;
+        if (v->t->dtype == TINY_F32) {
+            const float *q = (const float *)v->t->data + at + (tiny_idx)i * fi;
+            for (j = 0; j < cols; j++, q += fj) p[j * tj] = (double)*q;
+        } else {
+            const double *q = (const double *)v->t->data + at + (tiny_idx)i * fi;
+            if (fj == 1 && tj == 1) memcpy(p, q, cols * sizeof *p);
+            else
+                for (j = 0; j < cols; j++, q += fj) p[j * tj] = *q;
+        }
+    }
+}
+
+static void tinyi_la_copy_out(const tinyi_la_view *v, size_t i0, size_t j0, size_t rows, size_t cols, const double *from, size_t fi, size_t fj)
+{
+    const tiny_idx at = v->at + (tiny_idx)i0 * v->si + (tiny_idx)j0 * v->sj;
+    tiny_idx ti = v->si, tj = v->sj;
+    size_t i, j;
+    if ((ti < 0 ? -ti : ti) < (tj < 0 ? -tj : tj)) {
+        size_t n = rows;
+        rows = cols;
+        cols = n;
+        n = fi;
+        fi = fj;
+        fj = n;
+        ti = v->sj;
+        tj = v->si;
+    }
+    for (i = 0; i < rows; i++) {
+        const double *p = from + i * fi;
+        if (v->t->dtype == TINY_F32) {
+            float *q = (float *)v->t->data + at + (tiny_idx)i * ti;
+            for (j = 0; j < cols; j++, q += tj) *q = (float)p[j * fj];
+        } else {
+            double *q = (double *)v->t->data + at + (tiny_idx)i * ti;
+            if (tj == 1 && fj == 1) memcpy(q, p, cols * sizeof *q);
+            else
+                for (j = 0; j < cols; j++, q += tj) *q = p[j * fj];
+        }
+    }
+}
+
+TINY_REF_BEGIN                              /* x - x is 0 for finite x only */
+/* the largest magnitude of n values and of *largest; the place of the first that is not finite, or n */
+static size_t tinyi_la_peak_ref(const double *x, size_t n, double *largest)
+{
+    size_t i;
+    for (i = 0; i < n; i++) {
+        double a = x[i] < 0 ? -x[i] : x[i];
+        if (a - a != 0.0) return i;
+        if (a > *largest) *largest = a;
+    }
+    return n;
+}
+TINY_REF_END
+
 int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, int part, double *to, size_t ld)
 {
-    tiny_idx t, t0, t1;
-    size_t rows = v->rows, cols = v->cols, bi = 0, bj = 0;
-    tiny_idx tiles = (tiny_idx)((rows + TINYI_LA_TILE - 1) / TINYI_LA_TILE);
+    const tinyi_fn_la_peak peak = TINYI_K(team, la_peak);
+    const size_t rows = v->rows, cols = v->cols;
+    size_t bi = 0, bj = 0, i, i0, i1, j0, j1;
+    tiny_idx t, t0, t1, tiles = (tiny_idx)((rows + TINYI_LA_TILE - 1) / TINYI_LA_TILE);
     double largest = 0.0;
     int fine = 1;
     while (tiny_take(team, tiles, 1, &t0, &t1))
         for (t = t0; t < t1 && fine; t++) {
-            size_t i0 = (size_t)t * TINYI_LA_TILE, i1 = TINYI_MIN(i0 + TINYI_LA_TILE, rows), j0 = part == TINYI_LA_UPPER ? i0 : 0;
-            for (; j0 < cols && fine; j0 += TINYI_LA_TILE)
-                fine = tinyi_la_load_tile(v, part, i0, i1, j0, TINYI_MIN(j0 + TINYI_LA_TILE, cols), to, ld, &largest, &bi, &bj);
+            i0 = (size_t)t * TINYI_LA_TILE;
+            i1 = TINYI_MIN(i0 + TINYI_LA_TILE, rows);
+            for (j0 = part == TINYI_LA_UPPER ? i0 : 0; j0 < (part == TINYI_LA_LOWER || part == TINYI_LA_STRICT ? TINYI_MIN(i1, cols) : cols) && fine; j0 = j1) {
+                j1 = TINYI_MIN(j0 + TINYI_LA_TILE, cols);
+                if (part == TINYI_LA_ALL || j0 != i0) tinyi_la_copy_in(to + i0 * ld + j0, ld, v, i0, j0, i1 - i0, j1 - j0);
+                for (i = i0; i < i1 && fine; i++) {
+                    size_t from = j0, end = j1, bad;
+                    if (part == TINYI_LA_UPPER && from < i) from = i;
+                    if (part == TINYI_LA_LOWER && end > i + 1) end = i + 1;
+                    if (part == TINYI_LA_STRICT && end > i) end = i;
+                    if (from >= end) continue;
+                    /* on the diagonal only what belongs to the part is read */
+                    if (part != TINYI_LA_ALL && j0 == i0) tinyi_la_copy_in(to + i * ld + from, ld, v, i, from, 1, end - from);
+                    if (!run->plain && peak(to + i * ld + from, end - from, &largest)) continue;
+                    bad = tinyi_la_peak_ref(to + i * ld + from, end - from, &largest);
+                    if (bad == end - from) continue;
+                    bi = i;
+                    bj = from + bad;
+                    fine = 0;
+                }
+            }
         }
     if (!fine) {
         if (v->row_back) bi = rows - 1 - bi;
@@ -169,21 +229,25 @@ int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, in
 
 void tinyi_la_store(tiny_team *team, const tinyi_la_view *v, int part, const double *from, size_t ld)
 {
-    tiny_idx t, t0, t1;
-    size_t rows = v->t ? v->rows : 0, i, j, i0, i1, j0, j1;
-    tiny_idx tiles = (tiny_idx)((rows + TINYI_LA_TILE - 1) / TINYI_LA_TILE);
+    static const double nothing[1] = { 0.0 };
+    const size_t rows = v->t ? v->rows : 0;
+    size_t i, i0, i1, j0, j1;
+    tiny_idx t, t0, t1, tiles = (tiny_idx)((rows + TINYI_LA_TILE - 1) / TINYI_LA_TILE);
     while (tiny_take(team, tiles, 1, &t0, &t1))
         for (t = t0; t < t1; t++)
             for (j0 = 0; j0 < v->cols; j0 = j1) {
                 i0 = (size_t)t * TINYI_LA_TILE;
                 i1 = TINYI_MIN(i0 + TINYI_LA_TILE, rows);
                 j1 = TINYI_MIN(j0 + TINYI_LA_TILE, v->cols);
-                for (i = i0; i < i1; i++)
-                    for (j = j0; j < j1; j++) {
-                        double x = j >= i || part == TINYI_LA_ALL ? from[i * ld + j] : part == TINYI_LA_UPPER ? 0.0 : from[j * ld + i];
-                        tiny_idx at = v->at + (tiny_idx)i * v->si + (tiny_idx)j * v->sj;
-                        if (v->t->dtype == TINY_F32) ((float *)v->t->data)[at] = (float)x;
-                        else ((double *)v->t->data)[at] = x;
+                if (part == TINYI_LA_ALL || j0 > i0) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + i0 * ld + j0, ld, 1);
+                else if (j0 < i0 && part == TINYI_LA_MIRROR) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, from + j0 * ld + i0, 1, ld);
+                else if (j0 < i0) tinyi_la_copy_out(v, i0, j0, i1 - i0, j1 - j0, nothing, 0, 0);
+                else
+                    for (i = i0; i < i1; i++) {
+                        size_t low = TINYI_MIN(i, j1);
+                        if (part == TINYI_LA_MIRROR) tinyi_la_copy_out(v, i, j0, 1, low - j0, from + j0 * ld + i, 0, ld);
+                        else tinyi_la_copy_out(v, i, j0, 1, low - j0, nothing, 0, 0);
+                        if (i < j1) tinyi_la_copy_out(v, i, i, 1, j1 - i, from + i * ld + i, 0, 1);
                     }
             }
     tiny_barrier(team);
@@ -453,9 +517,12 @@ void tinyi_la_wy(tiny_team *team, const double *v, size_t ldv, size_t k, size_t 
 void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const double *v, size_t ldv, size_t k, size_t n, const double *t, int t_turned,
                       double *w)
 {
-    double *w2 = w + m * TINYI_LA_WY;
-    tinyi_la_fill(team, w, TINYI_LA_WY, 2 * m, k, 0.0);
-    tinyi_la_sub(team, w, TINYI_LA_WY, x, ldx, 0, v, ldv, 1, m, k, n);
-    tinyi_la_sub(team, w2, TINYI_LA_WY, w, TINYI_LA_WY, 0, t, TINYI_LA_WY, t_turned, m, k, k);
-    tinyi_la_sub(team, x, ldx, w2, TINYI_LA_WY, 0, v, ldv, 0, m, n, k);
+    /* W = (X V^T)^T and (W^T T)^T lie along rows of length m: k rows are whole tiles, k columns would not be */
+    const size_t ldw = tinyi_la_ld(m);
+    double *w2 = w + k * ldw;
+    if (!m) return;
+    tinyi_la_fill(team, w, ldw, 2 * k, m, 0.0);
+    tinyi_la_sub(team, w, ldw, v, ldv, 0, x, ldx, 1, k, m, n);
+    tinyi_la_sub(team, w2, ldw, t, TINYI_LA_WY, !t_turned, w, ldw, 0, k, m, k);
+    tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }

@@ -96,13 +96,13 @@ TINYI_FN void tinyi_la_house(double *x, size_t n, double ss, double *beta);
  * R. Schreiber, C. Van Loan, "A storage-efficient WY representation", SIAM J. Sci. Stat. Comput. 10(1), 1989. */
 #define TINYI_LA_WY 32
 TINYI_FN void tinyi_la_wy(tiny_team *team, const double *v, size_t ldv, size_t k, size_t n, double *t);
-/* x (m, n) -= ((x V^T) op(T)) V; w: workspace of m * 2 * TINYI_LA_WY */
+/* x (m, n) -= ((x V^T) op(T)) V; w: workspace of 2 * TINYI_LA_WY rows of tinyi_la_ld(m) */
 TINYI_FN void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const double *v, size_t ldv, size_t k, size_t n, const double *t, int t_turned,
                                double *w);
 
 /* ---- QR and eigenvalues as steps: see math/linalg_qr.c and math/linalg_eig.c */
 
-/* k reflections of the rows of w (rows, m) from the left; diagonal (k), v (TINYI_LA_WY, ld), t (TINYI_LA_WY squared), wx (rows, 2 TINYI_LA_WY) */
+/* k reflections of the rows of w (rows, m) from the left; diagonal (k), v (TINYI_LA_WY, ld), t (TINYI_LA_WY squared), wx (2 TINYI_LA_WY, tinyi_la_ld(rows)) */
 TINYI_FN void tinyi_la_qr(tiny_team *team, double *w, size_t ld, size_t rows, size_t k, size_t m, double *diagonal, double *v, double *t, double *wx);
 /* p (rows, m) <- p H_{k-1} ... H_0; rows 0 says that row i of p is the unit vector i for i < k, and p has k rows */
 TINYI_FN void tinyi_la_qr_back(tiny_team *team, const double *w, size_t ld, size_t k, size_t m, double *p, size_t ldp, size_t rows, double *v, double *t, double *wx);

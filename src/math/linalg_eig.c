@@ -11,7 +11,7 @@
  *          work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked reflections; QL
  *          writes down the rotations of 32 sweeps while the team turns the vectors by the 32 before, four sweeps in one pass:
  *          F. Van Zee, R. van de Geijn, G. Quintana-Orti, "Restructuring the QR algorithm for dense symmetric matrices", ACM
- *          TOMS 40(3), 2014. n <= 32 runs the plain form on one thread: there is no faster one at that size.
+ *          TOMS 40(3), 2014. n <= 8 runs the plain form on one thread: there is no faster one at that size.
  * Cost     4n^3/3 (reduction) + 4n^3/3 (Q) + about 5n^3 (rotations); eigenvalues alone 4n^3/3
  * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10; eigenvalues likewise
  * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
@@ -19,7 +19,8 @@
 #include "math/elem.h"
 #include <string.h>
 
-#define TINYI_EIG_JACOBI 32                 /* up to this size */
+#define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
+#define TINYI_EIG_SMALL 8                   /* and in the fast one */
 #define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
 
 TINY_REF_BEGIN
@@ -96,7 +97,7 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
     g = d[m] - d[q->l] + e[q->l] / (g < 0.0 ? g - r : g + r);
     *hi = m;
     for (i = m; i-- > q->l;) {
-        double f = s * e[i], b = c * e[i];
+        double f = s * e[i], b;
         r = tinyi_sqrt64(f * f + g * g);
         e[i + 1] = r;
         if (r == 0.0) {                     /* the matrix falls apart here */
@@ -105,8 +106,10 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
             *lo = i + 1;
             return 1;
         }
-        s = f / r;
-        c = g / r;
+        b = c * e[i];
+        c = 1.0 / r;
+        s = f * c;
+        c *= g;
         g = d[i + 1] - p;
         r = (d[i] - g) * s + 2.0 * c * b;
         p = s * r;
@@ -385,7 +388,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
     size_t n = g->n, i, j;
     tiny_idx i0, i1;
     int fine = 1;
-    if (n <= TINYI_EIG_JACOBI) {
+    if (n <= (run->plain ? TINYI_EIG_JACOBI : TINYI_EIG_SMALL)) {
         if (team->i == 0) fine = tinyi_eig_jacobi(g->a, g->ld, n, g->d, g->z, g->ldz);
     } else if (run->plain) {
         tinyi_eig_reduce_ref(g->a, g->ld, n, g->d, g->e, g->part);
@@ -430,9 +433,9 @@ tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vec
     if (!g->d || !(g->order = (size_t *)tinyi_alloc(ctx, ld, sizeof *g->order))) return tiny_ctx_status(ctx);
     g->e = g->d + ld;
     if ((vectors || n <= TINYI_EIG_JACOBI) && !(g->z = tinyi_la_alloc(ctx, n, ld))) return tiny_ctx_status(ctx);
-    if (n <= TINYI_EIG_JACOBI) return TINY_OK;
+    if (n <= TINYI_EIG_SMALL) return TINY_OK;
     if (!(g->part = tinyi_la_alloc(ctx, (size_t)ctx->n_threads, ld)) || !(g->cs = cs = tinyi_la_alloc(ctx, 4 * sweeps, ld)) ||
-        !(g->v = tinyi_la_alloc(ctx, 3 * TINYI_LA_WY, ld)) || !(g->wx = tinyi_la_alloc(ctx, n, 2 * TINYI_LA_WY)) ||
+        !(g->v = tinyi_la_alloc(ctx, 3 * TINYI_LA_WY, ld)) || !(g->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, ld)) ||
         !(g->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)))
         return tiny_ctx_status(ctx);
     g->w = g->v + TINYI_LA_WY * ld;

@@ -1,6 +1,6 @@
 /* src/math/linalg_lu.c - LU with partial pivoting, systems, inverses
  *
- * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 3.4; Crout's order inside a panel
+ * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 3.4; fast: right-looking, by panels of 64 columns and strips of 16
  * Formula  step k exchanges rows k and p, |A[p][k]| = max i>=k |A[i][k]| (the first of equals), then for i > k
  *          A[i][k] /= A[k][k] and A[i][j] -= A[i][k] A[k][j], j > k
  * Cost     2n^3/3; 2n^2 for a right-hand side; 2n^3 for an inverse in all
@@ -11,6 +11,9 @@
 #include "math/elem.h"
 #include <string.h>
 
+#define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
+#define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
+
 typedef struct tinyi_lu_job {
     tinyi_la_run run;
     tinyi_la_view a, p, b, x;               /* p: the pivots; b NULL: the identity */
@@ -18,10 +21,9 @@ typedef struct tinyi_lu_job {
     int32_t *pivot;
     size_t n, r, ld, ldx;
     int factor, solve;
-    double *panel;                          /* (n, TINYI_LA_NB) */
+    double *panel;                          /* (n, TINYI_LU_LD) */
     double best[TINY_MAX_THREADS];
     size_t best_at[TINY_MAX_THREADS];
-    double column[TINYI_LA_NB];             /* U above the pivot of the next column */
 } tinyi_lu_job;
 
 TINY_REF_BEGIN
@@ -57,19 +59,27 @@ static void tinyi_lu_ref(tiny_team *team, tinyi_lu_job *job)
 }
 TINY_REF_END
 
-/* Rows i0..i1 of the panel (rows j..m): divides column j - 1 by its pivot, brings column j up to date, finds its largest. */
-static void tinyi_lu_column(tiny_team *team, tinyi_lu_job *job, size_t j, size_t i0, size_t i1)
+
+/* Rows i0..i1 of the panel, i0 >= j: divides column j - 1 by its pivot, takes what was eliminated out of column j (and out of the
+ * strip, or of all that is right of it when a new strip begins), and finds the largest of column j. */
+static void tinyi_lu_column(tiny_team *team, tinyi_lu_job *job, size_t j, size_t nb, size_t i0, size_t i1)
 {
-    const tinyi_fn_la_dots dots = TINYI_K(team, la_dots);
+    const tinyi_fn_la_comb comb = TINYI_K(team, la_comb);
+    const tinyi_fn_la_rank1 rank1 = TINYI_K(team, la_rank1);
+    const size_t ld = TINYI_LU_LD, strip = j % TINYI_LU_STRIP;
     double *p = job->panel, best = job->best[team->i];
     size_t i, at = job->best_at[team->i];
     if (j) {
-        double f = 1.0 / p[(j - 1) * TINYI_LA_NB + j - 1];
-        for (i = i0; i < i1; i++) p[i * TINYI_LA_NB + j - 1] *= f;
-        dots(p + i0 * TINYI_LA_NB + j, TINYI_LA_NB, p + i0 * TINYI_LA_NB, TINYI_LA_NB, i1 - i0, j, job->column, -1.0);
+        double f = 1.0 / p[(j - 1) * ld + j - 1];
+        for (i = i0; i < i1; i++) p[i * ld + j - 1] *= f;
+        if (strip) rank1(p + i0 * ld + j, ld, i1 - i0, TINYI_MIN(nb, j - strip + TINYI_LU_STRIP) - j, p + i0 * ld + j - 1, ld, p + (j - 1) * ld + j, -1.0);
+        else
+            for (i = i0; i < i1; i++)
+                comb(p + i * ld + j, nb - j, p + (j - TINYI_LU_STRIP) * ld + j, ld, TINYI_LU_STRIP, p + i * ld + j - TINYI_LU_STRIP, 1, -1.0);
     }
     for (i = i0; i < i1; i++) {
-        double s = tinyi_lu_abs(p[i * TINYI_LA_NB + j]);
+        double s = p[i * ld + j];
+        if (s < 0.0) s = -s;
         if (s > best || (s == best && i < at) || s != s) {
             best = s;
             at = i;
@@ -79,44 +89,52 @@ static void tinyi_lu_column(tiny_team *team, tinyi_lu_job *job, size_t j, size_t
     job->best_at[team->i] = at;
 }
 
-/* The panel of rows k0.. and columns k0..k0+nb, in place in job->panel (m, nb): Crout's order, a column at a time. */
-static void tinyi_lu_panel(tiny_team *team, tinyi_lu_job *job, size_t k0, size_t m, size_t nb, int alone)
+/* The row of the pivot of column j goes up; at the end of a strip its rows of U right of it are made. One thread. */
+static void tinyi_lu_step(tiny_team *team, tinyi_lu_job *job, size_t j, size_t nb, size_t k0, int first, int last)
 {
     const tinyi_fn_la_comb comb = TINYI_K(team, la_comb);
+    const size_t ld = TINYI_LU_LD, from = j - j % TINYI_LU_STRIP;
+    double *p = job->panel, best = -1.0;
+    size_t i, at = j;
+    int t;
+    for (t = first; t < last; t++)
+        if (job->best_at[t] != SIZE_MAX && (job->best[t] > best || (job->best[t] == best && job->best_at[t] < at) || job->best[t] != job->best[t])) {
+            best = job->best[t];
+            at = job->best_at[t];
+        }
+    if (!tinyi_lu_pivot(team, job, k0 + j, p[at * ld + j])) return;
+    job->pivot[k0 + j] = (int32_t)(k0 + at);
+    for (i = 0; i < nb && at != j; i++) {
+        double s = p[j * ld + i];
+        p[j * ld + i] = p[at * ld + i];
+        p[at * ld + i] = s;
+    }
+    if (j + 1 != from + TINYI_LU_STRIP || j + 1 >= nb) return;
+    for (i = from + 1; i <= j; i++) comb(p + i * ld + j + 1, nb - j - 1, p + from * ld + j + 1, ld, i - from, p + i * ld + from, 1, -1.0);
+}
+
+/* The panel of rows k0.. and columns k0..k0+nb, in place in job->panel (m, nb). */
+static void tinyi_lu_panel(tiny_team *team, tinyi_lu_job *job, size_t k0, size_t m, size_t nb, int alone)
+{
     double *p = job->panel;
-    size_t i, j, t, at;
+    size_t i, j;
     tiny_idx i0, i1;
     for (j = 0; j < nb; j++) {
         job->best[team->i] = -1.0;
         job->best_at[team->i] = SIZE_MAX;
-        if (alone) tinyi_lu_column(team, job, j, j, m);
-        else {
-            while (tiny_take(team, (tiny_idx)(m - j), 256, &i0, &i1)) tinyi_lu_column(team, job, j, j + (size_t)i0, j + (size_t)i1);
+        if (alone) {
+            tinyi_lu_column(team, job, j, nb, j, m);
+            tinyi_lu_step(team, job, j, nb, k0, team->i, team->i + 1);
+        } else {
+            while (tiny_take(team, (tiny_idx)(m - j), 256, &i0, &i1)) tinyi_lu_column(team, job, j, nb, j + (size_t)i0, j + (size_t)i1);
+            tiny_barrier(team);
+            if (team->i == 0) tinyi_lu_step(team, job, j, nb, k0, 0, team->n);
             tiny_barrier(team);
         }
-        if (alone || team->i == 0) {
-            double best = -1.0;
-            for (at = j, t = alone ? (size_t)team->i : 0; t < (alone ? (size_t)team->i + 1 : (size_t)team->n); t++)
-                if (job->best_at[t] != SIZE_MAX && (job->best[t] > best || (job->best[t] == best && job->best_at[t] < at) || job->best[t] != job->best[t])) {
-                    best = job->best[t];
-                    at = job->best_at[t];
-                }
-            if (tinyi_lu_pivot(team, job, k0 + j, p[at * TINYI_LA_NB + j])) {
-                job->pivot[k0 + j] = (int32_t)(k0 + at);
-                for (i = 0; i < nb && at != j; i++) {
-                    double s = p[j * TINYI_LA_NB + i];
-                    p[j * TINYI_LA_NB + i] = p[at * TINYI_LA_NB + i];
-                    p[at * TINYI_LA_NB + i] = s;
-                }
-                comb(p + j * TINYI_LA_NB + j + 1, nb - j - 1, p + j + 1, TINYI_LA_NB, j, p + j * TINYI_LA_NB, 1, -1.0);
-                for (i = 0; i <= j && j + 1 < nb; i++) job->column[i] = p[i * TINYI_LA_NB + j + 1];
-            }
-        }
-        if (!alone) tiny_barrier(team);
         if (tinyi_atomic_get(&job->run.failed)) return;
     }
     if (alone || team->i == 0)
-        for (i = nb; i < m; i++) p[i * TINYI_LA_NB + nb - 1] /= p[(nb - 1) * TINYI_LA_NB + nb - 1];
+        for (i = nb; i < m; i++) p[i * TINYI_LU_LD + nb - 1] /= p[(nb - 1) * TINYI_LU_LD + nb - 1];
 }
 
 static void tinyi_lu_exchange(double *a, size_t ld, const int32_t *pivot, size_t k0, size_t k1, size_t c0, size_t c1)
@@ -143,13 +161,13 @@ static void tinyi_lu_blocked(tiny_team *team, tinyi_lu_job *job)
         int alone = team->n == 1 || n - k0 < 768;       /* shorter columns are done before a barrier would be */
         k1 = TINYI_MIN(k0 + TINYI_LA_NB, n);
         while (tiny_take(team, (tiny_idx)(n - k0), 64, &c0, &c1))
-            for (; c0 < c1; c0++) memcpy(job->panel + c0 * TINYI_LA_NB, a + (k0 + (size_t)c0) * ld + k0, (k1 - k0) * sizeof *a);
+            for (; c0 < c1; c0++) memcpy(job->panel + c0 * TINYI_LU_LD, a + (k0 + (size_t)c0) * ld + k0, (k1 - k0) * sizeof *a);
         tiny_barrier(team);
         if (!alone || team->i == 0) tinyi_lu_panel(team, job, k0, n - k0, k1 - k0, alone);
         tiny_barrier(team);
         if (tinyi_atomic_get(&job->run.failed)) return;
         while (tiny_take(team, (tiny_idx)(n - k0), 64, &c0, &c1))
-            for (; c0 < c1; c0++) memcpy(a + (k0 + (size_t)c0) * ld + k0, job->panel + c0 * TINYI_LA_NB, (k1 - k0) * sizeof *a);
+            for (; c0 < c1; c0++) memcpy(a + (k0 + (size_t)c0) * ld + k0, job->panel + c0 * TINYI_LU_LD, (k1 - k0) * sizeof *a);
         tiny_barrier(team);
         while (tiny_take(team, (tiny_idx)n, 64, &c0, &c1)) {            /* the columns beside the panel */
             size_t d0 = (size_t)c0, d1 = (size_t)c1, right = TINYI_MAX(d0, k1);
@@ -265,7 +283,7 @@ static tiny_status tinyi_lu_go(tiny_ctx *ctx, const char *what, tinyi_lu_job *jo
     job->am = tinyi_la_alloc(ctx, job->n, job->ld);
     job->pivot = job->am ? (int32_t *)tinyi_alloc(ctx, job->n, sizeof *job->pivot) : NULL;
     st = job->pivot ? TINY_OK : tiny_ctx_status(ctx);
-    if (!st && job->factor && !(job->panel = tinyi_la_alloc(ctx, job->n, TINYI_LA_NB))) st = tiny_ctx_status(ctx);
+    if (!st && job->factor && !(job->panel = tinyi_la_alloc(ctx, job->n, TINYI_LU_LD))) st = tiny_ctx_status(ctx);
     if (!st && job->solve && !(job->xm = tinyi_la_alloc(ctx, job->n, job->ldx))) st = tiny_ctx_status(ctx);
     if (!st && job->solve && !(job->um = tinyi_la_alloc(ctx, job->n, job->ld))) st = tiny_ctx_status(ctx);
     if (!st)

@@ -184,7 +184,7 @@ static tiny_status tinyi_qr_alloc(tiny_ctx *ctx, tinyi_qr_job *job)
     if (!job->w || !(job->diagonal = tinyi_la_alloc(ctx, job->k, 1))) return tiny_ctx_status(ctx);
     if (ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
     if (!(job->v = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ld)) || !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
-        !(job->wx = tinyi_la_alloc(ctx, job->rows, 2 * TINYI_LA_WY)))
+        !(job->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, tinyi_la_ld(job->rows))))
         return tiny_ctx_status(ctx);
     return TINY_OK;
 }

@@ -5,7 +5,7 @@
  * Formula  rows b_i of B = A^T (or of R^T after A = Q R) are turned in pairs until |b_i . b_j| <= tol |b_i||b_j|, tol = (8 + n^0.5)
  *          2^-53; the same turns make V^T out of the identity. Then s_i = |b_i|, u_i = b_i / s_i. A row of |b_i| <= n 2^-53 max |b|
  *          is rounding noise: it is left alone, and its u comes from completing an orthonormal basis.
- * Fast     from 49 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the square of 2^-53
+ * Fast     from 11 columns on the turns start near the end: V_0 from the eigenvectors of B B^T (whose error of the square of 2^-53
  *          the turns repair), B <- V_0^T B; then which pairs are not orthogonal is read off B B^T, one matrix product, and only
  *          those are turned, in rounds of disjoint pairs over the team (a tournament, R. Brent, F. Luk, SIAM J. Sci. Stat.
  *          Comput. 6(1), 1985).
@@ -16,7 +16,7 @@
 #include "math/elem.h"
 #include <string.h>
 
-#define TINYI_SVD_PLAIN 48                  /* up to so many columns the turns begin with the identity */
+#define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
 typedef struct tinyi_svd_job {
@@ -345,7 +345,7 @@ static tiny_status tinyi_svd_alloc(tiny_ctx *ctx, tinyi_svd_job *job)
     job->diagonal = job->values + n;
     if (!job->qr || ctx->target == TINY_TARGET_REFERENCE) return TINY_OK;
     if (!(job->block = tinyi_la_alloc(ctx, TINYI_LA_WY, job->ldw)) || !(job->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)) ||
-        !(job->wx = tinyi_la_alloc(ctx, n, 2 * TINYI_LA_WY)))
+        !(job->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, job->ldv)))
         return tiny_ctx_status(ctx);
     return TINY_OK;
 }
