@@ -6,7 +6,9 @@
 TINYI_C_BEGIN
 
 /* The references round once, and their NaN has the same bits everywhere. */
+TINY_REF_BEGIN
 TINYI_INLINE float tinyi_round_f32(double x) { return x != x ? tinyi_bits_f32(0x7fc00000u) : (float)x; }
+TINY_REF_END
 
 TINYI_INLINE tiny_idx tinyi_row_length(const tiny_tensor *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 TINYI_INLINE tiny_idx tinyi_row_step(const tiny_tensor *t) { return t->rank && t->dim[t->rank - 1] > 1 ? t->stride[t->rank - 1] : 1; }
