@@ -10,6 +10,8 @@
  *          all: sum over t of w[k][t] * slab[off[t] + q] for a block of channels k and of positions q.
  *          Narrow outputs take q over all rows at once (a few positions between the rows are computed for nothing, into a
  *          strip from which the rows are copied); wide ones take each row by itself and write where y is.
+ *          A kernel of one tap at stride 1 reads dense x where it stands, without a slab. One channel to one (depthwise) takes
+ *          four rows of outputs at a time, so that a row of inputs serves several of them.
  *          Channels are taken in blocks whose slab fits the second-level cache; y holds the sums in between.
  * Cost     2 N K OH OW (C/groups) R S flops; x is copied once for each block of output channels.
  * Error    the reference sums products in double in the order c, r, s, adds the bias last and rounds once. The fast form
@@ -204,8 +206,9 @@ TINY_REF_END
 #define TINYI_CONV_SLAB 32768               /* floats of a slab, unless one channel needs more */
 #define TINYI_CONV_STRIP 65536              /* floats of the strip between kernel and y */
 #define TINYI_CONV_WIDTH 960                /* columns of a tile at most */
+#define TINYI_CONV_LONG 128                 /* rows from here on are taken one by one: the last tile of a row is often narrow, and slow */
 
-enum { TINYI_CONV_ONCE, TINYI_CONV_BY_ROW, TINYI_CONV_BY_STRIP };
+enum { TINYI_CONV_ONCE, TINYI_CONV_BY_ROW, TINYI_CONV_BY_STRIP, TINYI_CONV_DEPTH };
 
 typedef struct tinyi_conv_plan {
     tiny_idx ph, pw;                        /* remainders modulo the stride that some tap has: tap r has number r % ph */
@@ -214,7 +217,7 @@ typedef struct tinyi_conv_plan {
     tiny_idx cb;                            /* channels of a slab */
     tiny_idx q;                             /* positions of a tile, those between the rows too */
     tiny_idx kc;                            /* output channels at a time, at most */
-    int how;
+    int how, in_place;                      /* in_place: x itself is the slab */
     int dense_f;                            /* w is dense: no copy */
     size_t slab, strip, taps;               /* elements of own workspace */
 } tinyi_conv_plan;
@@ -247,13 +250,21 @@ static void tinyi_conv_make(const tinyi_conv *v, tinyi_conv_plan *p)
     p->nth = (v->oh + p->th - 1) / p->th;
     p->cb = TINYI_MAX(TINYI_MIN(TINYI_CONV_SLAB / p->plane, v->c), 1);
     p->q = (p->th - 1) * p->pitch + p->tw;
-    /* vectors of 16: rows one by one, against all rows at once and a copy */
-    if (v->ys[3] == 1 && p->pitch == p->tw && p->ntw == 1 && (p->th == 1 || v->ys[2] == v->ow)) p->how = TINYI_CONV_ONCE;
-    else if (v->ys[3] == 1 && (p->tw + 15) / 16 * 16 * p->th <= p->q + p->q / 12) p->how = TINYI_CONV_BY_ROW;
+    if (v->ys[3] == 1 && v->c == 1 && v->k < 4 && v->oh > 1) p->how = TINYI_CONV_DEPTH;
+    else if (v->ys[3] == 1 && p->pitch == p->tw && p->ntw == 1 && (p->th == 1 || v->ys[2] == v->ow)) p->how = TINYI_CONV_ONCE;
+    else if (v->ys[3] == 1 && (p->th == 1 || p->tw >= TINYI_CONV_LONG)) p->how = TINYI_CONV_BY_ROW;
     else p->how = TINYI_CONV_BY_STRIP;
+    /* one tap, and positions as dense in x as in y: nothing to pack */
+    p->in_place = p->how == TINYI_CONV_ONCE && v->r * v->s == 1 && v->sh * v->sw == 1 && v->pt == 0 && v->pl == 0 && v->oh == v->h && v->ow == v->w && v->c > 0 &&
+                  v->xs[3] == 1 && (v->h == 1 || v->xs[2] == v->w) && p->th * p->tw >= 16 && (v->oh - 1) % p->th * p->tw + p->tw >= 16 &&
+                  v->xs[1] >= 0 && v->xs[1] <= 0x7fffffff / v->c && (v->xs[1] < 1024 || v->c <= 64);    /* planes in too many pages are slow to reach */
+    if (p->in_place) {
+        p->cb = v->c;
+        p->plane = v->xs[1];
+    }
     p->kc = TINYI_MAX(v->k, 1);
     if (p->how == TINYI_CONV_BY_STRIP) p->kc = TINYI_MIN(p->kc, TINYI_MAX(TINYI_CONV_STRIP / p->q / 8 * 8, 16));
-    p->slab = (size_t)(p->cb * p->plane) + TINYI_CONV_SLACK;
+    p->slab = p->in_place ? 0 : (size_t)(p->cb * p->plane) + TINYI_CONV_SLACK;
     p->strip = p->how == TINYI_CONV_BY_STRIP ? (size_t)(p->kc * p->q) : 0;
     p->taps = (size_t)(p->cb * v->r * v->s);
     for (p->dense_f = 1, i = 3; i >= 0; i--) {
@@ -279,40 +290,37 @@ static void tinyi_conv_work(const tiny_op *op, int n_threads, size_t *shared_byt
     *own_bytes = (tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) + tinyi_conv_aligned((size_t)p.kc) + p.taps) * sizeof(float);
 }
 
+/* a / b, upward; small planes feel each division */
+static tiny_idx tinyi_conv_up(tiny_idx a, tiny_idx b) { return b == 1 ? a : (a + b - 1) / b; }
+
 /* channels c0..c1 of image n, group g, for the tile at output (i0, j0) */
-static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, float *slab, tiny_idx n, tiny_idx g, tiny_idx c0, tiny_idx c1, tiny_idx i0, tiny_idx j0)
+static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi_fn_conv_pack_f32 kernel, float *slab, tiny_idx n, tiny_idx g, tiny_idx c0, tiny_idx c1,
+                            tiny_idx i0, tiny_idx j0)
 {
-    tiny_idx c, a, b, i, j;
+    tiny_idx c, a, b;
     for (c = c0; c < c1; c++) {
         const float *x = v->x + n * v->xs[0] + (g * v->c + c) * v->xs[1];
         for (a = 0; a < p->ph; a++)
-            for (b = 0; b < p->pw; b++) {
-                /* column j of the slab is column first + j * sw of x; low..high of them are inside */
-                tiny_idx first = j0 * v->sw - v->pl + b * v->dw % v->sw, low, high;
-                low = first >= 0 ? 0 : TINYI_MIN((-first + v->sw - 1) / v->sw, p->pitch);
-                high = first >= v->w ? low : TINYI_MAX(TINYI_MIN((v->w - first + v->sw - 1) / v->sw, p->pitch), low);
-                for (i = 0; i < p->rows; i++, slab += p->pitch) {
-                    tiny_idx h = (i0 + i) * v->sh - v->pt + a * v->dh % v->sh;
-                    const float *from;
-                    if (h < 0 || h >= v->h || low == high) {
-                        memset(slab, 0, (size_t)p->pitch * sizeof *slab);
-                        continue;
-                    }
-                    for (j = 0; j < low; j++) slab[j] = 0.0f;
-                    from = x + h * v->xs[2] + (first + low * v->sw) * v->xs[3];
-                    if (v->sw * v->xs[3] == 1) memcpy(slab + low, from, (size_t)(high - low) * sizeof *slab);
-                    else
-                        for (j = low; j < high; j++, from += v->sw * v->xs[3]) slab[j] = *from;
-                    for (j = high; j < p->pitch; j++) slab[j] = 0.0f;
-                }
+            for (b = 0; b < p->pw; b++, slab += p->rows * p->pitch) {
+                /* row i of the slab is row top + i * sh of x, column j is column left + j * sw; up..down, low..high are inside */
+                tiny_idx top = i0 * v->sh - v->pt + (a ? a * v->dh % v->sh : 0), left = j0 * v->sw - v->pl + (b ? b * v->dw % v->sw : 0);
+                tiny_idx up = top >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-top, v->sh), p->rows), low = left >= 0 ? 0 : TINYI_MIN(tinyi_conv_up(-left, v->sw), p->pitch);
+                tiny_idx down = top >= v->h ? up : TINYI_MAX(TINYI_MIN(tinyi_conv_up(v->h - top, v->sh), p->rows), up);
+                tiny_idx high = left >= v->w ? low : TINYI_MAX(TINYI_MIN(tinyi_conv_up(v->w - left, v->sw), p->pitch), low);
+                if (low == high) up = down = p->rows;
+                memset(slab, 0, (size_t)(up * p->pitch) * sizeof *slab);
+                if (up < down)
+                    kernel(slab + up * p->pitch, p->pitch, x + (top + up * v->sh) * v->xs[2] + (left + low * v->sw) * v->xs[3], v->sh * v->xs[2], v->sw * v->xs[3],
+                           (size_t)(down - up), (size_t)low, (size_t)high, (size_t)p->pitch);
+                memset(slab + down * p->pitch, 0, (size_t)((p->rows - down) * p->pitch) * sizeof *slab);
             }
     }
 }
 
 /* one tile of one image, for output channels k0..k1 of group g */
-static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi_fn_conv_strip_f32 kernel, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g,
-                            tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
+static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
 {
+    const tinyi_fn_conv_strip_f32 kernel = kernels->conv_strip_f32;
     float *slab = own, *strip = slab + tinyi_conv_aligned(p->slab), *bias = strip + tinyi_conv_aligned(p->strip);
     tiny_idx taps = v->c * v->r * v->s, kg = g * v->k + k0, c0 = 0, c1, i, k;
     tiny_idx th = TINYI_MIN(p->th, v->oh - i0), tw = TINYI_MIN(p->tw, v->ow - j0);
@@ -326,11 +334,18 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi
         c1 = TINYI_MIN(v->c, c0 + p->cb);
         t = (size_t)((c1 - c0) * v->r * v->s);
         relu = v->relu && c1 == v->c;
-        tinyi_conv_pack(v, p, slab, n, g, c0, c1, i0, j0);
-        if (p->how == TINYI_CONV_BY_STRIP)
+        if (!p->in_place) tinyi_conv_pack(v, p, kernels->conv_pack_f32, slab, n, g, c0, c1, i0, j0);
+        if (p->how == TINYI_CONV_DEPTH)
+            for (k = k0; k < k1; k++) {
+                float *to = y + (k - k0) * v->ys[1], start = v->bias ? bias[k - k0] : 0.0f;
+                const float *wk = w + (k - k0) * taps;
+                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) kernels->conv_depth3_f32(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
+                else kernels->conv_depth_f32(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
+            }
+        else if (p->how == TINYI_CONV_BY_STRIP)
             kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)((th - 1) * p->pitch + tw), first, relu);
         else if (p->how == TINYI_CONV_ONCE)
-            kernel(y, v->ys[1], slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)(th * tw), first, relu);
+            kernel(y, v->ys[1], p->in_place ? v->x + n * v->xs[0] + g * v->c * v->xs[1] + i0 * v->xs[2] : slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)(th * tw), first, relu);
         else
             for (k = k0; k < k1; k += 8)    /* a few channels over all rows: their weights stay near */
                 for (i = 0; i < th; i++)
@@ -350,14 +365,14 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi
 
 static void tinyi_conv_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_fn_conv_strip_f32 kernel = TINYI_K(team, conv_strip_f32);
     tinyi_conv v;
     tinyi_conv_plan p;
     const float *f;
     float *own = (float *)team->own;
     int32_t *off;
-    tiny_idx u, u1, kc, nk, total, grain, c, r, s;
+    tiny_idx u, u1, kc, nk, each, total, grain, c, r, s;
     double flops;
+    (void)TINYI_K(team, conv_strip_f32);
     tinyi_conv_read(&v, op);
     if (tinyi_conv_empty(&v)) return;
     tinyi_conv_make(&v, &p);
@@ -373,27 +388,34 @@ static void tinyi_conv_fast(tiny_team *team, const tiny_op *op)
         f = dense;
     }
     off = (int32_t *)(void *)(own + tinyi_conv_aligned(p.slab) + tinyi_conv_aligned(p.strip) + tinyi_conv_aligned((size_t)p.kc));
-    for (c = 0; c < TINYI_MIN(p.cb, v.c); c++)
-        for (r = 0; r < v.r; r++)
-            for (s = 0; s < v.s; s++)
-                off[(c * v.r + r) * v.s + s] =
-                    (int32_t)(c * p.plane + ((r % p.ph * p.pw + s % p.pw) * p.rows + r * v.dh / v.sh) * p.pitch + s * v.dw / v.sw);
-    memset(own + p.slab - TINYI_CONV_SLACK, 0, TINYI_CONV_SLACK * sizeof(float));
+    for (r = 0; r < v.r; r++)
+        for (s = 0; s < v.s; s++) {
+            tiny_idx at = ((r % p.ph * p.pw + s % p.pw) * p.rows + r * v.dh / v.sh) * p.pitch + s * v.dw / v.sw;
+            for (c = 0; c < TINYI_MIN(p.cb, v.c); c++, at += p.plane) off[(c * v.r + r) * v.s + s] = (int32_t)at;
+        }
+    if (p.slab) memset(own + p.slab - TINYI_CONV_SLACK, 0, TINYI_CONV_SLACK * sizeof(float));
     /* too few tiles for the threads: fewer channels at a time */
     kc = p.kc;
     while (kc > 16 && v.n * v.g * p.nth * p.ntw * ((v.k + kc - 1) / kc) < 3 * (tiny_idx)team->n && team->n > 1) kc = (kc / 2 + 7) / 8 * 8;
     nk = (v.k + kc - 1) / kc;
-    total = v.n * v.g * p.nth * p.ntw * nk;
+    each = p.nth * p.ntw * nk;              /* pieces of one image and group */
+    total = v.n * v.g * each;
     flops = 2.0 * (double)TINYI_MIN(kc, v.k) * (double)p.q * (double)(v.c * v.r * v.s);
     grain = flops > 1e6 ? 1 : (tiny_idx)(1e6 / (flops + 1e4)) + 1;
     while (tiny_take(team, total, grain, &u, &u1))
         for (; u < u1; u++) {
-            tiny_idx k0 = u % nk * kc, rest = u / nk, j0 = rest % p.ntw * p.tw, i0, g;
-            rest /= p.ntw;
-            i0 = rest % p.nth * p.th;
-            rest /= p.nth;
-            g = rest % v.g;
-            tinyi_conv_unit(&v, &p, kernel, f, own, off, rest / v.g, g, i0, j0, k0, TINYI_MIN(v.k, k0 + kc));
+            tiny_idx tile = u, inside = 0, g, k0, i0 = 0, j0 = 0;
+            if (each > 1) {
+                tile = u / each;
+                inside = u - tile * each;
+                i0 = inside / (p.ntw * nk);
+                inside -= i0 * (p.ntw * nk);
+                j0 = inside / nk;
+                inside -= j0 * nk;
+            }
+            k0 = inside * kc;
+            g = v.n == 1 ? tile : tile % v.g;
+            tinyi_conv_unit(&v, &p, team->k, f, own, off, v.n == 1 ? 0 : tile / v.g, g, i0 * p.th, j0 * p.tw, k0, TINYI_MIN(v.k, k0 + kc));
         }
 }
 
@@ -463,7 +485,7 @@ static void tinyi_conv1d_cases(tiny_case *c)
     tinyi_conv_case(c, 3, tinyi_conv_or1(p->groups), 1, t, 1, (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500));
 }
 
-static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, -1 };
+static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), 0,
     tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     NULL, NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };

@@ -33,13 +33,22 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
-#define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use */
+#define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use, when !first or n < 16 */
 
-/* y[k * ys + i] = act(start + sum over t of w[k * ws + t] * x[off[t] + i]) for k < rows, i < n; start is bias[k] (0 without
+/* conv_pack: each row of the slab is width long: 0 up to low, then x[0], x[step] ... up to high, then 0.
+ * conv_strip: y[k * ys + i] = act(start + sum over t of w[k * ws + t] * x[off[t] + i]) for k < rows, i < n; start is bias[k] (0 without
  * bias) when first, else what y holds. act is ReLU or nothing. */
+/* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
+ * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
 #define TINYI_KERNELS_CONV(K)                                                                                               \
+    K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
+                            size_t low, size_t high, size_t width))                                                         \
     K(conv_strip_f32, void, (float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w,       \
-                             ptrdiff_t ws, const float *bias, size_t rows, size_t n, int first, int relu))
+                             ptrdiff_t ws, const float *bias, size_t rows, size_t n, int first, int relu))                  \
+    K(conv_depth_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps,      \
+                             const float *w, float start, size_t rows, size_t n, int relu))                                 \
+    K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
+                              size_t rows, size_t n, int relu))
 
 TINYI_C_END
 #endif
