@@ -49,7 +49,7 @@ static TINYI_UNUSED double tinyi_elem_sqrt_integer(double x)
 
 TINYI_FN double tinyi_sqrt(double x)
 {
-    if (!(x >= 0)) return x == 0 ? x : tinyi_elem_nan64();
+    if (!(x >= 0)) return tinyi_elem_nan64();       /* -0 goes on: its root is -0 */
 #if (defined __SSE2__ && !defined __TINYC__) || defined _M_X64
     {
         __m128d v = _mm_set_sd(x);
@@ -360,7 +360,8 @@ TINYI_FN float tinyi_sin_ref(float x) { return tinyi_round_f32(tinyi_sin64((doub
 TINYI_FN float tinyi_cos_ref(float x) { return tinyi_round_f32(tinyi_cos64((double)x)); }
 TINYI_FN float tinyi_rsqrt_ref(float x)
 {
-    if (x == 0) return tinyi_bits_f32(tinyi_f32_bits(x) | 0x7f800000u);
+    const uint32_t u = tinyi_f32_bits(x);
+    if (u << 1 == 0) return tinyi_bits_f32(u | 0x7f800000u);
     return tinyi_round_f32(1.0 / tinyi_sqrt((double)x));
 }
 TINYI_FN float tinyi_sigmoid_ref(float x) { return tinyi_round_f32(1.0 / (1.0 + tinyi_exp64(-(double)x))); }
@@ -373,7 +374,7 @@ static double tinyi_elem_gelu(double x)
 {
     if (x < -20.0) return -0.0;
     if (x > 20.0) return x;
-    return x < 0 ? 0.5 * x * tinyi_elem_erfc(x * -0.7071067811865476) : x - 0.5 * x * tinyi_elem_erfc(x * 0.7071067811865476);
+    return x > 0 ? x - 0.5 * x * tinyi_elem_erfc(x * 0.7071067811865476) : 0.5 * x * tinyi_elem_erfc(x * -0.7071067811865476);
 }
 
 /* x/2 (1 + tanh u) = x / (1 + e^(-2u)), 2u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
@@ -382,8 +383,8 @@ static double tinyi_elem_gelu_tanh(double x)
     return x < -20.0 ? -0.0 : x / (1.0 + tinyi_exp64(-x * (1.5957691216057308 + 0.07135481627260025 * (x * x))));
 }
 
-/* + 0: clang makes an instruction of the comparison, and processors differ about max(-0, 0); so it is always 0 */
-static double tinyi_elem_relu(double x) { return (0.0 > x ? 0.0 : x) + 0.0; }
+/* 0 > x ? 0 : x, by bits: clang makes one instruction of that comparison, and on ARM it turns -0 into 0. */
+static double tinyi_elem_relu(double x) { return x == x && tinyi_f64_bits(x) > (uint64_t)1 << 63 ? 0.0 : x; }
 
 TINYI_FN float tinyi_silu_ref(float x) { return tinyi_round_f32(tinyi_elem_silu((double)x)); }
 TINYI_FN float tinyi_gelu_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu((double)x)); }

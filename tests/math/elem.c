@@ -283,6 +283,8 @@ static void test_special(tiny_target target)
     t_close(ctx);
 }
 
+static void test_special_reference(void) { test_special(TINY_TARGET_REFERENCE); }
+
 /* ---- symmetries: odd and even functions bit for bit, the reference in order, exp a homomorphism */
 
 static void test_symmetry(tiny_target target)
@@ -448,6 +450,7 @@ int main(void)
     T_RUN(test_doubles);
     T_RUN(test_in_order);
     T_RUN(test_refused);
+    T_RUN(test_special_reference);
     T_RUN(test_sweep);
     T_RUN_TARGETS(test_special);
     T_RUN_TARGETS(test_symmetry);
