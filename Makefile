@@ -43,13 +43,13 @@ demo: $(BUILD)/examples/demo $(BUILD)/conformance  ## this machine's targets, a 
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check units $(TESTS)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check units checksums $(TESTS) $(wildcard examples/*.c)
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh $(TESTS)
 
-programs: $(PROGRAMS) $(EXAMPLES)
+programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums
 
 conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
@@ -127,6 +127,9 @@ $(BUILD)/tests/%: tests/%.c tests/t.h $(HEADERS) $(BUILD)/libtiny.a
 $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm
+
+$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtiny.a
+	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a -pthread -lm
 
 $(BUILD)/examples/%: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)

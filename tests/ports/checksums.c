@@ -85,7 +85,7 @@ static int print_operations(uint64_t seed)
     memset(&desc, 0, sizeof desc);
     memset(&conform, 0, sizeof conform);
     desc.n_threads = 1;
-    desc.target = TINY_TARGET_SCALAR;
+    desc.target = TINY_TARGET_REFERENCE;
     if (tiny_ctx_open(&desc, &ctx)) return -1;
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
         conform.op = row->name;
