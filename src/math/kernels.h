@@ -16,6 +16,7 @@
 #include "math/sort.simd.h"
 #include "math/attention.simd.h"
 #include "math/linalg.simd.h"
+#include "math/fwht.simd.h"
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -32,6 +33,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_sort)(k);
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_linalg)(k);
+    TINY_FN(tinyi_use_fwht)(k);
 #endif
     (void)k;
 }
