@@ -15,6 +15,8 @@
 #include "math/layout.simd.h"
 #include "math/sort.simd.h"
 #include "math/attention.simd.h"
+#include "math/gemm_f32.simd.h"
+#include "math/gemv.simd.h"
 #include "math/linalg.simd.h"
 #include "math/fwht.simd.h"
 #endif
@@ -32,6 +34,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
     TINY_FN(tinyi_use_attention)(k);
+    TINY_FN(tinyi_use_gemm_f32)(k);
+    TINY_FN(tinyi_use_gemv)(k);
     TINY_FN(tinyi_use_linalg)(k);
     TINY_FN(tinyi_use_fwht)(k);
 #endif

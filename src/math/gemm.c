@@ -1,0 +1,586 @@
+/* src/math/gemm.c - the f32 product: blocks, panels, and who does what
+ * Papers   K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008; F. Van Zee, R. van de
+ *          Geijn, "BLIS: a framework for rapidly instantiating BLAS functionality", 2015: panels, tiles, five loops.
+ * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait for
+ *          each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level
+ *          cache; a few rows of a are packed into the first level and led past all panels of b.
+ *          Several threads may pack the same part of b: that costs a few percent at most, since a piece is some hundred rows
+ *          high, and saves the barriers and the 16 MB of a common copy. What is packed next is fetched into the second
+ *          level while tiles are computed.
+ * Forms    PANELS  as above.
+ *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as a
+ *                  tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and are
+ *                  read once, without packing.
+ *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
+ *          DOT, AXPY: see math/matvec.c.
+ * Memory   own: a block of b and a panel of a, about 1 MB; shared: the narrow factor of ROWS, 16 MB at most.
+ * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
+#include <string.h>
+#include "math/gemm.h"
+#include "math/matvec.h"
+#include "math/binary.h"
+#include "core/half.h"
+
+/* ---- the product as the drivers see it */
+
+static void tinyi_gemm_side_of(tinyi_gemm_side *s, const tiny_tensor *t, int row_axis_from_end)
+{
+    int r = t->rank, i;
+    s->data = (const unsigned char *)t->data;
+    s->dtype = (int)t->dtype;
+    s->row = t->stride[r - row_axis_from_end];
+    s->k = t->stride[r - 3 + row_axis_from_end];
+    for (i = 0; i < 2; i++) s->batch[i] = r - 4 + i >= 0 && t->dim[r - 4 + i] > 1 ? t->stride[r - 4 + i] : 0;
+}
+
+/* Batch i joins the rows of a where b is the same for all of the batch and rows follow each other. */
+static void tinyi_gemm_fold(tinyi_gemm *g, int i)
+{
+    if (g->batch[i] == 1 || g->b.batch[i] != 0 || g->bias_m || g->scale_m) return;
+    if (g->m == 1) {
+        g->a.row = g->a.batch[i];
+        g->y_m = g->y_batch[i];
+    } else if (g->a.batch[i] != g->m * g->a.row || g->y_batch[i] != g->m * g->y_m) return;
+    g->m *= g->batch[i];
+    g->batch[i] = 1;
+    g->a.batch[i] = g->y_batch[i] = 0;
+}
+
+TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
+                            const tiny_tensor *bias, int act, const tiny_tensor *y)
+{
+    int r = y->rank, i;
+    memset(g, 0, sizeof *g);
+    tinyi_gemm_side_of(&g->a, a, 2);
+    tinyi_gemm_side_of(&g->b, b, 1);
+    g->m = y->dim[r - 2];
+    g->n = y->dim[r - 1];
+    g->k = a->dim[a->rank - 1];
+    g->y = (unsigned char *)y->data;
+    g->y_m = y->stride[r - 2];
+    g->y_n = y->stride[r - 1];
+    for (i = 0; i < 2; i++) {
+        g->batch[i] = r - 4 + i >= 0 ? y->dim[r - 4 + i] : 1;
+        g->y_batch[i] = r - 4 + i >= 0 ? y->stride[r - 4 + i] : 0;
+    }
+    /* the step of an axis of length 1 says nothing: let it look dense */
+    if (g->k <= 1) g->a.k = g->b.k = 1;
+    if (g->n == 1) g->y_n = g->b.row = 1;
+    if (bias) {
+        g->bias = (const float *)bias->data;
+        g->bias_n = bias->stride[0];
+    }
+    if (scale_a) {
+        g->scale_m = (const float *)scale_a->data;
+        g->scale_m_step = scale_a->stride[0];
+    }
+    if (scale_b) {
+        g->scale_n = (const float *)scale_b->data;
+        g->scale_n_step = scale_b->stride[0];
+    }
+    g->act = act;
+    tinyi_gemm_fold(g, 1);
+    if (g->batch[1] == 1) tinyi_gemm_fold(g, 0);
+    if (g->m == 1) g->y_m = g->a.row = g->n;
+}
+
+TINYI_FN void tinyi_gemm_swap(tinyi_gemm *g)
+{
+    tinyi_gemm h = *g;
+    g->a = h.b; g->b = h.a;
+    g->m = h.n; g->n = h.m;
+    g->y_m = h.y_n; g->y_n = h.y_m;
+    g->bias_m = h.bias_n; g->bias_n = h.bias_m;
+    g->scale_m = h.scale_n; g->scale_n = h.scale_m;
+    g->scale_m_step = h.scale_n_step; g->scale_n_step = h.scale_m_step;
+}
+
+TINYI_FN tinyi_gemm tinyi_gemm_batch(const tinyi_gemm *g, tiny_idx i, tiny_idx y_bytes)
+{
+    tinyi_gemm one = *g;
+    tiny_idx at[2];
+    int r;
+    at[0] = i / g->batch[1];
+    at[1] = i % g->batch[1];
+    for (r = 0; r < 2; r++) {
+        one.a.data += at[r] * g->a.batch[r] * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->a.dtype);
+        one.b.data += at[r] * g->b.batch[r] * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+        one.y += at[r] * g->y_batch[r] * y_bytes;
+    }
+    return one;
+}
+
+TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, float *row, tiny_idx i, tiny_idx j, tiny_idx n)
+{
+    if (g->bias) {
+        const float *b = g->bias + i * g->bias_m + j * g->bias_n;
+        tiny_idx q;
+        if (g->bias_n == 0 || g->bias_n == 1) k->binary_f32(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
+        else
+            for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
+    }
+    switch (g->act) {
+    case TINY_ACT_RELU: k->relu_f32(row, row, (size_t)n); break;
+    case TINY_ACT_RELU2: k->relu2_f32(row, row, (size_t)n); break;
+    case TINY_ACT_SILU: k->silu_f32(row, row, (size_t)n); break;
+    case TINY_ACT_GELU: k->gelu_f32(row, row, (size_t)n); break;
+    case TINY_ACT_GELU_TANH: k->gelu_tanh_f32(row, row, (size_t)n); break;
+    default: break;
+    }
+}
+
+TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols)
+{
+    float *y = (float *)(void *)g->y + i * g->y_m + j * g->y_n;
+    tiny_idx r, c;
+    if (g->y_n == 1) k->copy_rows((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
+    else if (g->y_m == 1) k->transpose_b4((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
+    else
+        for (r = 0; r < rows; r++)
+            for (c = 0; c < cols; c++) y[r * g->y_m + c * g->y_n] = t[r * t_row + c];
+}
+
+TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0, tiny_idx n)
+{
+    const unsigned char *from = tinyi_gemm_at(s, row, k0);
+    tiny_idx i;
+    if (s->dtype == TINY_F32) {
+        const float *x = (const float *)(const void *)from;
+        if (s->k == 1) memcpy(to, x, (size_t)n * sizeof *to);
+        else
+            for (i = 0; i < n; i++) to[i] = x[i * s->k];
+    } else {
+        const uint16_t *x = (const uint16_t *)(const void *)from;
+        const int half = s->dtype == TINY_F16;
+        if (s->k == 1) (half ? k->f16_to_f32 : k->bf16_to_f32)(to, x, (size_t)n);
+        else
+            for (i = 0; i < n; i++) to[i] = half ? tinyi_f16_to_f32(x[i * s->k]) : tinyi_bf16_to_f32(x[i * s->k]);
+    }
+}
+
+/* ---- packing */
+
+/* `rows` rows of s, numbers k0 .. k0 + n, as [n][width], zeros from rows to width. t holds rows x n floats. */
+static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, const tinyi_gemm_side *s, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
+{
+    tiny_idx i, r;
+    if (s->dtype == TINY_F32 && s->row == 1 && s->k != 1) {
+        k->copy_rows((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
+        for (i = 0; rows < width && i < n; i++)
+            for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
+        return;
+    }
+    if (tinyi_gemm_is_f32_rows(s)) {
+        k->gemm_f32_turn(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+        return;
+    }
+    for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
+    k->gemm_f32_turn(to, width, t, n, (size_t)rows, (size_t)n);
+}
+
+/* Panels of nr rows of b, side by side: [panel][n][nr]. */
+static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
+{
+    tiny_idx r;
+    if (b->row == 1) k->gemm_f32_pack(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
+    else
+        for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
+}
+
+/* The height of the tile that takes this many rows. */
+static tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
+{
+    return mr == 12 ? (rows > 8 ? 12 : rows > 4 ? 8 : 4) : rows > 4 ? 6 : rows > 2 ? 4 : 2;
+}
+
+/* How many of `left` rows the next tile takes: 16 rows are two of 8, not 12 and 4. */
+static tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
+{
+    return left > mr && left <= mr + mr / 3 ? (left + 1) / 2 : TINYI_MIN(left, mr);
+}
+
+/* ---- PANELS */
+
+typedef struct tinyi_gemm_job {             /* of one thread */
+    const tinyi_kernels *k;
+    tinyi_gemm_shape shape;
+    float *v, *s, *t, *y;                   /* block of b, panel of a, room for conversions, a piece of y that cannot be written directly */
+} tinyi_gemm_job;
+
+/* where these start in the own workspace, in floats */
+typedef struct tinyi_gemm_own { tiny_idx s, t, y, all; } tinyi_gemm_own;
+
+static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
+{
+    tinyi_gemm_own o;
+    tiny_idx kc = tinyi_gemm_up(TINYI_MIN(g->k, TINYI_GEMM_KC_MAX), 16);
+    o.s = kc * TINYI_MIN(tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX), TINYI_GEMM_NC_MAX);
+    o.t = o.s + kc * TINYI_GEMM_MR_MAX;
+    o.y = o.t + kc * TINYI_GEMM_NR_MAX;
+    o.all = o.y + (g->y_n == 1 ? 0 : (tiny_idx)4 * TINYI_GEMM_MR_MAX * 4 * TINYI_GEMM_NR_MAX);
+    return o;
+}
+
+static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const tinyi_gemm *g, const tinyi_gemm_own *o)
+{
+    job->k = team->k;
+    team->k->gemm_f32_shape(&job->shape);
+    if (g->m <= TINYI_GEMM_FEW) {           /* b is used little: longer runs of it, fetched better */
+        job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
+        job->shape.kc /= 3;
+    }
+    job->v = (float *)team->own;
+    job->s = job->v + o->s;
+    job->t = job->v + o->t;
+    job->y = job->v + o->y;
+}
+
+/* m rows are cut into panels of mr; the last two share what is left if it is little more than one: 8 + 8, not 12 + 4. */
+static tiny_idx tinyi_gemm_start(tiny_idx m, tiny_idx mr, tiny_idx panel)
+{
+    const tiny_idx n = (m - 1) / mr + 1, left = m - (n - 2) * mr;
+    if (panel >= n) return m;
+    return n > 1 && panel == n - 1 && left <= mr + mr / 3 ? m - left + (left + 1) / 2 : panel * mr;
+}
+
+/* What will be packed or read next is fetched while tiles are computed, 32 lines of each with each tile: of the next panel of
+ * a, and of the next block of b. A line too many does no harm. */
+typedef struct tinyi_gemm_fetch {
+    const unsigned char *a, *b;
+    tiny_idx a_step, b_step, a_left, b_left;
+} tinyi_gemm_fetch;
+
+static void tinyi_gemm_fetch_next(tinyi_gemm_fetch *f, tinyi_gemm_ahead *ahead)
+{
+    ahead->n = f->a_left > 0 || f->b_left > 0 ? 32 : 0;
+    ahead->a = f->a_left > 0 ? f->a : f->b;
+    ahead->b = f->b_left > 0 ? f->b : f->a;
+    if (f->a_left-- > 0) f->a += f->a_step;
+    if (f->b_left-- > 0) f->b += f->b_step;
+}
+
+/* What a phase has packed of a: k0..k1 of its rows, [block of kc][panel][k][mr]; s NULL: every piece packs for itself. */
+typedef struct tinyi_gemm_phase {
+    const float *s;
+    tiny_idx k0, k1, panel0, panel1;
+} tinyi_gemm_phase;
+
+/* Panels i0..i1 of a and columns j0..j1 of y. */
+static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0, tiny_idx i1, tiny_idx j0, tiny_idx j1)
+{
+    const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
+    const tinyi_fn_gemm_f32_tile tile = job->k->gemm_f32_tile;
+    const int direct = g->y_n == 1;
+    float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
+    const tiny_idx y_row = direct ? g->y_m : j1 - j0;
+    tiny_idx p = ph->k0, i, j;
+    tinyi_gemm_fetch fetch;
+    tinyi_gemm_ahead ahead;
+    do {
+        const tiny_idx n = TINYI_MIN(ph->k1 - p, kc), next = p + n < ph->k1 ? p + n : ph->k0, n_next = TINYI_MIN(ph->k1 - next, kc);
+        const float *s = job->s;
+        tinyi_gemm_panels(job->k, job->v, nr, &g->b, j0, j1 - j0, p, n, job->t);
+        fetch.b = tinyi_gemm_at(&g->b, j0, next);
+        fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+        fetch.b_left = next == ph->k0 ? 0 : g->b.row == 1 ? n_next : j1 - j0;
+        for (i = i0; i < i1; i++) {
+            const tiny_idx r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
+            float *row = y + (r - r0) * y_row;
+            if (ph->s) {
+                s = ph->s + (p - ph->k0) * (ph->panel1 - ph->panel0) * mr + (i - ph->panel0) * mr * n;
+                fetch.a = (const unsigned char *)(s + mr * n);
+                fetch.a_step = 64 * 32;
+                fetch.a_left = mr * n / (16 * 32) + 1;
+            } else {
+                tinyi_gemm_turn(job->k, job->s, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job->t);
+                fetch.a = i + 1 < i1 ? tinyi_gemm_at(&g->a, r + rows, p) : tinyi_gemm_at(&g->a, r0, next);
+                fetch.a_step = g->a.row * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->a.dtype);
+                fetch.a_left = g->a.k == 1 ? mr : 0;
+            }
+            for (j = j0; j < j1; j += nr) {
+                tinyi_gemm_fetch_next(&fetch, &ahead);
+                tile(row + (j - j0), y_row, s, job->v + (j - j0) * n, (size_t)n, (int)rows, (int)TINYI_MIN(j1 - j, nr), p > 0, &ahead);
+            }
+            if (p + n == g->k && (g->bias || g->act))
+                for (j = 0; j < rows; j++) tinyi_gemm_finish(job->k, g, row + j * y_row, r + j, j0, j1 - j0);
+        }
+        p += n;
+    } while (p < ph->k1);
+    if (!direct) tinyi_gemm_put(job->k, g, y, y_row, r0, j0, tinyi_gemm_start(g->m, mr, i1) - r0, j1 - j0);
+}
+
+/* Panels and columns of a piece: as large as the caches like it, but enough pieces for everybody. */
+static void tinyi_gemm_cut(const tinyi_gemm_shape *s, tiny_idx panels, tiny_idx columns, tiny_idx n_pieces, tiny_idx *mp, tiny_idx *np)
+{
+    tiny_idx m = TINYI_MIN(panels, s->mc / s->mr), n = TINYI_MIN(columns, s->nc);
+    for (;;) {
+        /* even parts */
+        m = (panels - 1) / ((panels - 1) / m + 1) + 1;
+        n = tinyi_gemm_up((columns - 1) / ((columns - 1) / n + 1) + 1, s->nr);
+        if (((panels - 1) / m + 1) * ((columns - 1) / n + 1) >= n_pieces) break;
+        if (n >= 4 * s->nr) n /= 2;
+        else if (m >= 4) m /= 2;
+        else if (n >= 2 * s->nr) n /= 2;
+        else break;
+    }
+    *mp = m;
+    *np = n;
+}
+
+/* Many products, or one whose result is not dense along n: pieces over all of k, which depend on nothing. */
+static void tinyi_gemm_run_pieces(tiny_team *team, const tinyi_gemm *g)
+{
+    const tiny_idx n_batch = g->batch[0] * g->batch[1];
+    const tinyi_gemm_own o = tinyi_gemm_own_of(g);
+    tinyi_gemm_job job;
+    tinyi_gemm_phase ph;
+    tiny_idx panels, mp, np, across, down, q, q0, q1;
+    tinyi_gemm_job_of(&job, team, g, &o);
+    if (g->y_n != 1) {
+        job.shape.mc = 4 * job.shape.mr;
+        job.shape.nc = 4 * job.shape.nr;
+    }
+    panels = (g->m - 1) / job.shape.mr + 1;
+    memset(&ph, 0, sizeof ph);
+    ph.k1 = g->k;
+    tinyi_gemm_cut(&job.shape, panels, g->n, team->n == 1 ? 1 : (4 * team->n - 1) / n_batch + 1, &mp, &np);
+    down = (panels - 1) / mp + 1;
+    across = (g->n - 1) / np + 1;
+    while (tiny_take(team, n_batch * down * across, 1, &q0, &q1))
+        for (q = q0; q < q1; q++) {
+            const tinyi_gemm one = tinyi_gemm_batch(g, q / (down * across), 4);
+            const tiny_idx i = q / across % down * mp, j = q % across * np;
+            tinyi_gemm_piece(&job, &one, &ph, i, TINYI_MIN(i + mp, panels), j, TINYI_MIN(j + np, g->n));
+        }
+}
+
+/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. */
+static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc, tiny_idx *panels, tiny_idx *deep)
+{
+    *deep = TINYI_MIN(g->k, 7680 / kc * kc);
+    *panels = TINYI_MIN((g->m - 1) / mr + 1, TINYI_GEMM_SHARED / (*deep * mr));
+}
+
+/* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
+static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
+{
+    const tinyi_gemm_own o = tinyi_gemm_own_of(g);
+    tinyi_gemm_job job;
+    tinyi_gemm_phase ph;
+    tiny_idx mr, kc, panels, high, deep, mp, np, across, down, blocks, q, q0, q1;
+    float *s = (float *)team->shared;
+    tinyi_gemm_job_of(&job, team, g, &o);
+    mr = job.shape.mr;
+    kc = job.shape.kc;
+    panels = (g->m - 1) / mr + 1;
+    tinyi_gemm_phase_size(g, mr, kc, &high, &deep);
+    ph.s = s;
+    for (ph.panel0 = 0; ph.panel0 < panels; ph.panel0 = ph.panel1)
+        for (ph.k0 = 0; ph.k0 < g->k; ph.k0 = ph.k1) {
+            ph.panel1 = TINYI_MIN(ph.panel0 + high, panels);
+            ph.k1 = TINYI_MIN(ph.k0 + deep, g->k);
+            if (ph.panel0 || ph.k0) tiny_barrier(team);
+            blocks = (ph.k1 - ph.k0 - 1) / kc + 1;
+            while (tiny_take(team, (ph.panel1 - ph.panel0) * blocks, 4, &q0, &q1))
+                for (q = q0; q < q1; q++) {
+                    const tiny_idx i = ph.panel0 + q / blocks, r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
+                    const tiny_idx p = ph.k0 + q % blocks * kc, n = TINYI_MIN(ph.k1 - p, kc);
+                    tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
+                }
+            tiny_barrier(team);
+            tinyi_gemm_cut(&job.shape, ph.panel1 - ph.panel0, g->n, team->n == 1 ? 1 : 4 * team->n, &mp, &np);
+            down = (ph.panel1 - ph.panel0 - 1) / mp + 1;
+            across = (g->n - 1) / np + 1;
+            while (tiny_take(team, down * across, 1, &q0, &q1))
+                for (q = q0; q < q1; q++) {
+                    const tiny_idx i = ph.panel0 + q % down * mp, j = q / down * np;
+                    tinyi_gemm_piece(&job, g, &ph, i, TINYI_MIN(i + mp, ph.panel1), j, TINYI_MIN(j + np, g->n));
+                }
+        }
+}
+
+/* ---- ROWS and SMALL */
+
+/* Where the rows of a lie: in place, or converted in t, `deep` apart. */
+static const float *tinyi_gemm_rows_of(const tinyi_gemm_job *job, const tinyi_gemm_side *a, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, tiny_idx *step)
+{
+    tiny_idx r;
+    if (tinyi_gemm_is_f32_rows(a)) {
+        *step = a->row;
+        return (const float *)(const void *)tinyi_gemm_at(a, row, k0);
+    }
+    *step = n + 16;                         /* rows a power of two apart would fight for the same places in the cache */
+    for (r = 0; r < rows; r++) tinyi_gemm_row_f32(job->k, job->s + r * *step, a, row + r, k0, n);
+    return job->s;
+}
+
+/* depth of a block in ROWS: all panels of it in about 256 KB */
+static tiny_idx tinyi_gemm_rows_depth(const tinyi_gemm *g)
+{
+    tiny_idx n = 65536 / tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX);
+    return g->k <= n + n / 2 ? g->k : n;
+}
+
+#define TINYI_GEMM_STRIPS 4                 /* tiles of rows in a piece */
+
+/* Rows of a that one take gives: four tiles, less where that would leave threads without work. */
+static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
+{
+    const tinyi_kernels *k = team->k;
+    tinyi_gemm_job job;
+    tiny_idx nr, mr, columns, deep = tinyi_gemm_rows_depth(g), q0, q1, i, r, p, j, rows, high, n;
+    float *v = (float *)team->shared, *t = (float *)team->own;      /* t: rows x columns of y */
+    k->gemm_f32_shape(&job.shape);
+    nr = job.shape.nr;
+    mr = job.shape.mr;
+    job.k = k;
+    job.t = t + TINYI_GEMM_STRIPS * TINYI_GEMM_MR_MAX * tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX);
+    job.s = job.t + TINYI_GEMM_NR_MAX * 256;
+    columns = tinyi_gemm_up(g->n, nr);
+    /* panels in blocks of 256 of k, so that many can pack */
+    while (tiny_take(team, (g->k - 1) / 256 + 1, 1, &q0, &q1))
+        for (p = q0 * 256; p < g->k && p < q1 * 256; p += 256)
+            for (j = 0; j < g->n; j += nr) {
+                n = TINYI_MIN(g->k - p, 256);
+                tinyi_gemm_panels(k, v + j * g->k + p * nr, nr, &g->b, j, TINYI_MIN(g->n - j, nr), p, n, job.t);
+            }
+    tiny_barrier(team);
+    high = TINYI_GEMM_STRIPS * mr;
+    while (high > mr && (g->m - 1) / high + 1 < 4 * team->n) high -= mr;
+    while (tiny_take(team, (g->m - 1) / high + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const tiny_idx i0 = q0 * high, i1 = TINYI_MIN(i0 + high, g->m);
+            for (p = 0; p < g->k; p += n) {
+                n = TINYI_MIN(g->k - p, deep);
+                for (i = i0; i < i1; i += rows) {
+                    tiny_idx step;
+                    const float *s;
+                    rows = tinyi_gemm_next(mr, i1 - i);
+                    s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
+                    for (j = 0; j < g->n; j += nr)
+                        k->gemm_f32_rows(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
+                }
+            }
+            for (r = i0; r < i1 && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
+            tinyi_gemm_put(k, g, t, columns, i0, 0, i1 - i0, g->n);
+        }
+}
+
+static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
+{
+    const tinyi_kernels *k = job->k;
+    const tiny_idx nr = job->shape.nr, mr = job->shape.mr, columns = tinyi_gemm_up(g->n, nr);
+    const int in_place = g->b.dtype == TINY_F32 && g->b.row == 1, direct = g->y_n == 1;
+    float *t = direct ? (float *)(void *)g->y : job->y;
+    const tiny_idx t_row = direct ? g->y_m : columns;
+    tiny_idx i, j, r, rows, step;
+    if (!in_place) tinyi_gemm_panels(k, job->v, nr, &g->b, 0, g->n, 0, g->k, job->t);
+    for (i = 0; i < g->m; i += rows) {
+        float *y = direct ? t + i * t_row : t;
+        const float *s;
+        rows = tinyi_gemm_next(mr, g->m - i);
+        s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
+        for (j = 0; j < g->n; j += nr)
+            k->gemm_f32_rows(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
+                             (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
+        for (r = 0; r < rows && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, y + r * t_row, i + r, 0, g->n);
+        if (!direct) tinyi_gemm_put(k, g, y, t_row, i, 0, rows, g->n);
+    }
+}
+
+/* own workspace of SMALL, in floats: panels, rows of a, conversions, a strip of y */
+static tinyi_gemm_own tinyi_gemm_small_own(const tinyi_gemm *g)
+{
+    tinyi_gemm_own o;
+    tiny_idx n = tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX);
+    o.s = g->b.dtype == TINY_F32 && g->b.row == 1 ? 0 : g->k * n;
+    o.t = o.s + (tinyi_gemm_is_f32_rows(&g->a) ? 0 : (g->k + 16) * TINYI_GEMM_MR_MAX);
+    o.y = o.t + (o.s ? g->k * TINYI_GEMM_NR_MAX : 0);
+    o.all = o.y + (g->y_n == 1 ? 0 : TINYI_GEMM_MR_MAX * n);
+    return o;
+}
+
+static void tinyi_gemm_run_small(tiny_team *team, const tinyi_gemm *g)
+{
+    tinyi_gemm_job job;
+    const tinyi_gemm_own o = tinyi_gemm_small_own(g);
+    const double work = (double)g->m * (double)g->n * (double)g->k;
+    tiny_idx q0, q1, grain = work > 1e6 ? 1 : 1 + (tiny_idx)(1e6 / (work + 100.0));
+    job.k = team->k;
+    team->k->gemm_f32_shape(&job.shape);
+    job.v = (float *)team->own;
+    job.s = job.v + o.s;
+    job.t = job.v + o.t;
+    job.y = job.v + o.y;
+    while (tiny_take(team, g->batch[0] * g->batch[1], grain, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const tinyi_gemm one = tinyi_gemm_batch(g, q0, 4);
+            tinyi_gemm_small(&job, &one);
+        }
+}
+
+/* ---- which form */
+
+/* Some rows times a large factor that is dense one way or the other. */
+static int tinyi_gemm_plan_vectors(tinyi_gemm_plan *p)
+{
+    tinyi_gemm *g = &p->g;
+    if (g->m > g->n || (g->m == g->n && g->b.dtype == TINY_F32 && g->b.k != 1)) tinyi_gemm_swap(g);
+    if (g->m > TINYI_GEMM_THIN || (g->b.k != 1 && g->b.row != 1) || g->m * g->k > TINYI_GEMM_SHARED) return 0;
+    if (g->batch[0] * g->batch[1] > 1 && !tinyi_gemm_is_f32_rows(&g->a)) return 0;
+    p->form = g->b.k == 1 ? TINYI_GEMM_DOT : TINYI_GEMM_AXPY;
+    p->gather = !tinyi_gemm_is_f32_rows(&g->a);
+    p->shared_bytes = p->gather ? (size_t)(g->m * g->k) * sizeof(float) : 0;
+    p->own_bytes = TINYI_GEMM_THIN * TINYI_GEMM_NC_MAX * sizeof(float);
+    return 1;
+}
+
+TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g)
+{
+    tinyi_gemm *h = &p->g;
+    const tiny_idx n_batch = g->batch[0] * g->batch[1];
+    double work = (double)g->m * (double)g->n * (double)g->k;
+    p->form = TINYI_GEMM_NOTHING;
+    p->gather = p->phases = 0;
+    p->shared_bytes = p->own_bytes = 0;
+    *h = *g;
+    if (g->m == 0 || g->n == 0 || n_batch == 0) return;
+    if (tinyi_gemm_plan_vectors(p)) return;
+    *h = *g;
+    if (h->y_n != 1 && h->y_m == 1) tinyi_gemm_swap(h);
+    if (work <= 300e3 && g->k <= 4096) {
+        tinyi_gemm_own o = tinyi_gemm_small_own(h);
+        p->form = TINYI_GEMM_SMALL;
+        p->own_bytes = (size_t)o.all * sizeof(float);
+        return;
+    }
+    if (n_batch == 1 && TINYI_MIN(g->m, g->n) <= TINYI_GEMM_NARROW) {
+        *h = *g;
+        if (h->m < h->n) tinyi_gemm_swap(h);
+        if (h->a.k == 1 && h->k * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX) <= TINYI_GEMM_SHARED) {
+            p->form = TINYI_GEMM_ROWS;
+            p->shared_bytes = (size_t)(h->k * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX)) * sizeof(float);
+            p->own_bytes = (size_t)(TINYI_GEMM_STRIPS * TINYI_GEMM_MR_MAX * tinyi_gemm_up(h->n, TINYI_GEMM_NR_MAX) + TINYI_GEMM_NR_MAX * 256 +
+                                    (tinyi_gemm_is_f32_rows(&h->a) ? 0 : TINYI_GEMM_MR_MAX * (tinyi_gemm_rows_depth(h) + 16))) * sizeof(float);
+            return;
+        }
+        *h = *g;
+        if (h->y_n != 1 && h->y_m == 1) tinyi_gemm_swap(h);
+    }
+    p->form = TINYI_GEMM_PANELS;
+    p->own_bytes = (size_t)tinyi_gemm_own_of(h).all * sizeof(float);
+    p->phases = n_batch == 1 && h->y_n == 1;
+    if (p->phases) p->shared_bytes = (size_t)TINYI_MIN(TINYI_GEMM_SHARED, (h->m + TINYI_GEMM_MR_MAX) * h->k) * sizeof(float);
+}
+
+TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
+{
+    switch (p->form) {
+    case TINYI_GEMM_NOTHING: break;
+    case TINYI_GEMM_DOT:
+    case TINYI_GEMM_AXPY: tinyi_gemm_run_vectors(team, p); break;
+    case TINYI_GEMM_SMALL: tinyi_gemm_run_small(team, &p->g); break;
+    case TINYI_GEMM_ROWS: tinyi_gemm_run_rows(team, &p->g); break;
+    default: (p->phases ? tinyi_gemm_run_phases : tinyi_gemm_run_pieces)(team, &p->g); break;
+    }
+}

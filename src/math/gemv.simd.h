@@ -1,0 +1,146 @@
+/* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
+ *
+ * dot: four rows of w at a time, each number of w used for all vectors. Four rows are four streams, which the processor
+ * fetches ahead by itself. axpy: four rows of w are added into a piece of y that stays in the first-level cache.
+ * Rows or vectors that are not there repeat the last one; their sums are dropped.                                    */
+
+#define TINYI_GEMV_1(X) X(0)
+#define TINYI_GEMV_2(X) X(0) X(1)
+#define TINYI_GEMV_4(X) X(0) X(1) X(2) X(3)
+
+/* rows 0..3 of w times vector c: sums sc0..sc3 */
+#define TINYI_GEMV_ZERO(c) v_f32 s##c##0 = v_zero(), s##c##1 = v_zero(), s##c##2 = v_zero(), s##c##3 = v_zero();
+#define TINYI_GEMV_POINT(c) const float *x##c = x + (c < n_x ? c : n_x - 1) * x_row;
+#define TINYI_GEMV_FMA(c)                       \
+    {                                           \
+        const v_f32 v = v_load(x##c + i);       \
+        s##c##0 = v_fma(m0, v, s##c##0);        \
+        s##c##1 = v_fma(m1, v, s##c##1);        \
+        s##c##2 = v_fma(m2, v, s##c##2);        \
+        s##c##3 = v_fma(m3, v, s##c##3);        \
+    }
+#define TINYI_GEMV_FMA_N(c)                     \
+    {                                           \
+        const v_f32 v = v_load_n(x##c + i, r);  \
+        s##c##0 = v_fma(m0, v, s##c##0);        \
+        s##c##1 = v_fma(m1, v, s##c##1);        \
+        s##c##2 = v_fma(m2, v, s##c##2);        \
+        s##c##3 = v_fma(m3, v, s##c##3);        \
+    }
+#define TINYI_GEMV_OUT(c)                                       \
+    if (c < n_x) {                                              \
+        float *t = y + c * y_col;                               \
+        t[0] = v_sum(s##c##0);                                  \
+        if (n > 1) t[y_row] = v_sum(s##c##1);                   \
+        if (n > 2) t[2 * y_row] = v_sum(s##c##2);               \
+        if (n > 3) t[3 * y_row] = v_sum(s##c##3);               \
+    }
+#define TINYI_GEMV_DOT(name, W_TYPE, LOAD, LOAD_N, LIST)                                                                        \
+    static void TINY_FN(name)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const W_TYPE *w, ptrdiff_t w_row, size_t n_row,       \
+                              const float *x, ptrdiff_t x_row, int n_x, size_t k)                                               \
+    {                                                                                                                           \
+        LIST(TINYI_GEMV_POINT)                                                                                                  \
+        while (n_row) {                                                                                                         \
+            const ptrdiff_t n = (ptrdiff_t)TINYI_MIN(n_row, 4);                                                                 \
+            const W_TYPE *w0 = w, *w1 = w + (n > 1 ? 1 : n - 1) * w_row, *w2 = w + (n > 2 ? 2 : n - 1) * w_row,                 \
+                         *w3 = w + (n - 1) * w_row;                                                                             \
+            size_t i = 0;                                                                                                       \
+            v_f32 m0, m1, m2, m3;                                                                                               \
+            LIST(TINYI_GEMV_ZERO)                                                                                               \
+            for (; i + V_LANES <= k; i += V_LANES) {                                                                            \
+                m0 = LOAD(w0 + i); m1 = LOAD(w1 + i); m2 = LOAD(w2 + i); m3 = LOAD(w3 + i);                                     \
+                LIST(TINYI_GEMV_FMA)                                                                                            \
+            }                                                                                                                   \
+            if (i < k) {                                                                                                        \
+                const size_t r = k - i;                                                                                         \
+                m0 = LOAD_N(w0 + i, r); m1 = LOAD_N(w1 + i, r); m2 = LOAD_N(w2 + i, r); m3 = LOAD_N(w3 + i, r);                 \
+                LIST(TINYI_GEMV_FMA_N)                                                                                          \
+            }                                                                                                                   \
+            LIST(TINYI_GEMV_OUT)                                                                                                \
+            y += n * y_row;                                                                                                     \
+            w += n * w_row;                                                                                                     \
+            n_row -= (size_t)n;                                                                                                 \
+        }                                                                                                                       \
+    }
+#define TINYI_GEMV_DOTS(W, W_TYPE, LOAD, LOAD_N)                                                                                \
+    TINYI_GEMV_DOT(tinyi_gemv_dot1_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_1)                                                     \
+    TINYI_GEMV_DOT(tinyi_gemv_dot2_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_2)                                                     \
+    TINYI_GEMV_DOT(tinyi_gemv_dot4_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_4)                                                     \
+    static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
+                                            size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
+    {                                                                                                                           \
+        (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
+            (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
+    }
+TINYI_GEMV_DOTS(f32, float, v_load, v_load_n)
+TINYI_GEMV_DOTS(f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_DOTS(bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, const float *x,
+                                    ptrdiff_t x_row, int n_x, size_t k)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_dot_f16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_dot_bf16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
+    else TINY_FN(tinyi_gemv_dot_f32)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
+}
+
+/* y + x0 w0 + x1 w1 + x2 w2 + x3 w3, in this order */
+#define TINYI_GEMV_ADD(at, LOAD, W) \
+    v_fma(v_set(x3), LOAD(W##3 + (at)), v_fma(v_set(x2), LOAD(W##2 + (at)), v_fma(v_set(x1), LOAD(W##1 + (at)), v_fma(v_set(x0), LOAD(W##0 + (at)), v_load(y + (at))))))
+#define TINYI_GEMV_AXPY(name, W_TYPE, LOAD, LOAD_N)                                                                             \
+    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)      \
+    {                                                                                                                           \
+        size_t i = 0, j;                                                                                                        \
+        for (; i + 4 <= k; i += 4, w += 4 * w_k, x += 4 * x_k) {                                                                \
+            const W_TYPE *w0 = w, *w1 = w + w_k, *w2 = w1 + w_k, *w3 = w2 + w_k;                                                \
+            const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
+            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
+                const v_f32 a = TINYI_GEMV_ADD(j, LOAD, w), b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                           \
+                v_store(y + j, a);                                                                                              \
+                v_store(y + j + V_LANES, b);                                                                                    \
+            }                                                                                                                   \
+            for (; j < n; j += V_LANES) {                                                                                       \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_f32 a = v_load_n(y + j, r);                                                                                   \
+                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
+                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
+                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
+                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
+                v_store_n(y + j, a, r);                                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+        for (; i < k; i++, w += w_k, x += x_k)                                                                                  \
+            for (j = 0; j < n; j += V_LANES) {                                                                                  \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_store_n(y + j, v_fma(v_set(x[0]), LOAD_N(w + j, r), v_load_n(y + j, r)), r);                                  \
+            }                                                                                                                   \
+    }
+TINYI_GEMV_AXPY(tinyi_gemv_axpy_f32, float, v_load, v_load_n)
+TINYI_GEMV_AXPY(tinyi_gemv_axpy_f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_AXPY(tinyi_gemv_axpy_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_axpy_f16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_axpy_bf16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
+    else TINY_FN(tinyi_gemv_axpy_f32)(y, (const float *)w, w_k, x, x_k, k, n);
+}
+
+static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
+{
+    TINYI_USE(k, gemv_dot);
+    TINYI_USE(k, gemv_axpy);
+}
+
+#undef TINYI_GEMV_1
+#undef TINYI_GEMV_2
+#undef TINYI_GEMV_4
+#undef TINYI_GEMV_ZERO
+#undef TINYI_GEMV_POINT
+#undef TINYI_GEMV_FMA
+#undef TINYI_GEMV_FMA_N
+#undef TINYI_GEMV_OUT
+#undef TINYI_GEMV_DOT
+#undef TINYI_GEMV_DOTS
+#undef TINYI_GEMV_ADD
+#undef TINYI_GEMV_AXPY

@@ -1,0 +1,243 @@
+/* src/math/matmul.c - products of matrices: the rows of the table
+ * Formula  y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j]); int8: the sum, or act(scale_a[i] scale_b[j] sum + bias[j]).
+ * Data     see matmul.h. The reference sums in double in the order of k and rounds once; the int8 sum is exact modulo 2^32.
+ * Error    f32: every number of y is a sum of k products and a bias, in one accumulator or several, fused or not: at most
+ *          k + 1 roundings of partial sums and one of each product, each at most u times the sum of magnitudes M:
+ *          (k + 2) u M to first order; the factor 1.01 holds the rest up to k = 2^17. An activation has a slope of at most
+ *          1.13 (relu2: 2 M), and M passed through it is at least M / 2 (relu2: M^2): 2.3 times that, and 8 u of its own.
+ *          int8 with scales: 6 roundings, times 2.3, and 8.
+ * Left out y += a b: an accumulating form, and factors of y other than 1.                                             */
+#include <string.h>
+#include "math/gemm.h"
+#include "math/elem.h"
+#include "math/rows.h"
+
+static int tinyi_matmul_act(const tiny_op *op) { return op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE; }
+
+/* ---- shape and cost */
+
+static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny_op *op, tiny_dtype dtype, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    tiny_idx dim[TINY_MAX_RANK];
+    int rank, i, act = tinyi_matmul_act(op);
+    char text_a[96], text_b[96];
+    if (a->rank < 2 || b->rank < 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s; both need at least two axes", name, tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
+    if (a->dim[a->rank - 1] != b->dim[b->rank - 2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row of a has %td numbers, a column of b has %td", name, a->dim[a->rank - 1], b->dim[b->rank - 2]);
+    if (act < 0 || act >= TINY_ACT_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: activation %d is unknown; 0 to %d are there", name, act, (int)TINY_ACT_COUNT - 1);
+    rank = TINYI_MAX(a->rank, b->rank);
+    dim[rank - 2] = a->dim[a->rank - 2];
+    dim[rank - 1] = b->dim[b->rank - 1];
+    for (i = 0; i < rank - 2; i++) {
+        int ia = i - rank + a->rank, ib = i - rank + b->rank;
+        tiny_idx da = ia >= 0 ? a->dim[ia] : 1, db = ib >= 0 ? b->dim[ib] : 1;
+        if (da != db && da != 1 && db != 1)
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: batches of a %s and b %s do not fit together", name, tinyi_shape_text(a, text_a), tinyi_shape_text(b, text_b));
+        dim[i] = da == 1 ? db : da;
+    }
+    tinyi_want(want, dtype, rank, dim);
+    return TINY_OK;
+}
+
+/* bias and scales: f32, one number for each of n, or absent */
+static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_idx n)
+{
+    char text[96];
+    if (!t) return TINY_OK;
+    if (t->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be f32, not %s", name, what, tiny_dtype_name(t->dtype));
+    if (t->rank != 1 || t->dim[0] != n) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td numbers", name, what, tinyi_shape_text(t, text), n);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_matmul_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    tiny_status st;
+    if (a->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32, not %s", tiny_dtype_name(a->dtype));
+    if (b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be f32, f16 or bf16, not %s", tiny_dtype_name(b->dtype));
+    st = tinyi_matmul_dims(ctx, "matmul", op, TINY_F32, &want[0]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], want[0].dim[want[0].rank - 1]);
+}
+
+static void tinyi_matmul_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
+    double k = (double)a->dim[a->rank - 1], n = (double)tiny_tensor_count(y);
+    cost->flops = 2.0 * n * k;
+    cost->bytes = (double)tiny_tensor_count(a) * (double)tiny_dtype_bytes(a->dtype) + (double)tiny_tensor_count(b) * (double)tiny_dtype_bytes(b->dtype) + 4.0 * n;
+}
+
+static double tinyi_matmul_terms(const tiny_op *op)
+{
+    double k = (double)op->in[0]->dim[op->in[0]->rank - 1] + 2.0;
+    return tinyi_matmul_act(op) ? 2.3 * k + 8.0 : k;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static float tinyi_matmul_activate(int act, float x)
+{
+    switch (act) {
+    case TINY_ACT_RELU: return 0.0f > x ? 0.0f : x;
+    case TINY_ACT_RELU2: return 0.0f > x ? 0.0f : x * x;
+    case TINY_ACT_SILU: return tinyi_silu_ref(x);
+    case TINY_ACT_GELU: return tinyi_gelu_ref(x);
+    case TINY_ACT_GELU_TANH: return tinyi_gelu_tanh_ref(x);
+    default: return x;
+    }
+}
+
+static double tinyi_matmul_get(const tiny_tensor *t, tiny_idx at)
+{
+    switch (t->dtype) {
+    case TINY_F16: return (double)tinyi_f16_to_f32(((const uint16_t *)t->data)[at]);
+    case TINY_BF16: return (double)tinyi_bf16_to_f32(((const uint16_t *)t->data)[at]);
+    default: return (double)((const float *)t->data)[at];
+    }
+}
+
+/* where batch q of y begins in t, in elements */
+static tiny_idx tinyi_matmul_start(const tiny_tensor *t, const tiny_tensor *y, tiny_idx q)
+{
+    tiny_idx at = 0;
+    int i;
+    for (i = 3; i <= y->rank; i++) {
+        tiny_idx d = y->dim[y->rank - i];
+        if (i <= t->rank && t->dim[t->rank - i] > 1) at += q % d * t->stride[t->rank - i];
+        q /= d;
+    }
+    return at;
+}
+
+static tiny_idx tinyi_matmul_batches(const tiny_tensor *y)
+{
+    tiny_idx n = 1;
+    int i;
+    for (i = 0; i + 2 < y->rank; i++) n *= y->dim[i];
+    return n;
+}
+
+static void tinyi_matmul_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *bias = op->in[2], *y = op->out[0];
+    const tiny_idx m = y->dim[y->rank - 2], n = y->dim[y->rank - 1], depth = a->dim[a->rank - 1];
+    tiny_idx q, i, j, k, batches = tinyi_matmul_batches(y);
+    for (q = 0; q < batches; q++)
+        for (i = 0; i < m; i++)
+            for (j = 0; j < n; j++) {
+                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
+                double sum = 0.0;
+                float s;
+                for (k = 0; k < depth; k++)
+                    sum += tinyi_matmul_get(a, at_a + k * a->stride[a->rank - 1]) * tinyi_matmul_get(b, at_b + k * b->stride[b->rank - 2]);
+                if (bias) sum += (double)((const float *)bias->data)[j * bias->stride[0]];
+                s = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(sum));
+                ((float *)y->data)[tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1]] = s;
+            }
+}
+
+TINY_REF_END
+
+/* ---- fast */
+
+static void tinyi_matmul_plan(tinyi_gemm_plan *p, const tiny_op *op)
+{
+    tinyi_gemm g;
+    tinyi_gemm_of(&g, op->in[0], op->in[1], NULL, NULL, op->in[2], tinyi_matmul_act(op), op->out[0]);
+    tinyi_gemm_plan_f32(p, &g);
+}
+
+static void tinyi_matmul_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_gemm_plan p;
+    (void)n_threads;
+    tinyi_matmul_plan(&p, op);
+    *shared = p.shared_bytes;
+    *own = p.own_bytes;
+}
+
+static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gemm_plan p;
+    tinyi_matmul_plan(&p, op);
+    (void)TINYI_K(team, gemm_f32_tile);
+    tinyi_gemm_run_f32(team, &p);
+}
+
+/* ---- rows */
+
+/* Sizes below and above tiles and blocks, thin and wide, and now and then one that needs every loop. */
+static void tinyi_matmul_case_dims(tiny_case *c, tiny_idx *m, tiny_idx *n, tiny_idx *k)
+{
+    switch (c->index % 8) {
+    case 1: *m = 1 + tiny_case_pick(c, 8); *n = tiny_case_dim(c, 600); *k = tiny_case_dim(c, 3000); break;
+    case 2: *m = tiny_case_dim(c, 600); *n = 1 + tiny_case_pick(c, 8); *k = tiny_case_dim(c, 3000); break;
+    case 3: *m = 9 + tiny_case_pick(c, 90); *n = 90 + tiny_case_pick(c, 300); *k = 100 + tiny_case_pick(c, 700); break;
+    case 4: *m = 97 + tiny_case_pick(c, 40); *n = 97 + tiny_case_pick(c, 60); *k = 257 + tiny_case_pick(c, 500); break;
+    case 7: *m = c->index % 16 == 7 ? 385 + tiny_case_pick(c, 30) : 100; *n = 97 + tiny_case_pick(c, 30); *k = 390 + tiny_case_pick(c, 20); break;
+    default: *m = tiny_case_dim(c, 70); *n = tiny_case_dim(c, 70); *k = tiny_case_dim(c, 200); break;
+    }
+}
+
+static void tinyi_matmul_case_sides(tiny_case *c, tiny_idx m, tiny_idx n, tiny_idx k)
+{
+    tiny_idx b0 = tiny_case_pick(c, 3) ? 1 : 2, b1 = tiny_case_pick(c, 2) ? 1 : 3;
+    int ra = 2, rb = 2;
+    if (m * n * k < 1000000 && tiny_case_pick(c, 2)) {
+        ra = 2 + tiny_case_pick(c, 3);
+        rb = 2 + tiny_case_pick(c, 3);
+    }
+    c->in[0].rank = ra;
+    c->in[1].rank = rb;
+    if (ra == 4) c->in[0].dim[0] = b0;
+    if (ra >= 3) c->in[0].dim[ra - 3] = b1;
+    if (rb == 4) c->in[1].dim[0] = tiny_case_pick(c, 2) ? b0 : 1;
+    if (rb >= 3) c->in[1].dim[rb - 3] = tiny_case_pick(c, 2) ? b1 : 1;
+    c->in[0].dim[ra - 2] = m;
+    c->in[0].dim[ra - 1] = c->in[1].dim[rb - 2] = k;
+    c->in[1].dim[rb - 1] = n;
+}
+
+static void tinyi_matmul_case_act(tiny_case *c, int may)
+{
+    tiny_matmul_params p;
+    p.act = may && tiny_case_pick(c, 2) ? tiny_case_pick(c, TINY_ACT_COUNT) : TINY_ACT_NONE;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static void tinyi_matmul_cases(tiny_case *c)
+{
+    static const tiny_dtype types[] = { TINY_F32, TINY_F16, TINY_BF16 };
+    tiny_idx m = 1, n = 1, k = 1;
+    if (c->index) tinyi_matmul_case_dims(c, &m, &n, &k);
+    tinyi_matmul_case_sides(c, m, n, k);
+    c->in[1].dtype = types[tiny_case_pick(c, 3)];
+    c->in[2].rank = tiny_case_pick(c, 2) ? 1 : -1;
+    c->in[2].dim[0] = n;
+    tinyi_matmul_case_act(c, 1);
+}
+
+static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemv_dot, TINYI_K_gemv_axpy,
+    TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
+    tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
+    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, NULL, NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
+TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
+{
+    tiny_op op;
+    tiny_matmul_params p;
+    memset(&op, 0, sizeof op);
+    p.act = act;
+    op.kind = TINY_OP_MATMUL;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = bias;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}
+
