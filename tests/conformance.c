@@ -85,7 +85,6 @@ static int examine_backend(tiny_ctx_desc *desc, const tiny_conform_desc *wish, c
         int r;
         desc->accel = tiny_blas_open(&blas);
         r = examine(desc, wish, "back end", name, all);
-        tiny_blas_close(&blas);
         return r;
     }
 #endif

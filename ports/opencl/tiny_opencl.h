@@ -58,8 +58,18 @@ static const char tiny_opencl_common[] =
     "#define GROUP 64\n"
     "#define VIEW(T, x) global const T *x, long x##_at, long4 x##_by\n"
     "#define AT4(x, i, j, k, l) (x##_at + (i) * x##_by.s0 + (j) * x##_by.s1 + (k) * x##_by.s2 + (l) * x##_by.s3)\n"
-    "float activation(float x, int act) { return x; }\n"
-    "float group_sum(float v, local float *r)\n"
+    /* by the numbers of tiny_act; the branches keep -inf from becoming NaN */
+    "float activation(float x, int act)\n"
+    "{\n"
+    "    switch (act) {\n"
+    "    case 1: return x < 0.0f ? 0.0f : x;\n"
+    "    case 2: return x < 0.0f ? 0.0f : x * x;\n"
+    "    case 3: return x < -1e4f ? 0.0f : x / (1.0f + exp(-x));\n"
+    "    case 4: return x < -1e4f ? 0.0f : 0.5f * x * erfc(-0.70710678f * x);\n"
+    "    case 5: return x < -1e4f ? 0.0f : x / (1.0f + exp(-1.5957691f * (x + 0.044715f * x * x * x)));\n"
+    "    default: return x;\n"
+    "    }\n"
+    "}\n"    "float group_sum(float v, local float *r)\n"
     "{\n"
     "    int i = (int)get_local_id(0), s;\n"
     "    r[i] = v;\n"
@@ -187,11 +197,12 @@ static const char tiny_opencl_norm[] =
     "    }\n"
     "}\n";
 
-/* y = x w: a tile of 32 x 32 outputs a group of 8 x 8 work items, four by four each. Defined before each copy of the text:
- * MATMUL its name, AT BT YT the types in memory, ACC the type of the sums, LOAD_A LOAD_B, STORE. */
+/* y = a b: a tile of 32 x 32 outputs a group of 8 x 8 work items, four by four each. Defined before each copy of the text:
+ * MATMUL and VECMAT the names, AT BT YT the types in memory, ACC the type of the sums, LOAD_A LOAD_B, STORE. d1 is the
+ * inner one of the two batch axes. */
 static const char tiny_opencl_matmul[] =
     "kernel __attribute__((reqd_work_group_size(8, 8, 1))) void MATMUL(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y,\n"
-    "    int m, int n, int k, int d1, int act, int has_bias)\n"
+    "    int d1, int m, int n, int k, int act, int has_bias)\n"
     "{\n"
     "    local ACC la[16][33], lb[16][33];\n"
     "    int x = (int)get_local_id(0), z = (int)get_local_id(1), me = z * 8 + x, batch = (int)get_group_id(2);\n"
@@ -215,48 +226,64 @@ static const char tiny_opencl_matmul[] =
     "    for (i = 0; i < 4; i++)\n"
     "        for (j = 0; j < 4; j++) {\n"
     "            int r = row + z + 8 * i, c = col + x + 8 * j;\n"
-    "            if (r < m && c < n) y[((long)batch * m + r) * n + c] = STORE(sum[i][j], has_bias ? bias[AT4(bias, i0, i1, r, c)] : 0.0f);\n"
+    "            if (r < m && c < n) y[((long)batch * m + r) * n + c] = STORE(sum[i][j]);\n"
     "        }\n"
     "}\n"
     /* few rows: one work item an output, neighbours read neighbouring columns */
-    "kernel void VECMAT(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y, int m, int n, int k, int d1, int act, int has_bias)\n"
+    "kernel void VECMAT(VIEW(AT, a), VIEW(BT, b), VIEW(float, bias), global YT *y, int d1, int m, int n, int k, int act, int has_bias)\n"
     "{\n"
     "    int c = (int)get_global_id(0), r = (int)get_global_id(1), batch = (int)get_global_id(2), i0 = batch / d1, i1 = batch % d1, l;\n"
     "    ACC sum = 0;\n"
     "    if (c >= n) return;\n"
     "    for (l = 0; l < k; l++) sum += LOAD_A(a, AT4(a, i0, i1, r, l)) * LOAD_B(b, AT4(b, i0, i1, l, c));\n"
-    "    y[((long)batch * m + r) * n + c] = STORE(sum, has_bias ? bias[AT4(bias, i0, i1, r, c)] : 0.0f);\n"
+    "    y[((long)batch * m + r) * n + c] = STORE(sum);\n"
     "}\n"
     "#undef MATMUL\n#undef VECMAT\n#undef AT\n#undef BT\n#undef YT\n#undef ACC\n#undef LOAD_A\n#undef LOAD_B\n#undef STORE\n";
 
-enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8I8, TINY_OPENCL_TYPES };  /* of the weights */
+/* What follows the sums of int8 products. */
+static const char tiny_opencl_rescale[] =
+    "kernel void rescale(global const int *sum, VIEW(float, u), VIEW(float, v), VIEW(float, bias), global float *y, int d1, int m, int n,\n"
+    "    int k, int act, int has_u, int has_v, int has_bias)\n"
+    "{\n"
+    "    int c = (int)get_global_id(0), r = (int)get_global_id(1);\n"
+    "    long i = ((long)get_global_id(2) * m + r) * n + c;\n"
+    "    float x = (float)sum[i];\n"
+    "    if (has_u) x *= u[AT4(u, 0, 0, 0, r)];\n"
+    "    if (has_v) x *= v[AT4(v, 0, 0, 0, c)];\n"
+    "    if (has_bias) x += bias[AT4(bias, 0, 0, 0, c)];\n"
+    "    y[i] = activation(x, act);\n"
+    "}\n";
+
+enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8, TINY_OPENCL_TYPES };    /* of b; for int8 of a */
 
 #define TINY_OPENCL_FLOAT_TYPE(name, type, load)                                                                     \
     "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT float\n#define BT " type "\n"         \
     "#define YT float\n#define ACC float\n#define LOAD_A(p, i) p[i]\n#define LOAD_B(p, i) " load "\n"                \
-    "#define STORE(s, b) activation((s) + (b), act)\n"
+    "#define STORE(s) activation(has_bias ? (s) + bias[AT4(bias, 0, 0, 0, c)] : (s), act)\n"
 #define TINY_OPENCL_INT_TYPE(name, type)                                                                             \
     "#define MATMUL matmul_" name "\n#define VECMAT vecmat_" name "\n#define AT " type "\n#define BT char\n"         \
-    "#define YT int\n#define ACC int\n#define LOAD_A(p, i) (int)p[i]\n#define LOAD_B(p, i) (int)p[i]\n"              \
-    "#define STORE(s, b) (s)\n"
+    "#define YT int\n#define ACC int\n#define LOAD_A(p, i) (int)p[i]\n#define LOAD_B(p, i) (int)p[i]\n#define STORE(s) (s)\n"
 static const char *const tiny_opencl_type_text[TINY_OPENCL_TYPES] = {
     TINY_OPENCL_FLOAT_TYPE("f32", "float", "p[i]"),
     TINY_OPENCL_FLOAT_TYPE("f16", "half", "vload_half(i, p)"),
     TINY_OPENCL_FLOAT_TYPE("bf16", "ushort", "as_float((uint)p[i] << 16)"),
     TINY_OPENCL_INT_TYPE("i8", "char"),
-    TINY_OPENCL_INT_TYPE("u8i8", "uchar")
+    TINY_OPENCL_INT_TYPE("u8", "uchar")
 };
-static const char *const tiny_opencl_matmul_name[2 * TINY_OPENCL_TYPES] = {
-    "matmul_f32", "matmul_f16", "matmul_bf16", "matmul_i8", "matmul_u8i8", "vecmat_f32", "vecmat_f16", "vecmat_bf16", "vecmat_i8", "vecmat_u8i8"
+
+enum {
+    TINY_OPENCL_SOFTMAX, TINY_OPENCL_NORM, TINY_OPENCL_ATTENTION, TINY_OPENCL_RESCALE,
+    TINY_OPENCL_MATMUL,                     /* one for each type */
+    TINY_OPENCL_VECMAT = TINY_OPENCL_MATMUL + TINY_OPENCL_TYPES,
+    TINY_OPENCL_KERNELS = TINY_OPENCL_VECMAT + TINY_OPENCL_TYPES
+};
+static const char *const tiny_opencl_kernel_name[TINY_OPENCL_KERNELS] = {
+    "softmax", "norm", "attention", "rescale", "matmul_f32", "matmul_f16", "matmul_bf16", "matmul_i8", "matmul_u8",
+    "vecmat_f32", "vecmat_f16", "vecmat_bf16", "vecmat_i8", "vecmat_u8"
 };
 
 /* ---- the host's side ---- */
 
-enum {
-    TINY_OPENCL_SOFTMAX, TINY_OPENCL_NORM, TINY_OPENCL_ATTENTION,
-    TINY_OPENCL_MATMUL,                     /* and its few-rows form, for each of the types */
-    TINY_OPENCL_KERNELS = TINY_OPENCL_MATMUL + 2 * TINY_OPENCL_TYPES
-};
 enum { TINY_OPENCL_SLOTS = TINY_OP_MAX_IN + TINY_OP_MAX_OUT };
 
 typedef struct tiny_opencl_copy {           /* uploaded memory: bytes [low, end) of the host */
@@ -382,8 +409,8 @@ static void tiny_opencl_arg_float(tiny_opencl *cl, float v)
     tiny_opencl_arg(cl, sizeof f, &f);
 }
 
-/* Input i of the operation as buffer, offset and strides. A tensor of lower rank has its axes at the end. NULL: an
- * argument that the kernel does not read. */
+/* Input i of the operation as buffer, offset and strides. A tensor of lower rank has its axes at the end; an axis that is
+ * missing or has length 1 has stride 0, so that the kernels repeat it. NULL: an argument that the kernel does not read. */
 static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t)
 {
     cl_long at = 0;
@@ -400,7 +427,7 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
         tiny_opencl_range(t, &low, &end);
         span = (size_t)(end - low);
         count = (size_t)tiny_tensor_count(t) * es;
-        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = (cl_long)t->stride[a];
+        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = t->dim[a] > 1 ? (cl_long)t->stride[a] : 0;
         copy = span ? tiny_opencl_find(cl, low, end) : NULL;
         if (copy) {
             at = (cl_long)((uintptr_t)t->data - copy->low);
@@ -418,7 +445,7 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
         unsigned char *stage = (unsigned char *)tiny_opencl_stage(cl, slot, count);
         if (!stage) return;
         tiny_opencl_copy_view(t, stage, 0);
-        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = (cl_long)dense.stride[a];
+        for (a = 0; a < t->rank; a++) by.s[4 - t->rank + a] = t->dim[a] > 1 ? (cl_long)dense.stride[a] : 0;
         low = (uintptr_t)stage;
         span = count;
         at = 0;
@@ -467,8 +494,6 @@ static void tiny_opencl_fetch(tiny_opencl *cl, int j, const tiny_tensor *t)
 
 /* ---- operations ---- */
 
-static int tiny_opencl_is(const tiny_tensor *t, tiny_dtype dtype) { return !t || t->dtype == dtype; }
-
 static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row *row)
 {
     const tiny_opencl *cl = (const tiny_opencl *)user;
@@ -479,6 +504,8 @@ static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row 
         if (t && tiny_tensor_count(t) > 0x3fffffff) return 0;
     }
     switch (op->kind) {
+    case TINY_OP_MATMUL:
+    case TINY_OP_MATMUL_I8:
     case TINY_OP_SOFTMAX:
     case TINY_OP_LOG_SOFTMAX:
     case TINY_OP_RMSNORM:
@@ -533,6 +560,53 @@ static void tiny_opencl_run_norm(tiny_opencl *cl, const tiny_op *op)
     tiny_opencl_launch(cl, 1, &global, &local);
 }
 
+static void tiny_opencl_run_matmul(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_matmul_params *p = (const tiny_matmul_params *)op->params;
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
+    tiny_idx m = y->dim[y->rank - 2], n = y->dim[y->rank - 1], k = a->dim[a->rank - 1];
+    tiny_idx d1 = y->rank > 2 ? y->dim[y->rank - 3] : 1, batches = tiny_tensor_count(y) / (m * n);
+    int integer = op->kind == TINY_OP_MATMUL_I8, few = m <= 4, i;
+    int scaled = integer && (op->in[2] || op->in[3]);
+    const tiny_tensor *bias = integer ? NULL : op->in[2];
+    int type = a->dtype == TINY_I8 ? TINY_OPENCL_I8 : a->dtype == TINY_U8 ? TINY_OPENCL_U8 : b->dtype == TINY_F16 ? TINY_OPENCL_F16 :
+               b->dtype == TINY_BF16 ? TINY_OPENCL_BF16 : TINY_OPENCL_F32;
+    size_t global[3], local[3];
+    cl->k = cl->kernel[(few ? TINY_OPENCL_VECMAT : TINY_OPENCL_MATMUL) + type];
+    tiny_opencl_arg_view(cl, 0, a);
+    tiny_opencl_arg_view(cl, 1, b);
+    tiny_opencl_arg_view(cl, 2, bias);
+    tiny_opencl_arg_out(cl, scaled ? 1 : 0, y);     /* sums that are still to be scaled have a buffer of their own */
+    tiny_opencl_arg_int(cl, d1);
+    tiny_opencl_arg_int(cl, m);
+    tiny_opencl_arg_int(cl, n);
+    tiny_opencl_arg_int(cl, k);
+    tiny_opencl_arg_int(cl, p ? p->act : 0);
+    tiny_opencl_arg_int(cl, bias != NULL);
+    local[0] = few ? 64 : 8;
+    local[1] = few ? 1 : 8;
+    local[2] = 1;
+    global[0] = few ? ((size_t)n + 63) / 64 * 64 : ((size_t)n + 31) / 32 * 8;
+    global[1] = few ? (size_t)m : ((size_t)m + 31) / 32 * 8;
+    global[2] = (size_t)batches;
+    tiny_opencl_launch(cl, 3, global, local);
+    if (!scaled || cl->status) return;
+    cl->k = cl->kernel[TINY_OPENCL_RESCALE];
+    cl->n_arg = 0;
+    tiny_opencl_arg_out(cl, 1, y);
+    for (i = 2; i < 5; i++) tiny_opencl_arg_view(cl, i, op->in[i]);
+    tiny_opencl_arg_out(cl, 0, y);
+    tiny_opencl_arg_int(cl, d1);
+    tiny_opencl_arg_int(cl, m);
+    tiny_opencl_arg_int(cl, n);
+    tiny_opencl_arg_int(cl, k);
+    tiny_opencl_arg_int(cl, p ? p->act : 0);
+    for (i = 2; i < 5; i++) tiny_opencl_arg_int(cl, op->in[i] != NULL);
+    global[0] = (size_t)n;
+    global[1] = (size_t)m;
+    tiny_opencl_launch(cl, 3, global, NULL);
+}
+
 static void tiny_opencl_run_attention(tiny_opencl *cl, const tiny_op *op)
 {
     const tiny_attention_params *p = (const tiny_attention_params *)op->params;
@@ -565,6 +639,8 @@ static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_
     cl->status = TINY_OK;
     cl->n_arg = 0;
     switch (op->kind) {
+    case TINY_OP_MATMUL:
+    case TINY_OP_MATMUL_I8: tiny_opencl_run_matmul(cl, op); break;
     case TINY_OP_SOFTMAX:
     case TINY_OP_LOG_SOFTMAX: tiny_opencl_run_softmax(cl, op); break;
     case TINY_OP_RMSNORM:
@@ -680,8 +756,7 @@ static cl_device_id tiny_opencl_choose(const char *wish)
 
 static tiny_status tiny_opencl_build(tiny_opencl *cl)
 {
-    static const char *const names[TINY_OPENCL_MATMUL] = { "softmax", "norm", "attention" };
-    const char *text[2 * TINY_OPENCL_TYPES + 4];      /* common, matrix products, softmax, norm, attention */
+    const char *text[2 * TINY_OPENCL_TYPES + 5];
     cl_uint n = 0, i;
     cl_int code = CL_SUCCESS;
     cl_device_fp_config fp = 0;
@@ -690,6 +765,7 @@ static tiny_status tiny_opencl_build(tiny_opencl *cl)
         text[n++] = tiny_opencl_type_text[i];
         text[n++] = tiny_opencl_matmul;
     }
+    text[n++] = tiny_opencl_rescale;
     text[n++] = tiny_opencl_softmax;
     text[n++] = tiny_opencl_norm;
     text[n++] = tiny_opencl_attention;
@@ -706,9 +782,8 @@ static tiny_status tiny_opencl_build(tiny_opencl *cl)
         return cl->status;
     }
     for (i = 0; i < TINY_OPENCL_KERNELS; i++) {
-        const char *name = i < TINY_OPENCL_MATMUL ? names[i] : tiny_opencl_matmul_name[i - TINY_OPENCL_MATMUL];
-        cl->kernel[i] = clCreateKernel(cl->program, name, &code);
-        tiny_opencl_check(cl, code, name);
+        cl->kernel[i] = clCreateKernel(cl->program, tiny_opencl_kernel_name[i], &code);
+        tiny_opencl_check(cl, code, tiny_opencl_kernel_name[i]);
     }
     return cl->status;
 }
