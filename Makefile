@@ -124,6 +124,10 @@ $(BUILD)/tests/%: tests/%.c tests/t.h $(HEADERS) $(BUILD)/libtiny.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtiny.a -pthread -lm
 
+$(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
+	@mkdir -p $(@D)
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm
+
 $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm

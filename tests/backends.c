@@ -1,0 +1,195 @@
+/* tests/backends.c - the back ends of ports/, where this machine has what they need
+ *
+ * build/conformance --backend NAME is the thorough form; here a few cases of each operation, and what the kit does not
+ * see: devices that are not there, and views into uploaded memory.                                                   */
+#include "t.h"
+
+#if defined __SANITIZE_THREAD__
+#define NOT_HERE "the thread sanitizer does not know the locks of these libraries"
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define NOT_HERE "the thread sanitizer does not know the locks of these libraries"
+#endif
+#endif
+
+#if !defined NOT_HERE && defined HAVE_BLAS
+#include "ports/blas/tiny_blas.h"
+#endif
+#if !defined NOT_HERE && defined HAVE_OPENCL
+#include "ports/opencl/tiny_opencl.h"
+/* the compiler inside the driver keeps memory until the end */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libpocl\nleak:libLLVM\nleak:libOpenCL\nleak:libclang\nleak:libhwloc\n"; }
+#endif
+#ifndef NOT_HERE
+#define NOT_HERE "this program was built without it"
+#endif
+
+static int answered;
+
+TINYI_UNUSED static void check_row(void *user, const tiny_conform_row *r)
+{
+    (void)user;
+    answered += r->n_cases;
+    if (r->n_failed) t_fail(__FILE__, __LINE__, "%s: %d of %d cases: %s", r->row->name, r->n_failed, r->n_cases, r->first_failure);
+}
+
+TINYI_UNUSED static void check_op(const tiny_accel *accel, const char *op, int n_cases)
+{
+    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_conform_desc kit;
+    tiny_ctx *ctx = NULL;
+    int n_failed = -1;
+    desc.accel = accel;
+    if (!T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_OK)) return;
+    t_use(ctx);
+    memset(&kit, 0, sizeof kit);
+    kit.op = op;
+    kit.n_cases = n_cases;
+    kit.seed = 2;
+    kit.row = check_row;
+    answered = 0;
+    T_OK(tiny_conform(ctx, &kit, &n_failed));
+    T_EQ_INT(n_failed, 0);
+    T_TRUE(answered > 0);
+    t_close(ctx);
+}
+
+static void test_blas(void)
+{
+#ifdef TINY_BLAS_H
+    tiny_blas blas;
+    const tiny_accel *a = tiny_blas_open(&blas);
+    check_op(a, "matmul", 120);
+    check_op(a, "dot", 40);
+#else
+    T_SKIP(NOT_HERE);
+#endif
+}
+
+#ifdef TINY_OPENCL_H
+
+static void set_device(const char *name)
+{
+#ifdef _WIN32
+    (void)_putenv_s("TINY_OPENCL_DEVICE", name);
+#else
+    (void)setenv("TINY_OPENCL_DEVICE", name, 1);
+#endif
+}
+
+static void test_opencl_no_device(void)
+{
+    tiny_opencl *cl = (tiny_opencl *)&answered;
+    char says[256];
+    set_device("no device has this name");
+    T_TRUE(tiny_opencl_open(&cl, says) == TINY_E_ACCEL);
+    T_TRUE(cl == NULL);
+    T_TRUE(strstr(says, "no device has this name") != NULL);
+    set_device("63");
+    T_TRUE(tiny_opencl_open(&cl, says) == TINY_E_ACCEL);
+    set_device("");
+    T_TRUE(tiny_opencl_open(NULL, says) == TINY_E_ARGUMENT);
+    tiny_opencl_close(NULL);
+}
+
+static void test_opencl(void)
+{
+    static const char *const ops[] = { "matmul", "matmul_i8", "softmax", "log_softmax", "rmsnorm", "layernorm", "attention" };
+    tiny_opencl *cl;
+    char says[256];
+    size_t i;
+    if (tiny_opencl_open(&cl, says)) {
+        T_SKIP(says);
+        return;
+    }
+    T_TRUE(tiny_opencl_device(cl)[0] != 0);
+    for (i = 0; i < T_COUNT(ops); i++) check_op(tiny_opencl_accel(cl), ops[i], 10);
+    tiny_opencl_close(cl);
+}
+
+/* y = x w with w of ones times f: every number is 4 f */
+static void product(tiny_ctx *ctx, float *w, int swapped, float want)
+{
+    float x[8] = { 1, 1, 1, 1, 1, 1, 1, 1 }, y[6] = { 0, 0, 0, 0, 0, 0 };
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 4), ty = tiny_tensor_2d(y, TINY_F32, 2, 3);
+    tiny_tensor tw = swapped ? tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, 3, 4), 0, 1) : tiny_tensor_2d(w, TINY_F32, 4, 3);
+    tiny_op op;
+    int i;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_MATMUL;
+    op.in[0] = &tx;
+    op.in[1] = &tw;
+    op.out[0] = &ty;
+    T_OK(tiny_run(ctx, &op));
+    for (i = 0; i < 6; i++) T_CLOSE(y[i], want, 1e-6);
+}
+
+/* Uploaded once, a stack of weights serves its layers, straight and transposed. That the copy is really used shows when
+ * the host's numbers change without another upload. */
+static void test_opencl_uploads(void)
+{
+    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = NULL;
+    tiny_opencl *cl;
+    tiny_tensor stack, part;
+    uint64_t n_answered, n_declined, n_failed;
+    float w[36], r[4] = { 1, 1, 1, 1 };
+    char says[256];
+    int i;
+    if (tiny_opencl_open(&cl, says)) {
+        T_SKIP(says);
+        return;
+    }
+    desc.accel = tiny_opencl_accel(cl);
+    if (!T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_OK)) return;
+    t_use(ctx);
+    for (i = 0; i < 36; i++) w[i] = (float)(i / 12 + 1);
+    stack = tiny_tensor_3d(w, TINY_F32, 3, 4, 3);
+    part = tiny_tensor_1d(w + 12, TINY_F32, 12);
+    T_OK(tiny_upload(ctx, &stack));
+    for (i = 0; i < 36; i++) w[i] = 100.0f;
+    product(ctx, w, 0, 4);
+    product(ctx, w + 12, 0, 8);
+    product(ctx, w + 24, 1, 12);
+    T_OK(tiny_upload(ctx, &part));              /* a part of what is there */
+    product(ctx, w + 12, 1, 400);
+    product(ctx, w + 24, 0, 12);
+    T_OK(tiny_download(ctx, &stack));
+    T_CLOSE(w[0], 1, 0);
+    T_CLOSE(w[12], 100, 0);
+    T_CLOSE(w[35], 3, 0);
+    T_OK(tiny_forget(ctx, &part));              /* drops the whole stack */
+    w[24] = w[25] = w[26] = 3.0f;
+    for (i = 0; i < 12; i++) w[i] = 7.0f;
+    product(ctx, w, 0, 28);
+    /* an answer that lands in uploaded memory */
+    {
+        tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, 1, 4), to = tiny_tensor_2d(w, TINY_F32, 1, 4);
+        T_OK(tiny_upload(ctx, &stack));
+        T_OK(tiny_softmax(ctx, &tr, NULL, &to));
+        T_CLOSE(w[0], 0.25, 1e-6);
+        w[0] = w[1] = w[2] = w[3] = 9.0f;
+        T_OK(tiny_download(ctx, &stack));
+        T_CLOSE(w[3], 0.25, 1e-6);
+    }
+    tiny_accel_counts(ctx, &n_answered, &n_declined, &n_failed);
+    T_EQ_INT(n_answered, 7);
+    T_EQ_INT(n_failed, 0);
+    t_close(ctx);
+    tiny_opencl_close(cl);
+}
+#else
+static void test_opencl(void) { T_SKIP(NOT_HERE); }
+#endif
+
+int main(void)
+{
+    T_RUN(test_blas);
+    T_RUN(test_opencl);
+#ifdef TINY_OPENCL_H
+    T_RUN(test_opencl_no_device);
+    T_RUN(test_opencl_uploads);
+#endif
+    return t_done();
+}
