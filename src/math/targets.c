@@ -87,6 +87,7 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
 {
     int level;
+    (void)target;                           /* when scalar is the only one */
     k->cpu = cpu;
     for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
     tinyi_use_all_scalar(k);
