@@ -13,12 +13,15 @@ BUILD ?= build
 INC ?= .
 # make test ONLY=math/norm runs the tests whose path contains that
 ONLY ?=
+# compilers at the same time
+JOBS ?= 1
 
 comma := ,
 hash := \#
 # $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links
 accepts = $(shell { for h in $(1); do echo "$(hash)include <$$h>"; done; echo 'int main(void) { $(2); return 0; }'; } | \
     $(CC) -x c - -o /dev/null $(3) >/dev/null 2>&1 && echo '$(3)')
+DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
 BLAS = $(if $(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),-lopenblas),-DHAVE_BLAS -lopenblas)
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
@@ -42,11 +45,11 @@ demo: $(BUILD)/examples/demo $(BUILD)/conformance  ## this machine's targets, a 
 	$(BUILD)/conformance --cases 12
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
-	@$(MAKE) -s --no-print-directory -k programs || true
+	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check units checksums $(TESTS) $(wildcard examples/*.c)
 
 run-tests:
-	@$(MAKE) -s --no-print-directory -k programs || true
+	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh $(TESTS)
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums
@@ -139,10 +142,10 @@ $(BUILD)/examples/%: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ -pthread
 
-BENCH := $(filter-out bench/peers/%,$(sort $(shell find bench -name '*.c')))
-$(BUILD)/bench: $(BENCH) bench/bench.h $(HEADERS) $(BUILD)/tinyllm.o
+BENCH := $(sort $(shell find bench -name '*.c'))
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/tinyllm.o
 	@mkdir -p $(@D)
-	$(COMPILE) -Ibench $(BENCH) $(BUILD)/tinyllm.o -o $@ -pthread -lm
+	$(COMPILE) -Ibench $(BENCH) $(BUILD)/tinyllm.o -o $@ -pthread -lm $(DL)
 
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtiny.a
 	@mkdir -p $(@D)

@@ -190,7 +190,8 @@ static const struct { const char *name; void (*run)(void); } b_sections[] = {
 
 int main(int argc, char **argv)
 {
-    const char *only = NULL;
+    const char *only = NULL, *name = NULL;
+    char path[200];
     char report[256];
     tiny_ctx *ctx;
     size_t i, ran = 0;
@@ -199,11 +200,12 @@ int main(int argc, char **argv)
         if (!strcmp(argv[a], "--quick")) b_quick = 1;
         else if (!strcmp(argv[a], "--no-save")) keep = 0;
         else if (!strcmp(argv[a], "--only") && a + 1 < argc) only = argv[++a];
+        else if (!strcmp(argv[a], "--keep") && a + 1 < argc) name = argv[++a];
         else if (!strcmp(argv[a], "--threads") && a + 1 < argc) b_threads = atoi(argv[++a]);
         else {
-            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save]\nsections:");
+            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
-            printf("\nThe tables go to docs/bench.tsv and docs/bench.md, curves to docs/*.svg.\n");
+            printf("\nA whole run writes docs/bench.tsv and docs/bench.md, --keep NAME docs/NAME.*, curves to docs/*.svg.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -213,10 +215,13 @@ int main(int argc, char **argv)
     report[strcspn(report, "\n")] = 0;
     printf("%s%s\n", report, b_quick ? ", quick" : "");
     tiny_ctx_close(ctx);
-    if (keep && !only) {
-        b_tsv = fopen("docs/bench.tsv", "w");
-        b_md = fopen("docs/bench.md", "w");
-        if (!b_tsv || !b_md) printf("docs/bench.* cannot be written here: the table is only printed\n");
+    if (!name && !only) name = "bench";
+    if (keep && name) {
+        (void)snprintf(path, sizeof path, "docs/%s.tsv", name);
+        b_tsv = fopen(path, "w");
+        (void)snprintf(path, sizeof path, "docs/%s.md", name);
+        b_md = fopen(path, "w");
+        if (!b_tsv || !b_md) printf("docs/%s.* cannot be written here: the table is only printed\n", name);
         if (b_tsv) fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
         if (b_md) fprintf(b_md, "# Bench\n\nWritten by `make bench`. %s. Medians of interleaved rounds; the limits were measured in the same run.\n", report);
     }

@@ -2,6 +2,7 @@
  *
  * The loops are what the vendor's manual calls ideal: independent accumulators in registers, streams without arithmetic.
  * int8 is the best of the instructions that this processor has (AMX where the system lets us).                        */
+#define _DEFAULT_SOURCE                     /* syscall */
 #include "bench.h"
 #include <stdio.h>
 #include <string.h>
@@ -180,15 +181,13 @@ void b_limits_measure(void)
     b_kernel f32 = { b_fma_plain, 128, 2000000 }, i8 = { NULL, 0, 0 };
     int k;
 #if defined __x86_64__
-    tiny_target best = TINY_TARGET_SCALAR;
-    if (tiny_target_runs_here(TINY_TARGET_AVX2)) { best = TINY_TARGET_AVX2; f32.run = b_fma_256; f32.ops_each = 12 * 16; f32.n = 4000000; }
+    if (tiny_target_runs_here(TINY_TARGET_AVX2)) { f32.run = b_fma_256; f32.ops_each = 12 * 16; f32.n = 4000000; }
     if (tiny_target_runs_here(TINY_TARGET_AVX512)) {
-        best = TINY_TARGET_AVX512; f32.run = b_fma_512; f32.ops_each = 12 * 32; f32.n = 4000000;
+        f32.run = b_fma_512; f32.ops_each = 12 * 32; f32.n = 4000000;
         i8.run = b_vnni_512; i8.ops_each = 12 * 128; i8.n = 4000000;
     }
     /* asking for the target also asks the system for the tiles */
     if (tiny_target_runs_here(TINY_TARGET_AMX) && syscall(SYS_arch_prctl, 0x1023, 18) == 0) { i8.run = b_amx; i8.ops_each = 4 * 16 * 16 * 64 * 2; i8.n = 400000; }
-    (void)best;
 #endif
     for (k = 0; k < 2; k++) {
         int threads = k ? b_threads : 1;

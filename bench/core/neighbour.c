@@ -15,7 +15,7 @@
 
 typedef struct nb_work { tiny_ctx *ctx; tiny_tensor a, b, y; } nb_work;
 
-static void nb_run(nb_work *w) { b_must(w->ctx, tiny_matmul(w->ctx, &w->a, &w->b, NULL, NULL, &w->y)); }
+static void nb_run(nb_work *w) { b_must(w->ctx, tiny_matmul(w->ctx, &w->a, &w->b, NULL, TINY_ACT_NONE, &w->y)); }
 
 static double nb_rate(nb_work *w, double seconds)
 {

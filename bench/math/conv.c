@@ -27,7 +27,7 @@ static void bc_im2col(void *arg)
                         tiny_idx ii = i + r - 1, jj = j + s - 1;
                         *p++ = ii >= 0 && ii < h && jj >= 0 && jj < w ? x[(k * h + ii) * w + jj] : 0.0f;
                     }
-    b_must(a->ctx, tiny_matmul(a->ctx, &a->wm, &a->patches, NULL, NULL, &a->ym));
+    b_must(a->ctx, tiny_matmul(a->ctx, &a->wm, &a->patches, NULL, TINY_ACT_NONE, &a->ym));
 }
 
 void bench_conv(void)

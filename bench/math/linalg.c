@@ -11,7 +11,7 @@ static void bg_run(void *arg)
     switch (g->which) {
     case 0: b_must(g->ctx, tiny_cholesky(g->ctx, &g->spd, &g->l)); break;
     case 1: b_must(g->ctx, tiny_tri_inverse(g->ctx, &g->l, NULL, &g->v)); break;
-    default: b_must(g->ctx, tiny_eig_sym(g->ctx, &g->spd, &g->w, &g->v)); break;
+    default: b_must(g->ctx, tiny_eigh(g->ctx, &g->spd, &g->w, &g->v)); break;
     }
 }
 
