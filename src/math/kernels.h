@@ -14,6 +14,7 @@
 #include "math/conv.simd.h"
 #include "math/layout.simd.h"
 #include "math/sort.simd.h"
+#include "math/fft.simd.h"
 #include "math/attention.simd.h"
 #include "math/gemm_f32.simd.h"
 #include "math/gemv.simd.h"
@@ -33,6 +34,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_conv)(k);
     TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
+    TINY_FN(tinyi_use_fft)(k);
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);

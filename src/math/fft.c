@@ -1,0 +1,940 @@
+/* src/math/fft.c - Fourier transforms: references, plans, drivers
+ *
+ * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
+ *          math/fft.simd.h); L. Bluestein, IEEE Trans. Audio Electroacoust. 18(4), 1970, for lengths with a larger prime
+ * Formula  the reference is the sum itself in double, j in order, with exp(-2 pi i (j k mod n) / n) of tinyi_cis64, times the
+ *          factor, rounded once: 8 n^2 operations a row
+ * Ways     batch: V_LANES rows side by side, one lane each. Rows are turned on the way in and out; columns that lie
+ *          side by side need no turning.
+ *          split: one row x[i s + l] as s lanes l < s <= V_LANES, s the largest such divisor of n; the lanes are transformed
+ *          like a batch, then multiplied by exp(-2 pi i l k / n) and transformed across.
+ *          chirp: X[k] = c[k] sum over j of (x[j] c[j]) conj c[k-j], c[j] = exp(-pi i j^2 / n), as a cyclic convolution of
+ *          length M >= 2n - 1, M a product of 2, 3, 5, by three split transforms (one of them in the plan).
+ *          real rows of even length are rows of n/2 complex values, unravelled afterwards; of odd length complex ones.
+ *          A table is the value at a double-precision product of two of its entries, one of 64 and one of n/64.
+ * Cost     about 4.25 n log2 n for powers of two, half for real rows; chirp: 2 transforms of M < 2.3 n + 64, 8 n more
+ * Error    |y - exact|_2 <= 7 log2(n) 2^-24 |y|_2 for each way but chirp (N. Higham, "Accuracy and Stability of Numerical
+ *          Algorithms", 2nd ed., theorem 24.2): of a single value that says n^0.5 times as much of max |y|. Roundings that
+ *          do not conspire spread evenly, with a deviation of 0.6 log2(n)^0.5 2^-24 rms y in each part (W. Gentleman, G.
+ *          Sande, AFIPS 29, 1966), and max |y| is no less than rms y / 2^0.5: the bound of the rows, 4 + 3 log2(n), is over
+ *          six deviations for every n. chirp takes three transforms of up to 2.3 n + 64: twice that. Rows of one call
+ *          share the largest |y| of the call.
+ * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
+#include "math/table.h"
+#include "math/elem.h"
+#include "math/rows.h"
+#include <string.h>
+
+#define TINYI_FFT_MAX_PRIME 31
+/* tables and workspace of a row take less than 2^10 bytes for each of its values */
+#define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
+#define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
+
+/* ---- where the rows lie */
+
+typedef struct tinyi_fft_side {             /* one tensor: rows by up to three leading axes */
+    float *data;
+    tiny_idx n[3], stride[3];
+    tiny_idx step, pair;                    /* from value to value, from real to imaginary part */
+} tinyi_fft_side;
+
+typedef struct tinyi_fft_shape {
+    tiny_fft_kind kind;
+    tinyi_fft_side x, y;
+    tiny_idx rows;
+    size_t n;                               /* length of the transform: of real rows their length */
+    int inverse;
+    double scale;
+} tinyi_fft_shape;
+
+static void tinyi_fft_side_of(tinyi_fft_side *s, const tiny_tensor *t, int complex)
+{
+    int i, lead = t->rank - 1 - complex;
+    s->data = (float *)t->data;
+    for (i = 0; i < 3; i++) {
+        s->n[i] = i < 3 - lead ? 1 : t->dim[i - (3 - lead)];
+        s->stride[i] = i < 3 - lead ? 0 : t->stride[i - (3 - lead)];
+    }
+    s->step = t->stride[lead];
+    s->pair = complex ? t->stride[t->rank - 1] : 0;
+}
+
+static double tinyi_fft_factor(tiny_fft_norm norm, int inverse, double n)
+{
+    if (norm == TINY_FFT_NORM_NONE) return 1.0;
+    if (norm == TINY_FFT_NORM_BOTH) return 1.0 / tinyi_sqrt64(n);
+    return (norm == TINY_FFT_NORM_INVERSE) == (inverse != 0) ? 1.0 / n : 1.0;
+}
+
+static float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
+{
+    tiny_idx a = row % s->n[2], b = row / s->n[2] % s->n[1], c = row / s->n[2] / s->n[1];
+    return s->data + a * s->stride[2] + b * s->stride[1] + c * s->stride[0];
+}
+
+/* n_total: what the factor counts, where a call covers two axes; 0: n */
+static void tinyi_fft_shape_of(tinyi_fft_shape *f, tiny_fft_kind kind, const tiny_tensor *x, const tiny_tensor *y, int inverse, tiny_fft_norm norm, double n_total)
+{
+    const tiny_tensor *real = kind == TINY_FFT_REAL ? x : y;
+    f->kind = kind;
+    tinyi_fft_side_of(&f->x, x, kind != TINY_FFT_REAL);
+    tinyi_fft_side_of(&f->y, y, kind != TINY_FFT_REAL_INVERSE);
+    f->rows = f->x.n[0] * f->x.n[1] * f->x.n[2];
+    f->n = (size_t)(kind == TINY_FFT_COMPLEX ? x->dim[x->rank - 2] : real->dim[real->rank - 1]);
+    f->inverse = kind == TINY_FFT_COMPLEX ? inverse : kind == TINY_FFT_REAL_INVERSE;
+    f->scale = f->n ? tinyi_fft_factor(norm, f->inverse, n_total > 0.0 ? n_total : (double)f->n) : 1.0;
+}
+
+/* ---- the reference */
+
+TINY_REF_BEGIN
+/* value j of a row as the formula has it: of a halved spectrum also the mirrored part */
+static void tinyi_fft_value(const tinyi_fft_shape *f, const float *x, size_t j, double *re, double *im)
+{
+    size_t n = f->n, m = f->kind == TINY_FFT_REAL_INVERSE && j > n / 2 ? n - j : j;
+    *re = (double)x[(tiny_idx)m * f->x.step];
+    *im = f->kind == TINY_FFT_REAL ? 0.0 : (double)x[(tiny_idx)m * f->x.step + f->x.pair];
+    if (f->kind == TINY_FFT_REAL_INVERSE && (m == 0 || 2 * m == n)) *im = 0.0;
+    if (m != j) *im = -*im;
+}
+
+/* one output of up to TINYI_FFT_BLOCK rows */
+static void tinyi_fft_sum(const tinyi_fft_shape *f, float *const *x, size_t n_rows, size_t k, double sum[TINYI_FFT_BLOCK][2])
+{
+    size_t j, r;
+    double c, s, re, im;
+    for (r = 0; r < n_rows; r++) sum[r][0] = sum[r][1] = 0.0;
+    for (j = 0; j < f->n; j++) {
+        tinyi_cis64((uint64_t)j * k % f->n, f->n, &c, &s);
+        if (!f->inverse) s = -s;
+        for (r = 0; r < n_rows; r++) {
+            tinyi_fft_value(f, x[r], j, &re, &im);
+            sum[r][0] += re * c - im * s;
+            sum[r][1] += re * s + im * c;
+        }
+    }
+    for (r = 0; r < n_rows; r++) {
+        sum[r][0] *= f->scale;
+        sum[r][1] *= f->scale;
+    }
+}
+TINY_REF_END
+
+static void tinyi_fft_ref(const tinyi_fft_shape *f)
+{
+    const size_t n_out = f->kind == TINY_FFT_REAL ? f->n / 2 + 1 : f->n;
+    double sum[TINYI_FFT_BLOCK][2];
+    float *x[TINYI_FFT_BLOCK], *y[TINYI_FFT_BLOCK];
+    tiny_idx row;
+    size_t r, k, n_rows;
+    for (row = 0; row < f->rows; row += (tiny_idx)n_rows) {
+        n_rows = (size_t)TINYI_MIN(f->rows - row, TINYI_FFT_BLOCK);
+        for (r = 0; r < n_rows; r++) {
+            x[r] = tinyi_fft_row(&f->x, row + (tiny_idx)r);
+            y[r] = tinyi_fft_row(&f->y, row + (tiny_idx)r);
+        }
+        for (k = 0; k < n_out; k++) {
+            tinyi_fft_sum(f, x, n_rows, k, sum);
+            for (r = 0; r < n_rows; r++) {
+                y[r][(tiny_idx)k * f->y.step] = tinyi_round_f32(sum[r][0]);
+                if (f->kind != TINY_FFT_REAL_INVERSE) y[r][(tiny_idx)k * f->y.step + f->y.pair] = tinyi_round_f32(sum[r][1]);
+            }
+        }
+    }
+}
+
+/* ---- how a length is transformed */
+
+enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
+#define TINYI_FFT_PASSES 64
+
+typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
+    int way;
+    size_t n, lanes;                        /* complex values a row; of a vector */
+    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
+    size_t conv;                            /* M of chirp */
+    size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
+    int n_passes;
+    unsigned char radix[TINYI_FFT_PASSES];
+    size_t twiddles[TINYI_FFT_PASSES], roots[TINYI_FFT_PASSES];
+    size_t last, last_roots, chirp, spectrum, real;
+    size_t floats;                          /* of the table */
+    size_t own;                             /* floats of workspace of one thread */
+} tinyi_fft_way;
+
+/* the radices of n into radix[]; 0: a prime above 31 */
+static int tinyi_fft_factor_of(size_t n, unsigned char *radix)
+{
+    size_t p, twos = 0;
+    int k = 0;
+    for (; n > 1 && n % 2 == 0; n /= 2) twos++;
+    for (; twos >= 3 && twos != 4; twos -= 3) radix[k++] = 8;
+    for (; twos >= 2; twos -= 2) radix[k++] = 4;
+    if (twos) radix[k++] = 2;
+    for (p = 3; p <= TINYI_FFT_MAX_PRIME && n > 1; p += 2)
+        for (; n % p == 0; n /= p) radix[k++] = (unsigned char)p;
+    return n <= 1 ? k : 0;
+}
+
+static int tinyi_fft_smooth(size_t n)
+{
+    unsigned char radix[TINYI_FFT_PASSES];
+    return n <= 1 || tinyi_fft_factor_of(n, radix) > 0;
+}
+
+/* the largest divisor of n up to the lanes */
+static size_t tinyi_fft_split_of(size_t n, size_t lanes)
+{
+    size_t s = lanes;
+    while (n % s) s--;
+    return s;
+}
+
+/* Least length >= at_least of factors 2, 3, 5 that is a multiple of the lanes. */
+static size_t tinyi_fft_good(size_t at_least, size_t lanes)
+{
+    size_t best = SIZE_MAX, a, b;
+    for (a = 1; a < best; a *= 5)
+        for (b = a; b < best; b *= 3) {
+            size_t c = b * lanes;
+            while (c < at_least) c *= 2;
+            if (c < best) best = c;
+            if (b > at_least) break;
+        }
+    return best;
+}
+
+static size_t tinyi_fft_round(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* floats of one set of m numbers, with room for whole blocks */
+static size_t tinyi_fft_set(const tinyi_fft_way *w) { return tinyi_fft_round(w->m, w->lanes) * 2 * w->lanes; }
+
+/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t lanes, size_t rows, int columns)
+{
+    size_t at = 0, rest, z;
+    int i;
+    memset(w, 0, sizeof *w);
+    w->n = n;
+    w->n_real = n_real;
+    w->lanes = lanes;
+    if (!tinyi_fft_smooth(n)) {
+        w->way = TINYI_FFT_CHIRP;
+        w->conv = tinyi_fft_good(2 * n - 1, lanes);
+        w->split = lanes;
+        w->m = w->conv / lanes;
+    } else {
+        size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
+        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
+        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
+        w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
+        w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
+        w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
+    }
+    w->n_passes = tinyi_fft_factor_of(w->m, w->radix);
+    for (rest = w->m, i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i];
+        rest /= r;
+        w->twiddles[i] = at;
+        at += 2 * (r - 1) * rest;
+        w->roots[i] = at;
+        if (r > 5 && r != 8) at += 2 * r;
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        w->last_roots = at;
+        at += 2 * w->split;
+        at = tinyi_fft_round(at, 16);
+        w->last = at;
+        at += w->m * 2 * lanes;
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        w->chirp = at;
+        at += 2 * n;
+        w->spectrum = tinyi_fft_round(at, 16);
+        at = w->spectrum + 2 * w->conv;
+    }
+    if (n_real) {
+        w->real = at;
+        at += 2 * (n / 2 + 1);
+    }
+    w->floats = tinyi_fft_round(at, 16);
+    /* two sets of numbers, the two arrays of chirp, and rows on their way in and out */
+    z = 2 * tinyi_fft_set(w) + (w->way == TINYI_FFT_CHIRP ? 2 * tinyi_fft_round(2 * w->conv, 16) : 0);
+    w->own = z + (w->way == TINYI_FFT_BATCH && !columns ? lanes : 1) * 2 * tinyi_fft_round(2 * (n + 1), 16);
+}
+
+/* exp(-2 pi i k / n) as a product of two entries, in double */
+typedef struct tinyi_fft_roots {
+    double *low, *high;                     /* (64, 2), (n / 64 + 1, 2) */
+    size_t n;
+} tinyi_fft_roots;
+
+static size_t tinyi_fft_roots_bytes(size_t n) { return (64 + n / 64 + 1) * 2 * sizeof(double); }
+
+static void tinyi_fft_roots_make(tinyi_fft_roots *r, size_t n, void *memory)
+{
+    size_t k;
+    r->n = n;
+    r->low = (double *)memory;
+    r->high = r->low + 128;
+    for (k = 0; k < 64 && k < n; k++) tinyi_cis64(k, n, &r->low[2 * k], &r->low[2 * k + 1]);
+    for (k = 0; k <= n / 64 && k * 64 < n; k++) tinyi_cis64(k * 64, n, &r->high[2 * k], &r->high[2 * k + 1]);
+}
+
+static void tinyi_fft_root(const tinyi_fft_roots *r, size_t k, float *re, float *im)
+{
+    const double *a = r->low + 2 * (k % 64), *b = r->high + 2 * (k / 64);
+    *re = (float)(a[0] * b[0] - a[1] * b[1]);
+    *im = (float)-(a[0] * b[1] + a[1] * b[0]);
+}
+
+/* the most roots that tinyi_fft_fill makes at a time */
+static size_t tinyi_fft_scratch(const tinyi_fft_way *w)
+{
+    size_t n = TINYI_MAX(w->way == TINYI_FFT_CHIRP ? TINYI_MAX(2 * w->n, w->conv) : w->n, w->n_real);
+    return tinyi_fft_roots_bytes(n);
+}
+
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
+
+/* The table. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
+static void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
+{
+    tinyi_fft_roots roots;
+    size_t n = w->split * w->m, rest = w->m, p, t, l;
+    int i;
+    tinyi_fft_roots_make(&roots, n, scratch);
+    for (i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i], step = n / rest;        /* the root of order `rest` is root `step` of order n */
+        float *to = table + w->twiddles[i];
+        rest /= r;
+        for (p = 0; p < rest; p++)
+            for (t = 1; t < r; t++, to += 2) tinyi_fft_root(&roots, p * t * step, to, to + 1);
+        if (r > 5 && r != 8)
+            for (t = 0, to = table + w->roots[i]; t < r; t++, to += 2) {
+                tinyi_fft_root(&roots, n / r * t, to, to + 1);
+                to[1] = -to[1];
+            }
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        float *to = table + w->last_roots;
+        for (l = 0; l < w->split; l++, to += 2) {
+            tinyi_fft_root(&roots, w->m * l, to, to + 1);
+            to[1] = -to[1];
+        }
+        for (p = 0, to = table + w->last; p < w->m; p++, to += 2 * w->lanes)
+            for (l = 0; l < w->lanes; l++) {
+                if (l < w->split) tinyi_fft_root(&roots, l * p, to + l, to + w->lanes + l);
+                else to[l] = to[w->lanes + l] = 0.0f;
+            }
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        float *c = table + w->chirp, *s = table + w->spectrum;
+        float *a = work + 2 * tinyi_fft_set(w);
+        tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
+        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
+        memset(a, 0, 2 * w->conv * sizeof *a);
+        for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
+            a[2 * p] = c[2 * p];
+            a[2 * p + 1] = -c[2 * p + 1];
+            if (p == 0) continue;
+            a[2 * (w->conv - p)] = a[2 * p];
+            a[2 * (w->conv - p) + 1] = a[2 * p + 1];
+        }
+        tinyi_fft_split_row(team, w, table, s, a, (float)(1.0 / (double)w->conv), 0, work);
+    }
+    if (w->n_real) {
+        float *to = table + w->real;
+        tinyi_fft_roots_make(&roots, w->n_real, scratch);
+        for (p = 0; p <= w->n / 2; p++, to += 2) tinyi_fft_root(&roots, p, to, to + 1);
+    }
+}
+
+/* ---- one row, or one vector of rows */
+
+/* the passes: from *z, the answer in *z again; *other is the room between */
+static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const float *table, float **z, float **other)
+{
+    const tinyi_fn_fft_pass pass = TINYI_K(team, fft_pass);
+    size_t rest = w->m, s = 1;
+    int i;
+    for (i = 0; i < w->n_passes; i++) {
+        float *t = *z;
+        rest /= w->radix[i];
+        pass(*other, *z, table + w->twiddles[i], table + w->roots[i], w->radix[i], rest, s);
+        s *= w->radix[i];
+        *z = *other;
+        *other = t;
+    }
+}
+
+/* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    float *other = z + tinyi_fft_set(w);
+    TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
+    tinyi_fft_numbers(team, w, table, &z, &other);
+    TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
+}
+
+static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
+    float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
+    mul(a, x, table + w->chirp, w->n, 1.0f, swap, 0);
+    memset(a + 2 * w->n, 0, 2 * (w->conv - w->n) * sizeof *a);
+    tinyi_fft_split_row(team, w, table, b, a, 1.0f, 0, z);
+    mul(b, b, table + w->spectrum, w->conv, 1.0f, 0, 0);
+    tinyi_fft_split_row(team, w, table, a, b, 1.0f, 1, z);
+    mul(y, a, table + w->chirp, w->n, scale, 0, swap);
+}
+
+/* dense rows of n complex values: as many as the way takes at once */
+static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
+                           int swap, float *z)
+{
+    size_t r;
+    if (w->way == TINYI_FFT_BATCH) {
+        float *other = z + tinyi_fft_set(w);
+        TINYI_K(team, fft_in_rows)(z, x, n_rows, w->n, swap);
+        tinyi_fft_numbers(team, w, table, &z, &other);
+        TINYI_K(team, fft_out_rows)(y, z, n_rows, w->n, scale, swap);
+        return;
+    }
+    for (r = 0; r < n_rows; r++) {
+        if (w->way == TINYI_FFT_SPLIT) tinyi_fft_split_row(team, w, table, y[r], x[r], scale, swap, z);
+        else tinyi_fft_chirp_row(team, w, table, y[r], x[r], scale, swap, z);
+    }
+}
+
+/* ---- a call on a team */
+
+#define TINYI_FFT_LANES 16                  /* of the widest target */
+
+static size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
+
+/* one row of x as dense complex values in `to`; or where it lies, when it is that already */
+static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
+{
+    const tinyi_fft_side *s = &f->x;
+    const float *x = tinyi_fft_row(s, row);
+    size_t j, n = f->n, bins = n / 2 + 1;
+    float *t;
+    if (f->kind == TINY_FFT_COMPLEX) {
+        if (s->pair == 1 && (s->step == 2 || n == 1)) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            to[2 * j] = x[0];
+            to[2 * j + 1] = x[s->pair];
+        }
+        return to;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->step == 1) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            if (w->n_real) to[j] = *x;
+            else {
+                to[2 * j] = *x;
+                to[2 * j + 1] = 0.0f;
+            }
+        }
+        return to;
+    }
+    if (w->n_real) {
+        if (s->pair != 1 || s->step != 2) {
+            for (j = 0, t = more; j < bins; j++, x += s->step, t += 2) {
+                t[0] = x[0];
+                t[1] = x[s->pair];
+            }
+            x = more;
+        }
+        TINYI_K(team, fft_unreal)(to, x, table + w->real, n / 2);
+        return to;
+    }
+    for (j = 0; j < bins; j++, x += s->step) {
+        to[2 * j] = x[0];
+        to[2 * j + 1] = j && 2 * j != n ? x[s->pair] : 0.0f;
+        if (j && 2 * j != n) {
+            to[2 * (n - j)] = to[2 * j];
+            to[2 * (n - j) + 1] = -to[2 * j + 1];
+        }
+    }
+    return to;
+}
+
+/* where the transform may write row `row`: its place in y, or room when it needs more work */
+static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way *w, tiny_idx row, float *room)
+{
+    const tinyi_fft_side *s = &f->y;
+    if (f->kind == TINY_FFT_COMPLEX && s->pair == 1 && (s->step == 2 || f->n == 1)) return tinyi_fft_row(s, row);
+    if (f->kind == TINY_FFT_REAL_INVERSE && w->n_real && s->step == 1) return tinyi_fft_row(s, row);
+    return room;
+}
+
+static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
+{
+    const tinyi_fft_side *s = &f->y;
+    float *y = tinyi_fft_row(s, row);
+    size_t j, n = f->n;
+    if (from == y) return;
+    if (f->kind == TINY_FFT_REAL_INVERSE) {
+        for (j = 0; j < n; j++, y += s->step) *y = from[w->n_real ? j : 2 * j];
+        return;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->pair == 1 && s->step == 2) {
+            TINYI_K(team, fft_real)(y, from, table + w->real, n / 2);
+            return;
+        }
+        if (w->n_real) {
+            TINYI_K(team, fft_real)(more, from, table + w->real, n / 2);
+            from = more;
+        }
+        n = n / 2 + 1;
+    }
+    for (j = 0; j < n; j++, y += s->step) {
+        y[0] = from[2 * j];
+        y[s->pair] = from[2 * j + 1];
+    }
+}
+
+/* columns: axis `lead` of x and y runs from complex value to complex value */
+static int tinyi_fft_columns(const tinyi_fft_shape *f)
+{
+    int a;
+    if (f->kind != TINY_FFT_COMPLEX || f->x.pair != 1 || f->y.pair != 1 || f->n < 2) return -1;
+    for (a = 2; a >= 0; a--)
+        if (f->x.n[a] > 1 && f->x.stride[a] == 2 && f->y.stride[a] == 2) return a;
+    return -1;
+}
+
+static void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns)
+{
+    const int halved = kind != TINY_FFT_COMPLEX && n % 2 == 0;
+    const size_t m = halved ? n / 2 : n;
+    tinyi_fft_way_of(w, m, halved ? n : 0, lanes, rows, columns && tinyi_fft_smooth(m));
+}
+
+static void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes)
+{
+    tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
+}
+
+struct tiny_fft_plan {
+    tinyi_fft_way way;
+    tiny_fft_kind kind;
+    size_t n;
+    const tinyi_kernels *k;
+    float *table;
+};
+
+static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
+{
+    const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
+    const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
+    const int a = axis == 0 ? 1 : 0, b = axis == 2 ? 1 : 2;
+    const tiny_idx lanes = (tiny_idx)w->lanes, strips = (f->x.n[axis] + lanes - 1) / lanes;
+    tiny_idx t, t0, t1;
+    while (tiny_take(team, strips * f->x.n[a] * f->x.n[b], 1, &t0, &t1))
+        for (t = t0; t < t1; t++) {
+            const tiny_idx c = t % strips * lanes, i = t / strips % f->x.n[a], j = t / strips / f->x.n[a];
+            const size_t used = (size_t)TINYI_MIN(lanes, f->x.n[axis] - c);
+            float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
+            in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
+            tinyi_fft_numbers(team, w, table, &z, &other);
+            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
+        }
+}
+
+/* rows [first, first + as many as the way takes at once) */
+static void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
+{
+    const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
+    const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
+    float *z = (float *)team->own, *in = z + w->own - at_once * 2 * room, *out = in + at_once * room;
+    const float *x[TINYI_FFT_LANES];
+    float *y[TINYI_FFT_LANES];
+    size_t r;
+    for (r = 0; r < n_rows; r++) {
+        x[r] = tinyi_fft_row_in(team, f, w, table, first + (tiny_idx)r, in + r * room, out + r * room);
+        y[r] = tinyi_fft_row_place(f, w, first + (tiny_idx)r, out + r * room);
+    }
+    tinyi_fft_rows(team, w, table, y, x, n_rows, (float)f->scale, f->inverse, z);
+    for (r = 0; r < n_rows; r++) tinyi_fft_row_out(team, f, w, table, first + (tiny_idx)r, y[r], in + r * room);
+}
+
+/* All threads. own: w->own floats. */
+static void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
+{
+    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
+    const int axis = tinyi_fft_columns(f);
+    tiny_idx g, g0, g1;
+    if (w->way == TINYI_FFT_BATCH && axis >= 0) {
+        tinyi_fft_go_columns(team, f, w, table, axis);
+        return;
+    }
+    while (tiny_take(team, groups, grain, &g0, &g1))
+        for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
+}
+
+/* ---- operations */
+
+static const tiny_fft_params tinyi_fft_default = { 0, TINY_FFT_NORM_INVERSE, 0, NULL };
+
+static const tiny_fft_params *tinyi_fft_params_of(const tiny_op *op)
+{
+    return op->params ? (const tiny_fft_params *)op->params : &tinyi_fft_default;
+}
+
+static void tinyi_fft_of_op(tinyi_fft_shape *f, const tiny_op *op)
+{
+    const tiny_fft_params *p = tinyi_fft_params_of(op);
+    tinyi_fft_shape_of(f, op->kind == TINY_OP_FFT ? TINY_FFT_COMPLEX : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL : TINY_FFT_REAL_INVERSE, op->in[0], op->out[0],
+                       p->inverse, p->norm, 0.0);
+}
+
+static void tinyi_fft_ref_op(const tiny_op *op)
+{
+    tinyi_fft_shape f;
+    tinyi_fft_of_op(&f, op);
+    tinyi_fft_ref(&f);
+}
+
+static void tinyi_fft_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    static const size_t lanes[] = { 1, 4, 8, TINYI_FFT_LANES };     /* of all targets: which it will be is not known here */
+    const tiny_fft_plan *plan = tinyi_fft_params_of(op)->plan;
+    tinyi_fft_shape f;
+    tinyi_fft_way w;
+    size_t i;
+    (void)n_threads;
+    *shared_bytes = *own_bytes = 0;
+    tinyi_fft_of_op(&f, op);
+    if (!f.n || !f.rows) return;
+    if (plan) {
+        *own_bytes = plan->way.own * sizeof(float);
+        return;
+    }
+    for (i = 0; i < TINYI_COUNT(lanes); i++) {
+        tinyi_fft_way_of_shape(&w, &f, lanes[i]);
+        *shared_bytes = TINYI_MAX(*shared_bytes, w.floats * sizeof(float) + tinyi_fft_scratch(&w));
+        *own_bytes = TINYI_MAX(*own_bytes, w.own * sizeof(float));
+    }
+}
+
+static void tinyi_fft_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_fft_plan *plan = tinyi_fft_params_of(op)->plan;
+    const size_t lanes = TINYI_K(team, fft_lanes)();
+    tinyi_fft_shape f;
+    tinyi_fft_way w;
+    tinyi_fft_of_op(&f, op);
+    if (!f.n || !f.rows) return;
+    if (plan) {
+        tinyi_fft_go(team, &f, &plan->way, plan->table);
+        return;
+    }
+    tinyi_fft_way_of_shape(&w, &f, lanes);
+    if (team->i == 0) tinyi_fft_fill(team, &w, (float *)team->shared, (float *)team->own, (float *)team->shared + w.floats);
+    tiny_barrier(team);
+    tinyi_fft_go(team, &f, &w, (const float *)team->shared);
+}
+
+/* A length, and the plan for it if there is one. */
+static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_idx n, const tiny_fft_plan *plan)
+{
+    static const char *const of[] = { "complex rows", "real rows", "half spectra" };
+    if (n < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a row has %td values, it must have one at least", name, n);
+    if (n > TINYI_FFT_MAX_N) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a row has %td values, more than %td are not supported", name, n, TINYI_FFT_MAX_N);
+    if (!plan) return TINY_OK;
+    if (plan->kind != kind || plan->n != (size_t)n)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
+    if (plan->way.lanes != ctx->k->fft_lanes()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+    return TINY_OK;
+}
+
+/* length, norm, types and ranks of x; name: of the operation or of the plan */
+static tiny_status tinyi_fft_check(tiny_ctx *ctx, const char *name, tiny_fft_kind kind, tiny_fft_norm norm, const tiny_tensor *x)
+{
+    char text[96];
+    int least = kind == TINY_FFT_REAL ? 1 : 2;
+    if ((int)norm < 0 || norm >= TINY_FFT_NORM_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: norm %d is unknown", name, (int)norm);
+    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, it must be f32", name, tiny_dtype_name(x->dtype));
+    if (x->rank < least) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d at least", name, tinyi_shape_text(x, text), least);
+    if (kind != TINY_FFT_REAL && x->dim[x->rank - 1] != 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the last axis of x (%s) must be 2, real and imaginary part", name, tinyi_shape_text(x, text));
+    if (kind == TINY_FFT_REAL && x->rank == TINY_MAX_RANK)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, and its spectrum would need one axis more than %d", name, tinyi_shape_text(x, text), TINY_MAX_RANK);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_fft_shape_op(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_fft_params *p = tinyi_fft_params_of(op);
+    const tiny_tensor *x = op->in[0];
+    const char *name = op->kind == TINY_OP_FFT ? "fft" : op->kind == TINY_OP_RFFT ? "rfft" : "irfft";
+    tiny_idx dim[TINY_MAX_RANK], bins, n;
+    tiny_status st = tinyi_fft_check(ctx, name, op->kind == TINY_OP_FFT ? TINY_FFT_COMPLEX : op->kind == TINY_OP_RFFT ? TINY_FFT_REAL : TINY_FFT_REAL_INVERSE,
+                                     p->norm, x);
+    int i;
+    if (st) return st;
+    if (op->kind != TINY_OP_IRFFT && p->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: n is %td, only irfft takes it", name, p->n);
+    for (i = 0; i < x->rank; i++) dim[i] = x->dim[i];
+    if (op->kind == TINY_OP_FFT) {
+        tinyi_want(want, TINY_F32, x->rank, dim);
+        return tinyi_fft_check_n(ctx, name, TINY_FFT_COMPLEX, dim[x->rank - 2], p->plan);
+    }
+    if (op->kind == TINY_OP_RFFT) {
+        n = dim[x->rank - 1];
+        st = tinyi_fft_check_n(ctx, name, TINY_FFT_REAL, n, p->plan);
+        if (st) return st;
+        dim[x->rank - 1] = n / 2 + 1;
+        dim[x->rank] = 2;
+        tinyi_want(want, TINY_F32, x->rank + 1, dim);
+        return TINY_OK;
+    }
+    bins = x->dim[x->rank - 2];
+    n = p->n ? p->n : 2 * (bins - 1);
+    if (n < 1 || n / 2 + 1 != bins) return tinyi_fail(ctx, TINY_E_ARGUMENT, "irfft: %td bins do not give rows of %td values", bins, n);
+    dim[x->rank - 2] = n;
+    tinyi_want(want, TINY_F32, x->rank - 1, dim);
+    return tinyi_fft_check_n(ctx, name, TINY_FFT_REAL_INVERSE, n, p->plan);
+}
+
+static double tinyi_fft_log2(double n)
+{
+    double k = 0.0;
+    for (; n > 1.0; n *= 0.5) k += 1.0;
+    return k;
+}
+
+static void tinyi_fft_cost(const tiny_op *op, tiny_cost *c)
+{
+    tinyi_fft_shape f;
+    double n, rows;
+    tinyi_fft_of_op(&f, op);
+    n = (double)f.n;
+    rows = (double)f.rows;
+    c->flops = rows * 5.0 * n * tinyi_fft_log2(n) * (f.kind == TINY_FFT_COMPLEX ? 1.0 : 0.5);
+    if (f.n && !tinyi_fft_smooth(f.kind != TINY_FFT_COMPLEX && f.n % 2 == 0 ? f.n / 2 : f.n)) c->flops = c->flops * 5.0 + rows * 60.0 * n;
+    if (!tinyi_fft_params_of(op)->plan) c->flops += 60.0 * n;               /* the tables, by one thread */
+    c->bytes = rows * n * (f.kind == TINY_FFT_COMPLEX ? 16.0 : 8.0);
+}
+
+static double tinyi_fft_terms(const tiny_op *op)
+{
+    tinyi_fft_shape f;
+    double n;
+    tinyi_fft_of_op(&f, op);
+    n = (double)f.n;
+    return tinyi_fft_log2(n) * (tinyi_fft_smooth(f.n) ? 1.0 : 2.0);
+}
+
+/* leading axes, then the length: short ones, even ones, primes on both sides of 31 */
+static int tinyi_fft_case_dims(tiny_case *c, tiny_idx *dim)
+{
+    static const short some[] = { 17, 30, 31, 32, 37, 48, 53, 64, 74, 96, 101, 121, 128, 135, 144, 160, 210, 243, 251, 256, 262, 289 };
+    int i, lead = tiny_case_pick(c, 3);
+    for (i = 0; i < lead; i++) dim[i] = tiny_case_dim(c, lead == 1 ? 40 : 6);
+    dim[lead] = c->index && tiny_case_pick(c, 2) ? some[tiny_case_pick(c, (int)TINYI_COUNT(some))] : tiny_case_dim(c, 70);
+    return lead;
+}
+
+static void tinyi_fft_case(tiny_case *c, int real, int inverse_real)
+{
+    tiny_fft_params p;
+    tiny_idx dim[TINY_MAX_RANK];
+    int lead = tinyi_fft_case_dims(c, dim);
+    memset(&p, 0, sizeof p);
+    p.norm = (tiny_fft_norm)tiny_case_pick(c, TINY_FFT_NORM_COUNT);
+    if (inverse_real) {
+        p.n = dim[lead];
+        dim[lead] = dim[lead] / 2 + 1;
+    } else if (!real) p.inverse = tiny_case_pick(c, 2);
+    dim[lead + 1] = 2;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, real ? lead + 1 : lead + 2, dim);
+    c->no_specials = 1;                     /* one NaN is everywhere afterwards, and inf - inf depends on the order */
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+static void tinyi_fft_cases(tiny_case *c) { tinyi_fft_case(c, 0, 0); }
+static void tinyi_rfft_cases(tiny_case *c) { tinyi_fft_case(c, 1, 0); }
+static void tinyi_irfft_cases(tiny_case *c) { tinyi_fft_case(c, 0, 1); }
+
+static const short tinyi_fft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_out, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                           TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
+static const short tinyi_rfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_real, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                            TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
+static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unreal, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
+                                             TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
+
+TINYI_ROW tinyi_row_fft = {
+    "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
+    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_fft_cases,
+    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
+    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
+};
+TINYI_ROW tinyi_row_rfft = {
+    "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
+    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_rfft_cases,
+    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
+    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
+};
+TINYI_ROW tinyi_row_irfft = {
+    "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
+    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_irfft_cases,
+    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
+    "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
+};
+
+static tiny_status tinyi_fft_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = x;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_run(ctx, TINY_OP_FFT, x, params, y);
+}
+
+TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_run(ctx, TINY_OP_RFFT, x, params, y);
+}
+
+TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_run(ctx, TINY_OP_IRFFT, x, params, y);
+}
+
+/* ---- two axes, as two operations with a tensor of the context between them */
+
+static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    tiny_tensor spectrum, a, b;
+    tiny_fft_params plain = params ? *params : tinyi_fft_default;
+    const tiny_tensor *complex = kind == TINY_OP_IRFFT ? x : y;     /* the one with the shape of what lies between */
+    char text[96];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!x || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %s is missing", name, x ? "y" : "x");
+    st = tiny_tensor_check(complex);
+    if (st) return tinyi_fail(ctx, st, "%s: %s: %s", name, complex == x ? "x" : "y", tiny_status_text(st));
+    if (complex->rank < 3) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be (..., m, n, 2)", name, complex == x ? "x" : "y", tinyi_shape_text(complex, text));
+    spectrum = tiny_tensor_nd(NULL, TINY_F32, complex->rank, complex->dim);
+    spectrum.data = tinyi_alloc(ctx, (size_t)tiny_tensor_count(&spectrum), sizeof(float));
+    if (!spectrum.data) return tiny_ctx_status(ctx);
+    a = tiny_tensor_swap(spectrum, spectrum.rank - 3, spectrum.rank - 2);
+    b = tiny_tensor_swap(*complex, spectrum.rank - 3, spectrum.rank - 2);
+    plain.n = 0;
+    if (plain.plan && (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3])) plain.plan = NULL;
+    if (kind == TINY_OP_IRFFT) {
+        plain.inverse = 1;
+        st = tinyi_fft_run(ctx, TINY_OP_FFT, &b, &plain, &a);
+        if (!st) st = tinyi_fft_run(ctx, TINY_OP_IRFFT, &spectrum, params, y);
+    } else {
+        if (kind == TINY_OP_RFFT) plain.inverse = 0;
+        st = tinyi_fft_run(ctx, kind, x, params, &spectrum);
+        if (!st) st = tinyi_fft_run(ctx, TINY_OP_FFT, &a, &plain, &b);
+    }
+    tiny_free(ctx, spectrum.data);
+    return st;
+}
+
+TINY_API tiny_status tiny_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_two(ctx, "fft2", TINY_OP_FFT, x, params, y);
+}
+
+TINY_API tiny_status tiny_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_two(ctx, "rfft2", TINY_OP_RFFT, x, params, y);
+}
+
+TINY_API tiny_status tiny_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
+{
+    return tinyi_fft_two(ctx, "irfft2", TINY_OP_IRFFT, x, params, y);
+}
+
+/* ---- plans */
+
+/* Kernels take a team: this one is a single thread outside of any region. */
+static void tinyi_fft_alone(tiny_team *team, const tinyi_kernels *k, void *own)
+{
+    memset(team, 0, sizeof *team);
+    team->n = 1;
+    team->k = k;
+    team->own = own;
+}
+
+TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out)
+{
+    tiny_fft_plan *plan = NULL;
+    void *work = NULL, *scratch = NULL;
+    tiny_team team;
+    tiny_status st;
+    if (out) *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || rows < 0 || (int)kind < 0 || kind > TINY_FFT_REAL_INVERSE)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fft plan: there must be a place for it, a known kind (%d) and no negative number of rows (%td)", (int)kind, rows);
+    st = tinyi_fft_check_n(ctx, "fft plan", kind, n, NULL);
+    if (st) return st;
+    plan = (tiny_fft_plan *)tiny_alloc(ctx, sizeof *plan);
+    if (!plan) return tiny_ctx_status(ctx);
+    memset(plan, 0, sizeof *plan);
+    plan->kind = kind;
+    plan->n = (size_t)n;
+    plan->k = ctx->k;
+    tinyi_fft_way_for(&plan->way, kind, plan->n, ctx->k->fft_lanes(), (size_t)rows, 0);
+    plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
+    if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
+    if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));
+    if (scratch) {
+        tinyi_fft_alone(&team, ctx->k, work);
+        tinyi_fft_fill(&team, &plan->way, plan->table, (float *)work, scratch);
+        *out = plan;
+    } else {
+        st = tiny_ctx_status(ctx);
+        tiny_fft_plan_close(ctx, plan);
+    }
+    tiny_free(ctx, scratch);
+    tiny_free(ctx, work);
+    return st;
+}
+
+TINY_API void tiny_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan)
+{
+    if (!plan) return;
+    tiny_free(ctx, plan->table);
+    tiny_free(ctx, plan);
+}
+
+TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan) { return plan ? plan->way.own * sizeof(float) : 0; }
+
+TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work)
+{
+    const int x_complex = plan && plan->kind != TINY_FFT_REAL, y_complex = plan && plan->kind != TINY_FFT_REAL_INVERSE;
+    tinyi_fft_shape f;
+    tiny_team team;
+    tiny_idx row, bins;
+    int i, lead;
+    if (!plan || !work || !x || !y || (int)norm < 0 || norm >= TINY_FFT_NORM_COUNT) return TINY_E_ARGUMENT;
+    if (tiny_tensor_check(x)) return tiny_tensor_check(x);
+    if (tiny_tensor_check(y)) return tiny_tensor_check(y);
+    if (x->dtype != TINY_F32 || y->dtype != TINY_F32) return TINY_E_DTYPE;
+    lead = x->rank - 1 - x_complex;
+    bins = (tiny_idx)(plan->kind == TINY_FFT_COMPLEX ? plan->n : plan->n / 2 + 1);
+    if (lead < 0 || lead != y->rank - 1 - y_complex) return TINY_E_SHAPE;
+    if ((x_complex && x->dim[lead + 1] != 2) || (y_complex && y->dim[lead + 1] != 2)) return TINY_E_SHAPE;
+    if (x->dim[lead] != (x_complex ? bins : (tiny_idx)plan->n) || y->dim[lead] != (y_complex ? bins : (tiny_idx)plan->n)) return TINY_E_SHAPE;
+    for (i = 0; i < lead; i++) if (x->dim[i] != y->dim[i]) return TINY_E_SHAPE;
+    tinyi_fft_shape_of(&f, plan->kind, x, y, inverse, norm, 0.0);
+    tinyi_fft_alone(&team, plan->k, work);
+    for (row = 0; row < f.rows; row += (tiny_idx)tinyi_fft_at_once(&plan->way)) tinyi_fft_group(&team, &f, &plan->way, plan->table, row);
+    return TINY_OK;
+}
