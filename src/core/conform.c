@@ -324,7 +324,8 @@ static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, in
         }
         if (a != repeated) step = step * TINYI_MAX(v.dim[a], 1) + gap;
     }
-    s->bytes = TINYI_CONFORM_WALL * 2 + shift + elements * es;
+    /* A candidate that takes the view for dense still stays inside the memory: it is wrong, but need not crash. */
+    s->bytes = TINYI_CONFORM_WALL * 2 + shift + TINYI_MAX(elements, low + (size_t)tiny_tensor_count(&v)) * es;
     s->memory = (unsigned char *)tinyi_conform_take(t, s->bytes);
     s->before = (unsigned char *)tinyi_conform_take(t, s->bytes);
     if (!s->memory || !s->before) return TINY_E_MEMORY;
