@@ -50,7 +50,8 @@ static tiny_status run(void *user, const tiny_op *op, const tiny_op_row *row, ch
         for (i = 0; i < last; i++) {
             float v = *element(x, r, i);
             if (op->kind == TINY_OP_NEG) v = -v;
-            else if (v <= 0.0f) v = op->kind == TINY_OP_ABS ? 0.0f - v : 0.0f;
+            else if (op->kind == TINY_OP_ABS) v = v <= 0.0f ? 0.0f - v : v;
+            else if (v < 0.0f) v = 0.0f;    /* NaN and -0 stay */
             if (which == FLUSH && v > -1.17549435e-38f && v < 1.17549435e-38f) v = 0.0f;
             *element(y, to, i) = v;
         }
