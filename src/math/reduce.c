@@ -2,7 +2,7 @@
  * Formula  sum x, sum x / n, sum x^2, sum a b, max x, min x, the index of max x, log sum e^x
  * Data     any strides. The axes that are summed are joined to as few runs as the strides allow. A run of stride 1 is read
  *          where it lies; others are gathered block by block. When rows are summed up (the reduced axis is not dense, but
- *          another one is), columns are summed side by side instead, 256 of them with their sums in the first cache.
+ *          another one is), columns are summed side by side instead, 1024 of them with their sums in the first cache.
  * Cost     one or two flops and 4 (dot: 8) bytes a value: memory decides.
  * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets at
  *          most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4) u.
@@ -18,7 +18,8 @@
 #define TINYI_REDUCE_PIECE 32768            /* values of one result that a thread takes at once */
 #define TINYI_REDUCE_FEW 64                 /* results below which long ones are cut in pieces */
 #define TINYI_REDUCE_GATHER 1024
-#define TINYI_REDUCE_TILE 256               /* columns side by side */
+#define TINYI_REDUCE_TILE 1024              /* columns side by side: a page of each row */
+#define TINYI_REDUCE_SOME 256               /* rows summed in float */
 
 /* Axes of one set from the innermost outwards, joined where the strides allow; b: of the second factor. */
 typedef struct tinyi_reduce_axes { int n; tiny_idx dim[TINY_MAX_RANK], x[TINY_MAX_RANK], b[TINY_MAX_RANK], y[TINY_MAX_RANK]; } tinyi_reduce_axes;
@@ -250,7 +251,6 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
 {
     tinyi_reduce_state part;
     float v, top = 0.0f;
-    tiny_idx i = 0;
     switch (kind) {
     case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
     case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
@@ -262,10 +262,8 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     part.value = (double)v;
     part.top = (double)top;
     part.at = -1;
-    if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value))) {
-        while (i < n - 1 && x[i] != v && (v == v || x[i] == x[i])) i++;
-        part.at = first + i;
-    }
+    if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
+        part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
     tinyi_reduce_merge(kind, s, &part);
 }
 
@@ -354,39 +352,46 @@ static void tinyi_reduce_tile(const tinyi_reduce_plan *p, tiny_idx t, tiny_idx *
     }
 }
 
-static void tinyi_reduce_join(int f, double *sum, const double *part, tiny_idx cols)
+/* floats from a kernel, or doubles from another piece */
+static void tinyi_reduce_join(int f, double *sum, const float *part32, const double *part64, tiny_idx cols)
 {
     tiny_idx c;
     for (c = 0; c < cols; c++) {
-        double v = part[c];
+        double v = part32 ? (double)part32[c] : part64[c];
         if (f == TINYI_REDUCE_MAX) { if (v > sum[c] || v != v) sum[c] = v; }
         else if (f == TINYI_REDUCE_MIN) { if (v < sum[c] || v != v) sum[c] = v; }
         else sum[c] += v;
     }
 }
 
+static void tinyi_reduce_put(const tinyi_reduce_plan *p, tiny_idx y, const double *sum, tiny_idx cols)
+{
+    const double over = p->kind == TINY_OP_MEAN ? (double)p->length : 1.0;
+    tiny_idx c;
+    for (c = 0; c < cols; c++) ((float *)p->y)[y + c * p->kept.y[p->columns]] = (float)(sum[c] / over);
+}
+
+/* shared: the sums of each piece of each tile; own: those of a tile in double and in float */
 static void tinyi_reduce_columns(tiny_team *team, const tinyi_reduce_plan *p, double *shared)
 {
     const tinyi_fn_reduce_cols_f32 kernel = TINYI_K(team, reduce_cols_f32);
     const int f = p->kind == TINY_OP_MAX ? TINYI_REDUCE_MAX : p->kind == TINY_OP_MIN ? TINYI_REDUCE_MIN : p->kind == TINY_OP_NORM2 ? TINYI_REDUCE_NORM2 : TINYI_REDUCE_SUM;
-    const double start = f == TINYI_REDUCE_MAX ? -(double)INFINITY : f == TINYI_REDUCE_MIN ? (double)INFINITY : 0.0;
-    const double over = p->kind == TINY_OP_MEAN ? (double)p->length : 1.0;
+    const float start = f == TINYI_REDUCE_MAX ? -INFINITY : f == TINYI_REDUCE_MIN ? INFINITY : 0.0f;
+    double *sum = (double *)team->own;
+    float *acc = (float *)(sum + TINYI_REDUCE_TILE);
     tiny_idx tiles = p->results / p->kept.dim[p->columns] * tinyi_reduce_tiles(p), u, u0, u1, x, y, cols, r, c;
-    float acc[TINYI_REDUCE_TILE];
-    double sum[TINYI_REDUCE_TILE], part[TINYI_REDUCE_TILE];
     while (tiny_take(team, tiles * p->pieces, 1, &u0, &u1))
         for (u = u0; u < u1; u++) {
             tiny_idx first = u % p->pieces * p->piece, end = TINYI_MIN(first + p->piece, p->length);
             tinyi_reduce_tile(p, u / p->pieces, &x, &y, &cols);
-            for (c = 0; c < cols; c++) sum[c] = start;
-            for (r = first; r < end; r += TINYI_REDUCE_TILE) {
-                for (c = 0; c < cols; c++) acc[c] = (float)start;
-                kernel(f, acc, p->x + x + r * p->gone.x[0], p->gone.x[0], (size_t)TINYI_MIN(end - r, TINYI_REDUCE_TILE), (size_t)cols);
-                for (c = 0; c < cols; c++) part[c] = (double)acc[c];
-                tinyi_reduce_join(f, sum, part, cols);
+            for (c = 0; c < cols; c++) sum[c] = (double)start;
+            for (r = first; r < end; r += TINYI_REDUCE_SOME) {
+                for (c = 0; c < cols; c++) acc[c] = start;
+                kernel(f, acc, p->x + x + r * p->gone.x[0], p->gone.x[0], (size_t)TINYI_MIN(end - r, TINYI_REDUCE_SOME), (size_t)cols);
+                tinyi_reduce_join(f, sum, acc, NULL, cols);
             }
             if (p->pieces > 1) memcpy(shared + u * TINYI_REDUCE_TILE, sum, (size_t)cols * sizeof *sum);
-            else for (c = 0; c < cols; c++) ((float *)p->y)[y + c * p->kept.y[p->columns]] = (float)(sum[c] / over);
+            else tinyi_reduce_put(p, y, sum, cols);
         }
     if (p->pieces == 1) return;
     tiny_barrier(team);
@@ -394,8 +399,8 @@ static void tinyi_reduce_columns(tiny_team *team, const tinyi_reduce_plan *p, do
         for (u = u0; u < u1; u++) {
             double *total = shared + u * p->pieces * TINYI_REDUCE_TILE;
             tinyi_reduce_tile(p, u, &x, &y, &cols);
-            for (r = 1; r < p->pieces; r++) tinyi_reduce_join(f, total, total + r * TINYI_REDUCE_TILE, cols);
-            for (c = 0; c < cols; c++) ((float *)p->y)[y + c * p->kept.y[p->columns]] = (float)(total[c] / over);
+            for (r = 1; r < p->pieces; r++) tinyi_reduce_join(f, total, NULL, total + r * TINYI_REDUCE_TILE, cols);
+            tinyi_reduce_put(p, y, total, cols);
         }
 }
 
@@ -418,7 +423,7 @@ static void tinyi_reduce_choose(const tiny_op *op, tinyi_reduce_plan *p)
     } else {
         tiny_idx cols = TINYI_MIN(p->kept.dim[p->columns], TINYI_REDUCE_TILE);
         units = p->results / p->kept.dim[p->columns] * tinyi_reduce_tiles(p);
-        if (units >= TINYI_REDUCE_FEW || p->length < 2 * (TINYI_REDUCE_PIECE / cols)) return;
+        if (units >= TINYI_REDUCE_FEW || p->length < 4 * (TINYI_REDUCE_PIECE / cols)) return;
         p->piece = TINYI_REDUCE_PIECE / cols;
         /* no more than a few pieces for each: their sums are added by one thread */
         if (p->length / p->piece >= TINYI_REDUCE_FEW) p->piece = p->length / TINYI_REDUCE_FEW + 1;
@@ -430,8 +435,8 @@ static void tinyi_reduce_work(const tiny_op *op, int n_threads, size_t *shared, 
 {
     tinyi_reduce_plan p;
     (void)n_threads;
-    (void)own;
     tinyi_reduce_choose(op, &p);
+    if (p.columns >= 0) *own = TINYI_REDUCE_TILE * (sizeof(double) + sizeof(float));
     if (p.pieces == 1) return;
     if (p.columns < 0) *shared = (size_t)(p.results * p.pieces) * sizeof(tinyi_reduce_state);
     else *shared = (size_t)(p.results / p.kept.dim[p.columns] * tinyi_reduce_tiles(&p) * p.pieces) * TINYI_REDUCE_TILE * sizeof(double);
@@ -477,7 +482,7 @@ static const short tinyi_kernels_of_sum[] = { TINYI_K_sum_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_norm2[] = { TINYI_K_dot_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_max[] = { TINYI_K_max_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_cols_f32, -1 };
-static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, -1 };
+static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_online_f32, -1 };
 
 TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,

@@ -34,12 +34,13 @@ typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE
 /* Values that are summed in float at most; blocks are added in double. */
 #define TINYI_REDUCE_BLOCK 4096
 
-/* max and min: NaN where one is; cols: acc[c] = acc[c] f x[r][c] over rows that lie stride apart */
+/* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols: acc[c] = acc[c] f x[r][c] over rows that lie stride apart */
 #define TINYI_KERNELS_REDUCE(K)                                                                                         \
     K(sum_f32, float, (const float *x, size_t n))                                                                       \
     K(dot_f32, float, (const float *a, const float *b, size_t n))                                                       \
     K(max_f32, float, (const float *x, size_t n))                                                                       \
     K(min_f32, float, (const float *x, size_t n))                                                                       \
+    K(find_f32, size_t, (const float *x, size_t n, float v))                                                            \
     K(reduce_cols_f32, void, (int f, float *acc, const float *x, tiny_idx stride, size_t rows, size_t cols))
 
 TINYI_C_END

@@ -57,6 +57,23 @@ static float TINY_FN(tinyi_dot_f32)(const float *x, const float *y, size_t n)
 TINYI_RED_EXTREME(tinyi_max_f32, v_max, v_hmax, -INFINITY)
 TINYI_RED_EXTREME(tinyi_min_f32, v_min, v_hmin, INFINITY)
 
+static size_t TINY_FN(tinyi_find_f32)(const float *x, size_t n, float v)
+{
+    const v_f32 w = v_set(v);
+    const int nan = v != v;
+    size_t i = 0;
+    for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {
+        v_f32 p = v_load(x + i), q = v_load(x + i + V_LANES);
+        if (vm_any(nan ? v_isnan(v_add(p, q)) : vm_or(v_eq(p, w), v_eq(q, w)))) {
+            size_t k = i;       /* inf - inf is no NaN of the data: then the search goes on */
+            while (k < i + 2 * V_LANES && (nan ? x[k] == x[k] : x[k] != v)) k++;
+            if (k < i + 2 * V_LANES) return k;
+        }
+    }
+    while (i < n && (nan ? x[i] == x[i] : x[i] != v)) i++;
+    return i;
+}
+
 #define TINYI_RED_ADD(acc, v) v_add(acc, v)
 #define TINYI_RED_SQUARE(acc, v) v_fma(v, v, acc)
 #define TINYI_RED_MAX(acc, v) v_select(v_isnan(v), v, v_max(v, acc))
@@ -105,6 +122,7 @@ static void TINY_FN(tinyi_use_reduce)(tinyi_kernels *k)
     TINYI_USE(k, dot_f32);
     TINYI_USE(k, max_f32);
     TINYI_USE(k, min_f32);
+    TINYI_USE(k, find_f32);
     TINYI_USE(k, reduce_cols_f32);
 }
 #undef TINYI_RED_EXTREME

@@ -295,6 +295,14 @@ static void test_special(tiny_target target)
             T_OK(tiny_norm2(ctx, &tx, NULL, &y));
             T_CLOSE(got, HUGE_VAL, 0);
         }
+        for (at = 0; at < n; at += 1 + n / 4) {
+            for (i = 0; i < n; i++) x[i] = i % 2 ? INFINITY : -INFINITY;
+            x[at] = NAN;
+            T_OK(tiny_argmax(ctx, &tx, NULL, &yi));
+            T_EQ_INT(where, at);
+            T_OK(tiny_max(ctx, &tx, NULL, &y));
+            T_CLOSE(got, NAN, 0);
+        }
         for (i = 0; i < n; i++) x[i] = 1e-42f;
         T_OK(tiny_sum(ctx, &tx, NULL, &y));
         T_CLOSE(got, (double)n * (double)1e-42f, 1e-40);
