@@ -16,5 +16,6 @@
 #include "core/time.h"
 #include "core/conform.h"
 #include "math/ops.h"
+#include "math/sparse.h"
 #include "math/linalg.h"
 #endif

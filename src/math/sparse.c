@@ -713,7 +713,7 @@ static tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny
         tiny_free(ctx, next);
         return st;
     }
-    memset(out->value, 0, values * sizeof *out->value);
+    if (values) memset(out->value, 0, values * sizeof *out->value);
     out->n = n;
     for (n = 0, i = 0; i < lines; i++) {
         out->offset[i] = n;
