@@ -488,6 +488,12 @@ static void tinyi_elem_cost(const tiny_op *op, tiny_cost *cost)
 #define TINYI_ELEM_GRAIN 32768              /* elements: about ten microseconds */
 #define TINYI_ELEM_BUFFER 256
 
+/* Elements handed to a kernel at once: many where all tensors together are larger than the last cache. */
+static tiny_idx tinyi_elem_piece(const tiny_team *team, tiny_idx total, int n_tensors)
+{
+    return (double)total * (double)n_tensors * sizeof(float) > (double)team->k->cache[3] ? 4 * TINYI_ELEM_LONG : TINYI_ELEM_GRAIN;
+}
+
 typedef void (*tinyi_elem_fn)(float *y, const float *x, size_t n);
 typedef void (*tinyi_glu_fn)(float *y, const float *a, const float *b, size_t n);
 
@@ -531,16 +537,17 @@ static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
     float buffer[TINYI_ELEM_BUFFER];
     tinyi_walk w;
     tinyi_walk_at at;
-    tiny_idx i0, i1, n, step;
+    tiny_idx i0, i1, n, step, piece;
     t[0] = op->out[0];
     t[1] = op->in[0];
     tinyi_walk_plan(&w, t, 2);
-    while (tiny_take(team, w.total, TINYI_ELEM_GRAIN, &i0, &i1)) {
+    piece = tinyi_elem_piece(team, w.total, 2);
+    while (tiny_take(team, w.total, piece, &i0, &i1)) {
         for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at)) {
             float *y = (float *)(void *)at.p[0];
             const float *x = (const float *)(const void *)at.p[1];
             if (w.step[0] == one && w.step[1] == one) {
-                f(y, x, (size_t)at.run);
+                for (n = 0; n < at.run; n += piece) f(y + n, x + n, (size_t)TINYI_MIN(piece, at.run - n));
                 continue;
             }
             for (n = at.run; n > 0; n -= step, x += step * (w.step[1] / one), y += step * (w.step[0] / one)) {
@@ -561,17 +568,18 @@ static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
     float ba[TINYI_ELEM_BUFFER], bb[TINYI_ELEM_BUFFER];
     tinyi_walk w;
     tinyi_walk_at at;
-    tiny_idx i0, i1, n, step;
+    tiny_idx i0, i1, n, step, piece;
     t[0] = op->out[0];
     t[1] = op->in[0];
     t[2] = op->in[1];
     tinyi_walk_plan(&w, t, 3);
-    while (tiny_take(team, w.total, TINYI_ELEM_GRAIN, &i0, &i1)) {
+    piece = tinyi_elem_piece(team, w.total, 3);
+    while (tiny_take(team, w.total, piece, &i0, &i1)) {
         for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at)) {
             float *y = (float *)(void *)at.p[0];
             const float *a = (const float *)(const void *)at.p[1], *b = (const float *)(const void *)at.p[2];
             if (w.step[0] == one && w.step[1] == one && w.step[2] == one) {
-                f(y, a, b, (size_t)at.run);
+                for (n = 0; n < at.run; n += piece) f(y + n, a + n, b + n, (size_t)TINYI_MIN(piece, at.run - n));
                 continue;
             }
             for (n = at.run; n > 0; n -= step, a += step * (w.step[1] / one), b += step * (w.step[2] / one), y += step * (w.step[0] / one)) {

@@ -66,6 +66,10 @@ TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
     ROW(SILU, silu) ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) \
     ROW(SWIGLU, swiglu) ROW(GEGLU, geglu) ROW(GEGLU_TANH, geglu_tanh) ROW(REGLU, reglu)
 
+/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large are
+ * not found there by whoever reads them next. Shorter pieces are stored as usual. */
+#define TINYI_ELEM_LONG 65536
+
 #define TINYI_KERNELS_ELEM(K) \
     K(exp_f32, void, (float *y, const float *x, size_t n)) \
     K(log_f32, void, (float *y, const float *x, size_t n)) \

@@ -426,6 +426,32 @@ static void test_threads(tiny_target target)
     t_close(one);
 }
 
+/* pieces so long that they are stored past the caches, from any alignment, are the same numbers */
+static void test_long(tiny_target target)
+{
+    const size_t n = TINYI_ELEM_LONG + 5003;
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float *x = t_rand(n, -5.0f, 5.0f), *v = t_rand(n, -2.0f, 2.0f), *want = t_guarded(n);
+    size_t shift, i;
+    for (shift = 0; shift < 20; shift += shift < 4 ? 1 : 5) {
+        float *y = t_guarded(n + shift);    /* the end is fixed, so that the start moves */
+        for (i = 0; i < n; i += 1000) ctx->k->tanh_f32(want + i, x + i, n - i < 1000 ? n - i : 1000);
+        ctx->k->tanh_f32(y, x, n);
+        T_SAME(y, want, n);
+        for (i = n; i < n + shift; i++) T_TRUE(bits_of(y[i]) == 0x77777777u);
+        ctx->k->tanh_f32(y, x, TINYI_ELEM_LONG);
+        T_SAME(y, want, n);
+        for (i = 0; i < n; i += 1000) ctx->k->swiglu_f32(want + i, x + i, v + i, n - i < 1000 ? n - i : 1000);
+        ctx->k->swiglu_f32(y + shift, x, v, n);
+        T_SAME(y + shift, want, n);
+        T_WALLS(y, n + shift);
+    }
+    for (i = 0; i < n; i += 1000) ctx->k->tanh_f32(want + i, x + i, n - i < 1000 ? n - i : 1000);
+    ctx->k->tanh_f32(x, x, n);              /* in place */
+    T_SAME(x, want, n);
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -458,5 +484,6 @@ int main(void)
     T_RUN_TARGETS(test_strides);
     T_RUN_TARGETS(test_gates);
     T_RUN_TARGETS(test_threads);
+    T_RUN_TARGETS(test_long);
     return t_done();
 }
