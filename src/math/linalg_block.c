@@ -187,7 +187,7 @@ TINY_REF_END
 
 int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, int part, double *to, size_t ld)
 {
-    const tinyi_fn_la_peak peak = TINYI_K(team, la_peak);
+    const tinyi_fn_la_peak peak = run->plain ? NULL : TINYI_K(team, la_peak);
     const size_t rows = v->rows, cols = v->cols;
     size_t bi = 0, bj = 0, i, i0, i1, j0, j1;
     tiny_idx t, t0, t1, tiles = (tiny_idx)((rows + TINYI_LA_TILE - 1) / TINYI_LA_TILE);
@@ -208,7 +208,7 @@ int tinyi_la_load(tiny_team *team, tinyi_la_run *run, const tinyi_la_view *v, in
                     if (from >= end) continue;
                     /* on the diagonal only what belongs to the part is read */
                     if (part != TINYI_LA_ALL && j0 == i0) tinyi_la_copy_in(to + i * ld + from, ld, v, i, from, 1, end - from);
-                    if (!run->plain && peak(to + i * ld + from, end - from, &largest)) continue;
+                    if (peak && peak(to + i * ld + from, end - from, &largest)) continue;
                     bad = tinyi_la_peak_ref(to + i * ld + from, end - from, &largest);
                     if (bad == end - from) continue;
                     bi = i;
@@ -472,7 +472,7 @@ void tinyi_la_house(double *x, size_t n, double ss, double *beta)
 {
     double a = x[0], mu, v0, f;
     size_t i;
-    if (ss == 0.0) {
+    if (ss < 1e-280) {                      /* below, squares lose their digits, and v its length */
         *beta = a < 0 ? -a : a;
         memset(x, 0, n * sizeof *x);
         if (a < 0) x[0] = 1.4142135623730951;

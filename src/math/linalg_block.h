@@ -89,7 +89,8 @@ TINYI_FN void tinyi_la_solve(tiny_team *team, int plain, const double *t, size_t
 TINYI_FN void tinyi_la_lower_square(tiny_team *team, const double *m, size_t ldm, size_t n, double *c, size_t ldc);
 
 /* Householder vector: on return (I - v v^T) of the old x is (*beta, 0, ..., 0), *beta >= 0, and x holds v. The norm of v is
- * the root of 2, or 0 when nothing had to be done. ss: sum of squares of x[1..n). */
+ * the root of 2, or 0 when nothing had to be done. ss: sum of squares of x[1..n); below 1e-280 it counts as 0, which after
+ * tinyi_la_rescale is far below any rounding. */
 TINYI_FN void tinyi_la_house(double *x, size_t n, double ss, double *beta);
 
 /* Reflections by the rows of v (k, n), k <= TINYI_LA_WY: the product of I - v_i v_i^T for i = 0..k-1 is I - V^T T V, T upper.

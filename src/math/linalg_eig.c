@@ -5,7 +5,7 @@
  *          J. Wilkinson, Numer. Math. 12, 1968.
  * Formula  reduction: v from row j right of the diagonal, p = A v, w = p - (v.p / 2) v, A <- A - v w^T - w v^T on the rest;
  *          A = Q T Q^T, Q = H_0 ... H_{n-3}. A sweep of QL from m-1 down to l with the shift of the 2 x 2 block at l; an off-diagonal
- *          e[i] counts as 0 when |e[i]| <= 2^-53 (|d[i]| + |d[i+1]|) or <= 2^-106 max |A|.
+ *          e[i] counts as 0 when |e[i]| <= 2^-53 max (|d|, |e|).
  * Data     the upper triangle of the workspace, rows of Q^T as vectors: every rotation and reflection runs along rows.
  * Fast     reduction in panels of 32 columns: J. Dongarra, D. Sorensen, S. Hammarling, J. Comput. Appl. Math. 27, 1989 (half of the
  *          work is a symmetric matrix times a vector, the other half one product of rank 64); Q by blocked reflections; QL
@@ -87,7 +87,7 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
     for (;; q->l++, q->tries = 0) {
         if (q->l + 1 >= q->n) return 0;
         for (m = q->l; m + 1 < q->n; m++)
-            if (tinyi_eig_abs(e[m]) <= 1.1102230246251565e-16 * (tinyi_eig_abs(d[m]) + tinyi_eig_abs(d[m + 1])) || tinyi_eig_abs(e[m]) <= q->least) break;
+            if (tinyi_eig_abs(e[m]) <= q->least) break;
         if (m > q->l) break;
     }
     if (q->tries++ == 60) return -1;
@@ -97,8 +97,19 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
     g = d[m] - d[q->l] + e[q->l] / (g < 0.0 ? g - r : g + r);
     *hi = m;
     for (i = m; i-- > q->l;) {
-        double f = s * e[i], b;
-        r = tinyi_sqrt64(f * f + g * g);
+        double f = s * e[i], b = c * e[i], size = f * f + g * g;
+        if (size < 1e-250) {                /* squares of tiny numbers lose their digits */
+            double x = f * 1.3407807929942597e154, y = g * 1.3407807929942597e154;      /* times 2^512 */
+            r = tinyi_sqrt64(x * x + y * y);
+            c = r == 0.0 ? 1.0 : y / r;
+            s = r == 0.0 ? 0.0 : x / r;
+            r *= 7.458340731200207e-155;
+        } else {
+            r = tinyi_sqrt64(size);
+            c = 1.0 / r;
+            s = f * c;
+            c *= g;
+        }
         e[i + 1] = r;
         if (r == 0.0) {                     /* the matrix falls apart here */
             d[i + 1] -= p;
@@ -106,10 +117,6 @@ static int tinyi_eig_sweep(tinyi_eig_ql *q, double *cs, size_t *lo, size_t *hi)
             *lo = i + 1;
             return 1;
         }
-        b = c * e[i];
-        c = 1.0 / r;
-        s = f * c;
-        c *= g;
         g = d[i + 1] - p;
         r = (d[i] - g) * s + 2.0 * c * b;
         p = s * r;
@@ -139,7 +146,7 @@ static void tinyi_eig_ql_begin(tinyi_eig_ql *q, double *d, double *e, size_t n)
         if (tinyi_eig_abs(d[i]) > largest) largest = tinyi_eig_abs(d[i]);
         if (tinyi_eig_abs(e[i]) > largest) largest = tinyi_eig_abs(e[i]);
     }
-    q->least = largest * 1.232595164407831e-32;     /* 2^-106 */
+    q->least = largest * 1.1102230246251565e-16;    /* 2^-53: what the reduction leaves uncertain anyway */
 }
 
 /* ---- the plain form of the larger ones */
@@ -423,7 +430,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
 
 tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vectors)
 {
-    const size_t ld = tinyi_la_ld(n), sweeps = TINYI_MIN(n, TINYI_EIG_SWEEPS);
+    const size_t ld = tinyi_la_ld(n);
     double *cs;
     memset(g, 0, sizeof *g);
     g->n = n;
@@ -434,13 +441,13 @@ tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vec
     g->e = g->d + ld;
     if ((vectors || n <= TINYI_EIG_JACOBI) && !(g->z = tinyi_la_alloc(ctx, n, ld))) return tiny_ctx_status(ctx);
     if (n <= TINYI_EIG_SMALL) return TINY_OK;
-    if (!(g->part = tinyi_la_alloc(ctx, (size_t)ctx->n_threads, ld)) || !(g->cs = cs = tinyi_la_alloc(ctx, 4 * sweeps, ld)) ||
+    if (!(g->part = tinyi_la_alloc(ctx, (size_t)ctx->n_threads, ld)) || !(g->cs = cs = tinyi_la_alloc(ctx, 4 * TINYI_EIG_SWEEPS, ld)) ||
         !(g->v = tinyi_la_alloc(ctx, 3 * TINYI_LA_WY, ld)) || !(g->wx = tinyi_la_alloc(ctx, 2 * TINYI_LA_WY, ld)) ||
         !(g->t = tinyi_la_alloc(ctx, TINYI_LA_WY, TINYI_LA_WY)))
         return tiny_ctx_status(ctx);
     g->w = g->v + TINYI_LA_WY * ld;
     g->batch[0].cs = cs;
-    g->batch[1].cs = cs + 2 * sweeps * ld;
+    g->batch[1].cs = cs + 2 * TINYI_EIG_SWEEPS * ld;
     return TINY_OK;
 }
 
