@@ -119,24 +119,25 @@ endif
 $(BUILD)/%.o: $(INC)/%.h
 	@mkdir -p $(@D)
 	printf '#define %s_IMPLEMENTATION\n#include "%s.h"\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
-$(BUILD)/libtiny.a: $(BUILD)/tinyllm.o $(BUILD)/tinygnn.o
-	rm -f $@
-	ar rcs $@ $^
 
-$(BUILD)/tests/%: tests/%.c tests/t.h $(HEADERS) $(BUILD)/libtiny.a
+$(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/tinygnn.o
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtiny.a -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/tinygnn.o -pthread -lm
 
-$(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
+$(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/tinyllm.o
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $$(grep -q '^#define T_INTERNALS' $< || echo $(BUILD)/tinyllm.o) -pthread -lm
 
-$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtiny.a
+$(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/tinyllm.o
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a $(BLAS) $(OPENCL) -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/tinyllm.o $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtiny.a
-	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a -pthread -lm
+$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/tinyllm.o
+	@mkdir -p $(@D)
+	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o $(BLAS) $(OPENCL) -pthread -lm
+
+$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/tinyllm.o
+	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o -pthread -lm
 
 $(BUILD)/examples/%: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)
@@ -147,6 +148,6 @@ $(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/t
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench $(BENCH) $(BUILD)/tinyllm.o -o $@ -pthread -lm $(DL)
 
-$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtiny.a
+$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/tinyllm.o
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/libtiny.a -pthread
+	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o -pthread

@@ -58,6 +58,18 @@
 #define T_PTHREAD 0
 #endif
 
+/* 1 under the address sanitizer, which ends the program at a fault that a test makes on purpose */
+#if defined __SANITIZE_ADDRESS__
+#define T_ASAN 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define T_ASAN 1
+#endif
+#endif
+#ifndef T_ASAN
+#define T_ASAN 0
+#endif
+
 #define T_FN TINYI_UNUSED static
 #define T_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -432,11 +444,13 @@ T_FN int t_wanted(const char *name)
 
 T_FN void t_begin(const char *name, tiny_target target)
 {
-#if T_PAGES && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    (void)signal(SIGSEGV, t_on_fault);
+#if T_PAGES && !defined __SANITIZE_THREAD__
+    if (!T_ASAN) {
+        (void)signal(SIGSEGV, t_on_fault);
 #ifdef SIGBUS
-    (void)signal(SIGBUS, t_on_fault);
+        (void)signal(SIGBUS, t_on_fault);
 #endif
+    }
 #endif
     (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     t_now.test = name;
