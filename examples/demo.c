@@ -23,7 +23,7 @@ static int look(tiny_ctx *ctx)
     tiny_tensor xt = tiny_tensor_swap(x, 0, 1);             /* transposed: a view, nothing moves */
     int i, j;
     if (tiny_matmul(ctx, &x, &xt, NULL, TINY_ACT_NONE, &s)) return 1;
-    if (tiny_softmax(ctx, &s, &s)) return 1;
+    if (tiny_softmax(ctx, &s, NULL, &s)) return 1;
     printf("\nWho looks at whom (softmax of a matrix product with its own transpose):\n     ");
     for (j = 0; j < 6; j++) printf("%6s", word[j]);
     for (i = 0; i < 6; i++) {

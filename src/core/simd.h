@@ -16,7 +16,7 @@
  *   v_exp2i(n)                2^n for -126 <= n <= 127
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
- *   vb_                       bytes; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
@@ -276,6 +276,7 @@ TINYI_FORCE_INLINE v_i8 vb_set(int8_t x)
 }
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vb_set(0); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { v_i8 r; memcpy(r.b, p, 4); return r; }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { return vb_load(p); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { memcpy(p, v.b, 4); }
 #define TINYI_SIMD_BYTES(expr) v_i8 r; int i; for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(expr); return r
 TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] & b.b[i]); }
@@ -578,6 +579,7 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
 TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
 {
@@ -794,6 +796,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return vdupq_n_s8(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return vld1q_s8((const int8_t *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vreinterpretq_s8_s32(vdupq_n_s32(x)); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { vst1q_s8((int8_t *)p, v); }
 TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
 {
@@ -981,6 +984,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm256_setzero_si256(); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm256_set1_epi8(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm256_storeu_si256((__m256i *)p, v); }
 TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
 {
@@ -1189,6 +1193,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm512_setzero_si512(); }
 TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm512_set1_epi8(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm512_loadu_si512(p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm512_storeu_si512(p, v); }
 TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
 {

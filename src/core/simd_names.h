@@ -81,6 +81,7 @@
 #define vb_zero TINY_FN(tinyi_vb_zero)
 #define vb_set TINY_FN(tinyi_vb_set)
 #define vb_load TINY_FN(tinyi_vb_load)
+#define vb_set4 TINY_FN(tinyi_vb_set4)
 #define vb_load_n TINY_FN(tinyi_vb_load_n)
 #define vb_store TINY_FN(tinyi_vb_store)
 #define vb_and TINY_FN(tinyi_vb_and)
@@ -96,7 +97,6 @@
 #define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
 /* of math/elem.simd.h */
 #define v_exp TINY_FN(tinyi_v_exp)
-#define v_extexp TINY_FN(tinyi_v_extexp)
 #define v_ldexp TINY_FN(tinyi_v_ldexp)
 #define v_log TINY_FN(tinyi_v_log)
 #define v_tanh TINY_FN(tinyi_v_tanh)

@@ -78,6 +78,7 @@
 #undef vi_sum
 #undef vb_zero
 #undef vb_set
+#undef vb_set4
 #undef vb_load
 #undef vb_load_n
 #undef vb_store
@@ -93,7 +94,6 @@
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
 #undef v_exp
-#undef v_extexp
 #undef v_ldexp
 #undef v_log
 #undef v_tanh

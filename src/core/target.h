@@ -64,6 +64,13 @@
 #define TINYI_MSVC 0
 #endif
 
+/* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
+#if TINYI_GCC >= 8
+#define TINYI_UNROLL _Pragma("GCC unroll 16")
+#else
+#define TINYI_UNROLL
+#endif
+
 #define TINYI_HAVE_SCALAR 1
 #if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
 #define TINYI_HAVE_W128 0

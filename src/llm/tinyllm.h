@@ -12,7 +12,7 @@
  *         tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3);
  *         tiny_ctx *ctx;
  *         if (tiny_ctx_open(NULL, &ctx)) return 1;
- *         if (tiny_softmax(ctx, &x, &out)) puts(tiny_ctx_message(ctx));
+ *         if (tiny_softmax(ctx, &x, NULL, &out)) puts(tiny_ctx_message(ctx));
  *         else printf("%g %g %g\n", y[0], y[1], y[2]);
  *         tiny_ctx_close(ctx);
  *         return 0;

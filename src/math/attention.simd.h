@@ -4,17 +4,17 @@
     do {                                                                                           \
         v_f32 a[R], b[R];                                                                          \
         for (c = 0; c < TINYI_ATT_KEYS; c += (2 * V_LANES)) {                                     \
-            for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
+            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
             for (i = 0; i < d; i++) {                                                              \
                 const float *row = kt + i * TINYI_ATT_KEYS + c;                                    \
                 v_f32 k0 = v_load(row), k1 = v_load(row + V_LANES);               \
-                for (j = 0; j < R; j++) {                                                          \
+                TINYI_UNROLL for (j = 0; j < R; j++) {                                                          \
                     v_f32 x = v_set(q[j * d + i]);                                                 \
                     a[j] = v_fma(x, k0, a[j]);                                                     \
                     b[j] = v_fma(x, k1, b[j]);                                                     \
                 }                                                                                  \
             }                                                                                      \
-            for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
                 v_store(s + j * TINYI_ATT_KEYS + c, a[j]);                                         \
                 v_store(s + j * TINYI_ATT_KEYS + c + V_LANES, b[j]);              \
             }                                                                                      \
@@ -77,18 +77,18 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
         for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
             v_f32 a[R];                                                                            \
-            for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
+            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
             for (c = 0; c < n; c++) {                                                              \
                 v_f32 x = v_load(v + c * ldv + i);                                                 \
-                for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
+                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
             }                                                                                      \
-            for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
                 for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
                 v_store(acc + j * d_v + i, a[j]);                                                  \
             }                                                                                      \
         }                                                                                          \
         for (; i < d_v; i++)                                                                       \
-            for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \

@@ -21,6 +21,7 @@
 #include "math/linalg.simd.h"
 #include "math/fwht.simd.h"
 #endif
+#include "math/gemm_i8.simd.h"
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
@@ -41,6 +42,6 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_linalg)(k);
     TINY_FN(tinyi_use_fwht)(k);
 #endif
-    (void)k;
+    TINY_FN(tinyi_use_gemm_i8)(k);
 }
 #include "core/simd_unname.h"

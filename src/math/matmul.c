@@ -9,6 +9,7 @@
  * Left out y += a b: an accumulating form, and factors of y other than 1.                                             */
 #include <string.h>
 #include "math/gemm.h"
+#include "math/gemm_i8.h"
 #include "math/elem.h"
 #include "math/rows.h"
 
@@ -62,6 +63,21 @@ static tiny_status tinyi_matmul_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], want[0].dim[want[0].rank - 1]);
 }
 
+static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    const int scaled = op->in[2] || op->in[3];
+    tiny_status st;
+    if (a->dtype != TINY_I8 && a->dtype != TINY_U8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: a must be i8 or u8, not %s", tiny_dtype_name(a->dtype));
+    if (b->dtype != TINY_I8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: b must be i8, not %s", tiny_dtype_name(b->dtype));
+    if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
+    st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], want[0].dim[want[0].rank - 2]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], want[0].dim[want[0].rank - 1]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul_i8", "bias", op->in[4], want[0].dim[want[0].rank - 1]);
+}
+
 static void tinyi_matmul_cost(const tiny_op *op, tiny_cost *cost)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
@@ -74,6 +90,11 @@ static double tinyi_matmul_terms(const tiny_op *op)
 {
     double k = (double)op->in[0]->dim[op->in[0]->rank - 1] + 2.0;
     return tinyi_matmul_act(op) ? 2.3 * k + 8.0 : k;
+}
+
+static double tinyi_matmul_i8_terms(const tiny_op *op)
+{
+    return tinyi_matmul_act(op) ? 24.0 : 6.0;
 }
 
 /* ---- reference */
@@ -140,6 +161,34 @@ static void tinyi_matmul_ref(const tiny_op *op)
             }
 }
 
+static void tinyi_matmul_i8_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *scale_a = op->in[2], *scale_b = op->in[3], *bias = op->in[4], *y = op->out[0];
+    const tiny_idx m = y->dim[y->rank - 2], n = y->dim[y->rank - 1], depth = a->dim[a->rank - 1];
+    tiny_idx q, i, j, k, batches = tinyi_matmul_batches(y);
+    for (q = 0; q < batches; q++)
+        for (i = 0; i < m; i++)
+            for (j = 0; j < n; j++) {
+                tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
+                tiny_idx at_y = tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1];
+                uint32_t sum = 0;
+                int32_t s;
+                for (k = 0; k < depth; k++) {
+                    tiny_idx at = at_a + k * a->stride[a->rank - 1];
+                    int x = a->dtype == TINY_U8 ? (int)((const uint8_t *)a->data)[at] : (int)((const int8_t *)a->data)[at];
+                    sum += (uint32_t)(x * (int)((const int8_t *)b->data)[at_b + k * b->stride[b->rank - 2]]);
+                }
+                memcpy(&s, &sum, sizeof s);
+                if (y->dtype == TINY_I32) ((int32_t *)y->data)[at_y] = s;
+                else {
+                    double r = (double)s;
+                    if (scale_a) r *= (double)((const float *)scale_a->data)[i * scale_a->stride[0]];
+                    if (scale_b) r *= (double)((const float *)scale_b->data)[j * scale_b->stride[0]];
+                    if (bias) r += (double)((const float *)bias->data)[j * bias->stride[0]];
+                    ((float *)y->data)[at_y] = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(r));
+                }
+            }
+}
 TINY_REF_END
 
 /* ---- fast */
@@ -166,6 +215,30 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
     tinyi_gemm_run_f32(team, &p);
+}
+
+static void tinyi_matmul_i8_plan(tinyi_gemm_plan *p, const tiny_op *op)
+{
+    tinyi_gemm g;
+    tinyi_gemm_of(&g, op->in[0], op->in[1], op->in[2], op->in[3], op->in[4], tinyi_matmul_act(op), op->out[0]);
+    tinyi_gemm_plan_i8(p, &g);
+}
+
+static void tinyi_matmul_i8_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_gemm_plan p;
+    (void)n_threads;
+    tinyi_matmul_i8_plan(&p, op);
+    *shared = p.shared_bytes;
+    *own = p.own_bytes;
+}
+
+static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gemm_plan p;
+    tinyi_matmul_i8_plan(&p, op);
+    (void)TINYI_K(team, gemm_i8_tile);
+    tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 
 /* ---- rows */
@@ -221,11 +294,34 @@ static void tinyi_matmul_cases(tiny_case *c)
     tinyi_matmul_case_act(c, 1);
 }
 
+static void tinyi_matmul_i8_cases(tiny_case *c)
+{
+    tiny_idx m = 1, n = 1, k = 1;
+    int i, scaled = tiny_case_pick(c, 2);
+    if (c->index) tinyi_matmul_case_dims(c, &m, &n, &k);
+    tinyi_matmul_case_sides(c, m, n, k);
+    c->in[0].dtype = tiny_case_pick(c, 2) ? TINY_I8 : TINY_U8;
+    c->in[1].dtype = TINY_I8;
+    for (i = 2; i < 5; i++) {
+        c->in[i].rank = scaled && tiny_case_pick(c, 3) ? 1 : -1;
+        c->in[i].dim[0] = i == 2 ? m : n;
+        c->fill[i] = TINY_FILL_POSITIVE;
+    }
+    if (c->in[2].rank < 0 && c->in[3].rank < 0) c->in[4].rank = -1;
+    tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
+}
+
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemv_dot, TINYI_K_gemv_axpy,
     TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
+
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
     { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, NULL, NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
+TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
+    tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
+    { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
+
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
 {
     tiny_op op;
@@ -241,3 +337,20 @@ TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny
     return tiny_run(ctx, &op);
 }
 
+TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
+                                    const tiny_tensor *bias, int act, const tiny_tensor *y)
+{
+    tiny_op op;
+    tiny_matmul_params p;
+    memset(&op, 0, sizeof op);
+    p.act = act;
+    op.kind = TINY_OP_MATMUL_I8;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = scale_a;
+    op.in[3] = scale_b;
+    op.in[4] = bias;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}

@@ -20,7 +20,7 @@ TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny
 TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
                                     const tiny_tensor *bias, int act, const tiny_tensor *y);
 
-#define TINYI_OPS_MATMUL(ROW) ROW(MATMUL, matmul)
+#define TINYI_OPS_MATMUL(ROW) ROW(MATMUL, matmul) ROW(MATMUL_I8, matmul_i8)
 
 /* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
 typedef struct tinyi_gemm_shape {
@@ -38,7 +38,8 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemm_f32_tile   y (mr x nr) from one s and one v panel; fetches lines from two other places on the way
  *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
- *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]                                                                    */
+ *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
+ *   gemm_i8_*       see math/gemm_i8.h                                                                               */
 #define TINYI_KERNELS_MATMUL(K)                                                                                             \
     K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
     K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \
@@ -49,7 +50,13 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
                             size_t k, int mr, int nr, int add))                                                             \
     K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
                        const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
-    K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n))
+    K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
+    K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
+    K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
+                           size_t k, const int32_t *start, int rows, int columns))                                          \
+    K(gemm_i8_start, void, (int32_t *sums, const int8_t *panel, size_t k))                                                  \
+    K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
+    K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
 
 TINYI_C_END
 #endif

@@ -1,0 +1,237 @@
+/* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
+
+#if V_AMX
+static void TINY_FN(tinyi_gemm_i8_begin)(void)
+{
+    /* eight tiles of 16 rows of 64 bytes; constant data, since gcc 12 may drop stores that fill it */
+    static const unsigned char config[64] = {
+        1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0
+    };
+    TINYI_AMX_CONFIG(config);
+}
+
+static void TINY_FN(tinyi_gemm_i8_end)(void) { _tile_release(); }
+
+/* y (rows <= 32, columns <= 32) from two strips of 16 rows of a and two panels of b; every strip and panel is whole in
+ * memory, what is beyond rows and columns is computed and thrown away. */
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                        size_t k, const int32_t *start, int rows, int columns)
+{
+    int32_t edge[32 * 32];
+    const int whole = rows == 32 && columns == 32;
+    int32_t *t = whole ? y : edge;
+    const ptrdiff_t step = (whole ? y_row : 32) * 4, deep = 16 * a_row;
+    const int low = rows > 16, wide = columns > 16;
+    size_t i;
+    if (start) {                            /* stride 0: the same row 16 times */
+        TINYI_AMX_LOAD(0, start, 0);
+        TINYI_AMX_LOAD(1, start + (wide ? 16 : 0), 0);
+        TINYI_AMX_LOAD(2, start, 0);
+        TINYI_AMX_LOAD(3, start + (wide ? 16 : 0), 0);
+    } else {
+        if (!whole) {
+            int r, c;
+            for (r = 0; r < rows; r++) for (c = 0; c < columns; c++) edge[32 * r + c] = y[r * y_row + c];
+        }
+        TINYI_AMX_LOAD(0, t, step);
+        TINYI_AMX_LOAD(1, t + 16, step);
+        TINYI_AMX_LOAD(2, t + step * 4, step);
+        TINYI_AMX_LOAD(3, t + step * 4 + 16, step);
+    }
+    if (low && wide)
+        for (i = 0; i < k; i += 64, a += 64, b += 1024) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            _tile_dpbusd(0, 4, 6);
+            TINYI_AMX_LOAD(7, b + b_panel, 64);
+            _tile_dpbusd(1, 4, 7);
+            TINYI_AMX_LOAD(5, a + deep, a_row);
+            _tile_dpbusd(2, 5, 6);
+            _tile_dpbusd(3, 5, 7);
+        }
+    else
+        for (i = 0; i < k; i += 64, a += 64, b += 1024) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            _tile_dpbusd(0, 4, 6);
+            if (wide) {
+                TINYI_AMX_LOAD(7, b + b_panel, 64);
+                _tile_dpbusd(1, 4, 7);
+            }
+            if (low) {
+                TINYI_AMX_LOAD(5, a + deep, a_row);
+                _tile_dpbusd(2, 5, 6);
+                if (wide) _tile_dpbusd(3, 5, 7);
+            }
+        }
+    TINYI_AMX_STORE(0, t, step);
+    TINYI_AMX_STORE(1, t + 16, step);
+    TINYI_AMX_STORE(2, t + step * 4, step);
+    TINYI_AMX_STORE(3, t + step * 4 + 16, step);
+    if (!whole) {
+        int r;
+        for (r = 0; r < rows; r++) {
+            vi_store_n(y + r * y_row, vi_load(edge + 32 * r), (size_t)(columns < 16 ? columns : 16));
+            if (wide) vi_store_n(y + r * y_row + 16, vi_load(edge + 32 * r + 16), (size_t)(columns - 16));
+        }
+    }
+}
+
+static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
+{
+    TINYI_USE(k, gemm_i8_begin);
+    TINYI_USE(k, gemm_i8_end);
+    TINYI_USE(k, gemm_i8_tile);
+}
+#else
+static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
+static void TINY_FN(tinyi_gemm_i8_end)(void) {}
+
+/* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
+#define TINYI_I8_VECTORS (16 / V_LANES)
+#define TINYI_I8_BLOCK(R)                                                                                          \
+    do {                                                                                                           \
+        v_i32 s[R][TINYI_I8_VECTORS];                                                                              \
+        size_t i;                                                                                                  \
+        int r, v;                                                                                                  \
+        TINYI_UNROLL for (r = 0; r < (R); r++)                                                                                  \
+            TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) {                                                               \
+                const int n = columns - v * V_LANES;                                                               \
+                s[r][v] = start ? vi_load(start + v * V_LANES)                                                     \
+                                : n <= 0 ? vi_zero() : vi_load_n(y + r * y_row + v * V_LANES, (size_t)(n < V_LANES ? n : V_LANES)); \
+            }                                                                                                      \
+        for (i = 0; i < k; i += 4)                                                                                 \
+            TINYI_UNROLL for (r = 0; r < (R); r++) {                                                                            \
+                const v_i8 x = vb_set4(a + r * a_row + (ptrdiff_t)i);                                              \
+                TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) s[r][v] = v_dot_u8i8(s[r][v], x, vb_load(b + 16 * i + 4 * V_LANES * v)); \
+            }                                                                                                      \
+        TINYI_UNROLL for (r = 0; r < (R); r++)                                                                                  \
+            TINYI_UNROLL for (v = 0; v < TINYI_I8_VECTORS; v++) {                                                               \
+                const int n = columns - v * V_LANES;                                                               \
+                if (n > 0) vi_store_n(y + r * y_row + v * V_LANES, s[r][v], (size_t)(n < V_LANES ? n : V_LANES));  \
+            }                                                                                                      \
+    } while (0)
+
+static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                         const int32_t *start, int rows, int columns)
+{
+#if V_AVX512
+    for (; rows >= 16; rows -= 16, y += 16 * y_row, a += 16 * a_row) TINYI_I8_BLOCK(16);
+    for (; rows >= 8; rows -= 8, y += 8 * y_row, a += 8 * a_row) TINYI_I8_BLOCK(8);
+#endif
+#if V_LANES > 1
+    for (; rows >= 4; rows -= 4, y += 4 * y_row, a += 4 * a_row) TINYI_I8_BLOCK(4);
+#endif
+    for (; rows >= 1; rows -= 1, y += y_row, a += a_row) TINYI_I8_BLOCK(1);
+}
+
+#if V_AVX512
+/* Two panels by eight rows: a row's four bytes are spread once for both. */
+static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start)
+{
+    v_i32 s0[12], s1[12];
+    size_t i;
+    int r;
+#define TINYI_I8_EACH(R) R(0) R(1) R(2) R(3) R(4) R(5) R(6) R(7) R(8) R(9) R(10) R(11)
+    TINYI_UNROLL for (r = 0; r < 12; r++) {
+        s0[r] = vi_load(start ? start : y + r * y_row);
+        s1[r] = vi_load(start ? start + 16 : y + r * y_row + 16);
+    }
+    for (i = 0; i < k; i += 4) {
+        const v_i8 b0 = vb_load(b + 16 * i), b1 = vb_load(b + b_panel + 16 * (ptrdiff_t)i);
+#define TINYI_I8_STEP(q)                                                        \
+        {                                                                       \
+            const v_i8 x = vb_set4(a + (q) * a_row + (ptrdiff_t)i);             \
+            s0[q] = v_dot_u8i8(s0[q], x, b0);                                   \
+            s1[q] = v_dot_u8i8(s1[q], x, b1);                                   \
+        }
+        TINYI_I8_EACH(TINYI_I8_STEP)
+    }
+    TINYI_UNROLL for (r = 0; r < 12; r++) {
+        vi_store(y + r * y_row, s0[r]);
+        vi_store(y + r * y_row + 16, s1[r]);
+    }
+}
+#undef TINYI_I8_STEP
+#undef TINYI_I8_EACH
+#endif
+
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                        size_t k, const int32_t *start, int rows, int columns)
+{
+#if V_AVX512
+    if (columns == 32)
+        for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row) TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
+#endif
+    TINY_FN(tinyi_gemm_i8_strip)(y, y_row, a, a_row, b, k, start, rows, columns < 16 ? columns : 16);
+    if (columns > 16) TINY_FN(tinyi_gemm_i8_strip)(y + 16, y_row, a, a_row, b + b_panel, k, start ? start + 16 : NULL, rows, columns - 16);
+}
+#undef TINYI_I8_BLOCK
+#undef TINYI_I8_VECTORS
+
+/* sums[j] = -128 * the sum of row j of the panel */
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, const int8_t *panel, size_t k)
+{
+    const v_i8 ones = vb_set(1);
+    int v;
+    for (v = 0; v < 16; v += V_LANES) {
+        v_i32 s = vi_zero();
+        size_t i;
+        for (i = 0; i < k; i += 4) s = v_dot_u8i8(s, ones, vb_load(panel + 16 * i + 4 * v));
+        vi_store(sums + v, vi_sub(vi_zero(), vi_shl(s, 7)));
+    }
+}
+
+/* groups of four rows of n bytes, row apart, to [n][4] */
+static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t row, size_t n)
+{
+    const uint8_t *p = (const uint8_t *)x;
+    size_t i = 0;
+    int r;
+#if !defined __BYTE_ORDER__ || __BYTE_ORDER__ != __ORDER_BIG_ENDIAN__
+    for (; i + V_LANES <= n; i += V_LANES) {
+        const v_i32 low = vi_or(vi_load_u8(p + i), vi_shl(vi_load_u8(p + row + (ptrdiff_t)i), 8));
+        const v_i32 high = vi_or(vi_shl(vi_load_u8(p + 2 * row + (ptrdiff_t)i), 16), vi_shl(vi_load_u8(p + 3 * row + (ptrdiff_t)i), 24));
+        vi_store((int32_t *)(void *)(to + 4 * i), vi_or(low, high));
+    }
+#endif
+    for (; i < n; i++)
+        for (r = 0; r < 4; r++) to[4 * i + (size_t)r] = x[r * row + (ptrdiff_t)i];
+}
+
+/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned */
+static void TINY_FN(tinyi_gemm_i8_dot)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k)
+{
+    enum { TINYI_I8_BYTES = 4 * V_LANES };
+    size_t i, j;
+#define TINYI_I8_DOT(dot)                                                                          \
+    do {                                                                                           \
+        for (i = 0; i + 4 * TINYI_I8_BYTES <= k; i += 4 * TINYI_I8_BYTES) {                        \
+            s0 = dot(s0, vb_load(a + i), vb_load(b + i));                                          \
+            s1 = dot(s1, vb_load(a + i + TINYI_I8_BYTES), vb_load(b + i + TINYI_I8_BYTES));        \
+            s2 = dot(s2, vb_load(a + i + 2 * TINYI_I8_BYTES), vb_load(b + i + 2 * TINYI_I8_BYTES)); \
+            s3 = dot(s3, vb_load(a + i + 3 * TINYI_I8_BYTES), vb_load(b + i + 3 * TINYI_I8_BYTES)); \
+        }                                                                                          \
+        for (; i + TINYI_I8_BYTES <= k; i += TINYI_I8_BYTES) s0 = dot(s0, vb_load(a + i), vb_load(b + i)); \
+        if (i < k) s1 = dot(s1, vb_load_n(a + i, k - i), vb_load_n(b + i, k - i));                 \
+    } while (0)
+    for (j = 0; j < n; j++, b += b_row) {
+        v_i32 s0 = vi_zero(), s1 = s0, s2 = s0, s3 = s0;
+        if (a_signed) TINYI_I8_DOT(v_dot_i8);
+        else TINYI_I8_DOT(v_dot_u8i8);
+        y[(ptrdiff_t)j * y_step] = vi_sum(vi_add(vi_add(s0, s1), vi_add(s2, s3)));
+    }
+#undef TINYI_I8_DOT
+}
+
+static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
+{
+    TINYI_USE(k, gemm_i8_begin);
+    TINYI_USE(k, gemm_i8_end);
+    TINYI_USE(k, gemm_i8_tile);
+    TINYI_USE(k, gemm_i8_start);
+    TINYI_USE(k, gemm_i8_weave);
+    TINYI_USE(k, gemm_i8_dot);
+}
+#endif
