@@ -55,20 +55,6 @@ TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
     return v_ldexp(p, n);
 }
 
-/* e^x = p 2^n for any x, p in [sqrt(1/2), sqrt(2)], n a whole number in a float: nothing overflows. -inf gives p = 0 and
- * n = -inf; +inf and NaN give NaN for p. Without fma n ln2 is exact up to |n| = 2^14, and beyond it loses with n. */
-TINYI_FORCE_INLINE v_f32 v_extexp(v_f32 x, v_f32 *n)
-{
-    const v_f32 m = v_round(v_mul(x, v_set(1.44269502f)));
-#if TINYI_ELEM_FMA
-    const v_f32 r = v_fnma(m, v_set(-1.90465421e-09f), v_fnma(m, v_set(0.693147182f), x));
-#else
-    const v_f32 r = v_fnma(m, v_set(-1.90465421e-09f), v_fnma(m, v_set(-0.000212192535f), v_fnma(m, v_set(0.693359375f), x)));
-#endif
-    *n = m;
-    return v_select(v_eq(x, v_set(-INFINITY)), v_zero(), TINY_FN(tinyi_elem_exp_near)(r));
-}
-
 /* ---- logarithm: x = 2^k m, m in [2/3, 4/3), f = m - 1, log m = f - f^2/2 + f^3 P(f), P 0.05 off */
 TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
 {
@@ -98,7 +84,7 @@ TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
     if (special) {
         p = v_select(v_eq(x, v_set(INFINITY)), x, p);
         p = v_select(v_eq(x, v_zero()), v_set(-INFINITY), p);
-        p = v_select(v_le(v_zero(), x), p, v_sub(v_float(vi_set(0x7fc00000)), v_zero()));
+        p = v_select(v_le(v_zero(), x), p, v_float(vi_set(0x7fc00000)));
     }
     return p;
 }
