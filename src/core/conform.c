@@ -38,8 +38,9 @@ typedef struct tinyi_conform_side {         /* one tensor of a case */
     unsigned char *memory, *before;         /* what the candidate sees, and a copy from before the run */
     size_t bytes;                           /* of memory */
     tiny_tensor ref, view;                  /* over dense, over memory */
-    int repeats;                            /* an axis has stride 0 */
 } tinyi_conform_side;
+
+typedef struct tinyi_conform_layout { int kind, axis; tiny_idx gap; } tinyi_conform_layout;
 
 typedef struct tinyi_conform {
     tiny_ctx *ctx;
@@ -48,6 +49,7 @@ typedef struct tinyi_conform {
     uint64_t seed;
     tiny_case c;
     tiny_rng rng;                           /* fills and layouts */
+    tinyi_conform_layout common;
     int special, has_nonfinite;             /* an input of this case holds inf or NaN */
     tinyi_conform_side in[TINY_OP_MAX_IN], out[TINY_OP_MAX_OUT];
     tiny_op op;                             /* the candidate's */
@@ -288,30 +290,39 @@ static void tinyi_conform_gather(unsigned char *dense, const tiny_tensor *view)
     for (i = 0; i < n; i++) memcpy(dense + (size_t)i * es, (const unsigned char *)view->data + (ptrdiff_t)tinyi_conform_offset(view, i), es);
 }
 
-/* Strides for the shape of s->ref in fresh memory between walls. dense: row-major, though perhaps off its alignment. */
+static tinyi_conform_layout tinyi_conform_draw_layout(tiny_rng *r)
+{
+    tinyi_conform_layout l;
+    l.kind = (int)tiny_rng_below(r, 12);
+    l.axis = (int)tiny_rng_below(r, 12);
+    l.gap = 1 + (tiny_idx)tiny_rng_below(r, 5);
+    return l;
+}
+
+/* Strides for the shape of s->ref in fresh memory between walls. dense: row-major, though perhaps off its alignment.
+ * Half of the tensors of a case lie in the same way: there are kernels for just that. */
 static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, int dense, int may_repeat)
 {
     tiny_rng *r = &t->rng;
     tiny_tensor v = s->ref;
     size_t es = tiny_dtype_bytes(v.dtype), elements, low = 0, shift = 0;
     tiny_idx step = 1, gap = 0;
-    int order[TINY_MAX_RANK], a, i, kind = (int)tiny_rng_below(r, 10), reversed = -1, repeated = -1;
-    for (i = 0; i < v.rank; i++) order[i] = i;
+    tinyi_conform_layout l = tinyi_conform_draw_layout(r);
+    int order[TINY_MAX_RANK], a, i, reversed = -1, repeated = -1;
+    if (tiny_rng_below(r, 2)) l = t->common;
     if (tiny_rng_below(r, 2)) shift = (1 + tiny_rng_below(r, 3)) * (es < 4 ? es * tiny_rng_below(r, 4) : es);
-    if (dense || t->c.index == 0) kind = 0;
-    if (v.rank > 0) {
-        uint32_t axis = tiny_rng_below(r, (uint32_t)v.rank);
-        tiny_idx g = 1 + (tiny_idx)tiny_rng_below(r, 5);
-        if (kind == 4 || kind == 5 || kind == 8) gap = g;                       /* rows apart */
-        if ((kind == 6 || kind == 8) && v.rank > 1) {                           /* the last two axes exchanged in memory */
-            order[v.rank - 1] = v.rank - 2;
-            order[v.rank - 2] = v.rank - 1;
-        }
-        if (kind == 7) step = 2 + (tiny_idx)(g > 3);                            /* every second or third element */
-        if (kind == 9) {
-            if (may_repeat && g > 2) repeated = (int)axis;
-            else reversed = (int)axis;
-        }
+    if (dense || t->c.index == 0) l.kind = 0;
+    for (i = 0; i < v.rank; i++) order[i] = i;
+    if (l.kind == 4 || l.kind == 5 || l.kind == 8) gap = l.gap;         /* rows apart */
+    if (l.kind >= 6 && l.kind <= 8 && v.rank > 1) {                     /* two of the last three axes exchanged in memory */
+        int last = v.rank > 2 && l.axis % 3 == 1 ? v.rank - 2 : v.rank - 1, other = v.rank > 2 && l.axis % 3 > 0 ? v.rank - 3 : v.rank - 2;
+        order[last] = other;
+        order[other] = last;
+    }
+    if (l.kind == 9) step = l.gap > 3 ? 3 : 2;                          /* every second or third element */
+    if (l.kind > 9 && v.rank > 0) {
+        if (l.kind == 11 && may_repeat) repeated = l.axis % v.rank;
+        else reversed = l.axis % v.rank;
     }
     elements = 1;
     for (i = v.rank - 1; i >= 0; i--) {
@@ -332,7 +343,6 @@ static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, in
     memset(s->memory, 0xff, s->bytes);
     v.data = s->memory + TINYI_CONFORM_WALL + shift + low * es;
     s->view = v;
-    s->repeats = repeated >= 0;
     return TINY_OK;
 }
 
@@ -575,6 +585,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     t->op.kind = row->kind;
     t->op.params = row->params_size ? t->c.params.bytes : NULL;
     t->special = tinyi_conform_special(&t->c);
+    t->common = tinyi_conform_draw_layout(&t->rng);
     t->has_nonfinite = 0;
     for (i = 0; i < row->n_in; i++)
         if (t->c.in[i].rank >= 0) t->op.in[i] = &t->in[i].view;

@@ -433,9 +433,9 @@ static double tinyi_conv_terms(const tiny_op *op)
 
 /* ---- cases */
 
-static void tinyi_conv_case(tiny_case *c, int rank, tiny_idx groups, tiny_idx taps_h, tiny_idx taps_w, tiny_idx h, tiny_idx w)
+static void tinyi_conv_case(tiny_case *c, int rank, int depth, tiny_idx groups, tiny_idx taps_h, tiny_idx taps_w, tiny_idx h, tiny_idx w)
 {
-    tiny_idx dim[4], depth = tiny_case_pick(c, 4) == 0;
+    tiny_idx dim[4];
     tiny_idx cg = depth ? 1 : tiny_case_dim(c, 40), kg = depth ? 1 + tiny_case_pick(c, 2) : tiny_case_dim(c, 40);
     dim[0] = 1 + tiny_case_pick(c, 2);
     dim[1] = cg * groups;
@@ -456,7 +456,7 @@ static void tinyi_conv2d_cases(tiny_case *c)
 {
     tiny_conv2d_params *p = (tiny_conv2d_params *)(void *)&c->params;
     tiny_idx t[2], in[2];
-    int i;
+    int i, plain = c->index % 5 == 2, depth = tiny_case_pick(c, 4) == 0 || c->index % 10 == 2;  /* plain: the 3 x 3 of image models */
     memset(p, 0, sizeof *p);
     for (i = 0; i < 2; i++) {
         t[i] = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 3 : 7);
@@ -464,11 +464,12 @@ static void tinyi_conv2d_cases(tiny_case *c)
         p->dilation[i] = tiny_case_pick(c, 3);
         p->pad[i] = tiny_case_pick(c, 4);
         p->pad[2 + i] = tiny_case_pick(c, 4);
+        if (plain) t[i] = 3, p->stride[i] = p->dilation[i] = 1;
         in[i] = (t[i] - 1) * tinyi_conv_or1(p->dilation[i]) + tiny_case_dim(c, i ? 70 : 20);
     }
     p->groups = tiny_case_pick(c, 4);
     p->relu = tiny_case_pick(c, 2);
-    tinyi_conv_case(c, 4, tinyi_conv_or1(p->groups), t[0], t[1], in[0], in[1]);
+    tinyi_conv_case(c, 4, depth, tinyi_conv_or1(p->groups), t[0], t[1], in[0], in[1]);
 }
 
 static void tinyi_conv1d_cases(tiny_case *c)
@@ -482,7 +483,7 @@ static void tinyi_conv1d_cases(tiny_case *c)
     p->pad_right = tiny_case_pick(c, 3);
     p->groups = tiny_case_pick(c, 4);
     p->relu = tiny_case_pick(c, 2);
-    tinyi_conv_case(c, 3, tinyi_conv_or1(p->groups), 1, t, 1, (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500));
+    tinyi_conv_case(c, 3, tiny_case_pick(c, 4) == 0, tinyi_conv_or1(p->groups), 1, t, 1, (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500));
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
