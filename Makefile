@@ -36,6 +36,7 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
 .PHONY: help all demo test run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
+.SECONDARY:
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
@@ -119,35 +120,39 @@ endif
 $(BUILD)/%.o: $(INC)/%.h
 	@mkdir -p $(@D)
 	printf '#define %s_IMPLEMENTATION\n#include "%s.h"\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
+# an archive: a program with an implementation of its own takes nothing from it
+$(BUILD)/lib%.a: $(BUILD)/%.o
+	rm -f $@
+	ar rcs $@ $<
 
-$(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/tinygnn.o
+$(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $(BUILD)/tinygnn.o -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
-$(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/tinyllm.o
+$(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $$(grep -q '^#define T_INTERNALS' $< || echo $(BUILD)/tinyllm.o) -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-$(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/tinyllm.o
+$(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $(BUILD)/tinyllm.o $(BLAS) $(OPENCL) -pthread -lm
+	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/tinyllm.o
+$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o $(BLAS) $(OPENCL) -pthread -lm
+	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/tinyllm.o
-	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o -pthread -lm
+$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 $(BUILD)/examples/%: examples/%.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ -pthread
 
 BENCH := $(sort $(shell find bench -name '*.c'))
-$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/tinyllm.o
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Ibench $(BENCH) $(BUILD)/tinyllm.o -o $@ -pthread -lm $(DL)
+	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a -o $@ -pthread -lm $(DL)
 
-$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/tinyllm.o
+$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/tinyllm.o -pthread
+	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread
