@@ -157,8 +157,6 @@ TINYI_FN double tinyi_log64(double x)
     return k * TINYI_LN2_HI + (f - (s * (f - z * r) - k * TINYI_LN2_LO));
 }
 
-TINYI_FN double tinyi_pow64(double x, double y) { return tinyi_exp64(y * tinyi_log64(x)); }
-
 /* tanh a = E / (E + 2), E = e^(2a) - 1 */
 TINYI_FN double tinyi_tanh64(double x)
 {

@@ -167,7 +167,6 @@ static void test_by_hand(void)
     T_CLOSE(tinyi_sin64(1e22), -0.85220084976718880, 1e-15);
     T_CLOSE(tinyi_cos64(1e22), 0.52321478539513895, 1e-15);
     T_CLOSE(tinyi_sin64(3.14159265358979311600), 1.2246467991473532e-16, 1e-31);    /* what pi lacks as a double */
-    T_CLOSE(tinyi_pow64(10000.0, -0.25), 0.1, 1e-16);
     tinyi_cis64(1, 12, &c, &s);             /* 30 degrees */
     T_CLOSE(c, 0.86602540378443865, 2e-16);
     T_CLOSE(s, 0.5, 2e-16);
