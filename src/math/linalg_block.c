@@ -289,6 +289,7 @@ double tinyi_la_rescale(tiny_team *team, const tinyi_la_run *run, double *x, siz
     int t;
     for (t = 0; t < team->n; t++)
         if (run->largest[t] > largest) largest = run->largest[t];
+    tiny_barrier(team);                     /* all have read it: the next load may write */
     if (largest == 0.0 || (largest <= limit && largest >= 1.0 / limit)) return 1.0;
     for (; largest * f > limit; f *= 1.0 / limit) {}
     for (; largest * f < 1.0 / limit; f *= limit) {}
