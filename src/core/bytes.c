@@ -37,7 +37,7 @@ int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v)
 
 int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v)
 {
-    uint32_t low, high;
+    uint32_t low = 0, high = 0;
     if (c->left < 8) return 0;
     (void)tinyi_rd_u32(c, &low);
     (void)tinyi_rd_u32(c, &high);
