@@ -40,6 +40,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 {
     tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
     int i, j, n = 0;
+    if (t->rank == 1) return t->dim[0] > 1 && t->stride[0] == 0;
     for (i = 0; i < t->rank; i++) {
         tiny_idx s, d = t->dim[i];
         if (d == 0) return 0;

@@ -7,7 +7,6 @@
  * the scheduler may move it to the processor that a sleeper left.           */
 #include "core/state.h"
 #include <stdio.h>
-#include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
 #include <omp.h>
 #define TINYI_HAVE_OPENMP 1
@@ -157,12 +156,17 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     if (st) return st;
     if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
     if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is already running a region: a function of the team must not open another");
-    memset(&r, 0, sizeof r);
+    /* field by field: clearing all of it would cost a small operation a quarter of its time */
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
+    r.next = r.arrived = r.phase = r.sleepers = r.failed = r.cancelled = 0;
+    r.status = TINY_OK;
+    r.shared = r.own = NULL;
+    r.own_bytes = 0;
     r.fn = fn;
     r.arg = arg;
+    r.ran_on = TINY_TARGET_REFERENCE;
     if (shared_bytes || own_bytes) {
         size_t own;
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
