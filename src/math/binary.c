@@ -1,12 +1,13 @@
 /* src/math/binary.c - sums, products, and what else takes two numbers to one
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
- * Data     any strides. Axes are sorted by the stride of y and joined where all three tensors allow it, so that dense
- *          tensors are one row, whatever their rank; rows that are not dense go through a buffer on the stack.
+ * Data     any strides, in the order of the memory of y (math/walk.h); runs that are not dense go through a buffer on the
+ *          stack.
  * Cost     one flop and 12 bytes an element: memory decides.
  * Error    none: the same bits as the reference, on every target.                                                      */
 #include <string.h>
 #include "math/table.h"
 #include "math/rows.h"
+#include "math/walk.h"
 
 #define TINYI_BINARY_PIECE 32768            /* elements handed to a thread at once: some twenty microseconds */
 #define TINYI_BINARY_BUFFER 256
@@ -15,6 +16,19 @@ static const tiny_scale_params *tinyi_binary_line(const tiny_op *op)
 {
     static const tiny_scale_params none = { 0.0f, 0.0f };
     return op->params ? (const tiny_scale_params *)op->params : &none;
+}
+
+/* t under the shape of y: a length of 1, or an absent axis, is repeated by stride 0. No t: one number for all. */
+static tiny_tensor tinyi_binary_view(const tiny_tensor *t, const tiny_tensor *y, const float *value)
+{
+    tiny_tensor v = *y;
+    int i;
+    v.data = t ? t->data : (void *)(uintptr_t)value;
+    for (i = 0; i < y->rank; i++) {
+        int own = t ? i - y->rank + t->rank : -1;
+        v.stride[i] = own < 0 || t->dim[own] == 1 ? 0 : t->stride[own];
+    }
+    return v;
 }
 
 /* ---- shapes and cost */
@@ -80,28 +94,15 @@ static float tinyi_binary_one(int kind, float a, float b)
     return y != y ? tinyi_bits_f32(0x7fc00000u) : y;
 }
 
-/* Offset of element i of y, in row-major order, in a tensor whose axes of length 1 (or absent ones) are repeated. */
-static tiny_idx tinyi_binary_at(const tiny_tensor *t, const tiny_tensor *y, tiny_idx i)
-{
-    tiny_idx at = 0;
-    int k, behind = y->rank - t->rank;
-    for (k = y->rank - 1; k >= 0; k--) {
-        if (k >= behind && t->dim[k - behind] != 1) at += i % y->dim[k] * t->stride[k - behind];
-        i /= y->dim[k];
-    }
-    return at;
-}
+static float *tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
 
 static void tinyi_binary_ref(const tiny_op *op)
 {
-    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
-    float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
+    const tiny_tensor *y = op->out[0];
+    const float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
+    const tiny_tensor a = tinyi_binary_view(op->in[0], y, NULL), b = tinyi_binary_view(op->in[1], y, &value);
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        float p = ((const float *)a->data)[tinyi_binary_at(a, y, i)];
-        float q = b ? ((const float *)b->data)[tinyi_binary_at(b, y, i)] : value;
-        ((float *)y->data)[tinyi_binary_at(y, y, i)] = tinyi_binary_one(op->kind, p, q);
-    }
+    for (i = 0; i < n; i++) *tinyi_binary_at(y, i) = tinyi_binary_one(op->kind, *tinyi_binary_at(&a, i), *tinyi_binary_at(&b, i));
 }
 
 static void tinyi_scale_ref(const tiny_op *op)
@@ -110,8 +111,7 @@ static void tinyi_scale_ref(const tiny_op *op)
     const tiny_scale_params *p = tinyi_binary_line(op);
     tiny_idx i, n = tiny_tensor_count(y);
     for (i = 0; i < n; i++) {
-        float *to = (float *)y->data + tinyi_binary_at(y, y, i);
-        float product = p->alpha * ((const float *)x->data)[tinyi_binary_at(x, y, i)];
+        float *to = tinyi_binary_at(y, i), product = p->alpha * *tinyi_binary_at(x, i);
         float sum = op->kind == TINY_OP_AXPY ? *to + product : product + p->beta;
         *to = sum != sum ? tinyi_bits_f32(0x7fc00000u) : sum;
     }
@@ -119,48 +119,6 @@ static void tinyi_scale_ref(const tiny_op *op)
 TINY_REF_END
 
 /* ---- fast */
-
-/* Axes from the innermost outwards; y, a, b: strides. */
-typedef struct tinyi_binary_walk {
-    int rank;
-    tiny_idx dim[TINY_MAX_RANK], y[TINY_MAX_RANK], a[TINY_MAX_RANK], b[TINY_MAX_RANK];
-    const float *pa, *pb;
-    float *py;
-} tinyi_binary_walk;
-
-TINYI_INLINE tiny_idx tinyi_binary_stride(const tiny_tensor *t, int axis) { return axis < 0 || t->dim[axis] == 1 ? 0 : t->stride[axis]; }
-TINYI_INLINE tiny_idx tinyi_binary_size(tiny_idx stride) { return stride < 0 ? -stride : stride; }
-
-/* b may be NULL: then value, once. */
-static void tinyi_binary_plan(tinyi_binary_walk *w, const tiny_tensor *y, const tiny_tensor *a, const tiny_tensor *b, const float *value)
-{
-    int i, k, n = 0;
-    w->py = (float *)y->data;
-    w->pa = (const float *)a->data;
-    w->pb = b ? (const float *)b->data : value;
-    for (i = y->rank - 1; i >= 0; i--) {
-        tiny_idx d = y->dim[i], sy = y->stride[i], sa = tinyi_binary_stride(a, i - y->rank + a->rank), sb = b ? tinyi_binary_stride(b, i - y->rank + b->rank) : 0;
-        if (d == 1) continue;
-        for (k = n++; k > 0 && tinyi_binary_size(w->y[k - 1]) > tinyi_binary_size(sy); k--) {
-            w->dim[k] = w->dim[k - 1]; w->y[k] = w->y[k - 1]; w->a[k] = w->a[k - 1]; w->b[k] = w->b[k - 1];
-        }
-        w->dim[k] = d; w->y[k] = sy; w->a[k] = sa; w->b[k] = sb;
-    }
-    if (n == 0) {
-        w->dim[0] = 1;
-        w->y[0] = w->a[0] = w->b[0] = 1;
-        n = 1;
-    }
-    for (i = 1, k = 0; i < n; i++) {
-        if (w->y[i] == w->y[k] * w->dim[k] && w->a[i] == w->a[k] * w->dim[k] && w->b[i] == w->b[k] * w->dim[k]) {
-            w->dim[k] *= w->dim[i];
-            continue;
-        }
-        k++;
-        w->dim[k] = w->dim[i]; w->y[k] = w->y[i]; w->a[k] = w->a[i]; w->b[k] = w->b[i];
-    }
-    w->rank = k + 1;
-}
 
 typedef struct tinyi_binary_job {
     int f;
@@ -177,13 +135,12 @@ static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float 
     else j->binary(j->f, y, a, b, (size_t)n, sa, sb);
 }
 
-/* n elements of the innermost axis */
-static void tinyi_binary_piece(const tinyi_binary_job *j, const tinyi_binary_walk *w, float *y, const float *a, const float *b, tiny_idx n)
+/* n elements that lie sy, sa and sb apart */
+static void tinyi_binary_run(const tinyi_binary_job *j, float *y, tiny_idx sy, const float *a, tiny_idx sa, const float *b, tiny_idx sb, tiny_idx n)
 {
     float ba[TINYI_BINARY_BUFFER], bb[TINYI_BINARY_BUFFER], by[TINYI_BINARY_BUFFER];
-    tiny_idx sy = w->y[0], sa = w->a[0], sb = w->b[0], m;
-    int fits = (sa == 1 || (sa == 0 && j->f < TINYI_BINARY_SCALE)) && (sb == 1 || sb == 0);
-    if (sy == 1 && fits) {
+    tiny_idx m;
+    if (sy == 1 && (sa == 1 || (sa == 0 && j->f < TINYI_BINARY_SCALE)) && (sb == 1 || sb == 0)) {
         tinyi_binary_dense(j, y, a, b, n, sa, sb);
         return;
     }
@@ -197,54 +154,38 @@ static void tinyi_binary_piece(const tinyi_binary_job *j, const tinyi_binary_wal
     }
 }
 
-static void tinyi_binary_walk_all(tiny_team *team, const tinyi_binary_job *j, const tinyi_binary_walk *w)
+static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const tiny_tensor *y, const tiny_tensor *a, const tiny_tensor *b, const float *value)
 {
-    tiny_idx n = w->dim[0], outer = 1, pieces, u, u0, u1, length;
-    int i;
-    for (i = 1; i < w->rank; i++) outer *= w->dim[i];
-    if (n == 0 || outer == 0) return;
-    if (w->rank == 1 && team->n == 1 && n <= TINYI_BINARY_PIECE) {
-        tinyi_binary_piece(j, w, w->py, w->pa, w->pb, n);
-        return;
-    }
-    pieces = (n - 1) / TINYI_BINARY_PIECE + 1;
-    length = TINYI_MIN(n, TINYI_BINARY_PIECE);
-    while (tiny_take(team, outer * pieces, TINYI_BINARY_PIECE / length, &u0, &u1)) {
-        tiny_idx at[TINY_MAX_RANK], first = u0 % pieces * TINYI_BINARY_PIECE, row = u0 / pieces, y = 0, a = 0, b = 0;
-        for (i = 1; i < w->rank; i++) {
-            at[i] = row % w->dim[i];
-            row /= w->dim[i];
-            y += at[i] * w->y[i];
-            a += at[i] * w->a[i];
-            b += at[i] * w->b[i];
-        }
-        for (u = u0; u < u1; u++) {
-            tinyi_binary_piece(j, w, w->py + y + first * w->y[0], w->pa + a + first * w->a[0], w->pb + b + first * w->b[0],
-                               TINYI_MIN(n - first, TINYI_BINARY_PIECE));
-            first += TINYI_BINARY_PIECE;
-            if (first < n) continue;
-            first = 0;
-            for (i = 1; i < w->rank; i++) {     /* the next row, as an odometer */
-                y += w->y[i]; a += w->a[i]; b += w->b[i];
-                if (++at[i] < w->dim[i]) break;
-                at[i] = 0;
-                y -= w->y[i] * w->dim[i]; a -= w->a[i] * w->dim[i]; b -= w->b[i] * w->dim[i];
-            }
-        }
-    }
+    const tiny_tensor va = tinyi_binary_view(a, y, NULL), vb = tinyi_binary_view(b, y, value);
+    const tiny_tensor *t[3];
+    const tiny_idx size = (tiny_idx)sizeof(float);
+    tinyi_walk w;
+    tinyi_walk_at at;
+    tiny_idx i0, i1;
+    t[0] = y;
+    t[1] = &va;
+    t[2] = &vb;
+    tinyi_walk_plan(&w, t, 3);
+    while (tiny_take(team, w.total, TINYI_BINARY_PIECE, &i0, &i1))
+        for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at))
+            tinyi_binary_run(j, (float *)(void *)at.p[0], w.step[0] / size, (const float *)(const void *)at.p[1], w.step[1] / size,
+                             (const float *)(const void *)at.p[2], w.step[2] / size, at.run);
 }
+
+static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y) { return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0]; }
 
 static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
 {
     static const tiny_binary_params none = { 0.0f };
     const tiny_binary_params *p = op->params ? (const tiny_binary_params *)op->params : &none;
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     tinyi_binary_job j;
-    tinyi_binary_walk w;
     memset(&j, 0, sizeof j);
     j.f = op->kind - TINY_OP_ADD;
     j.binary = TINYI_K(team, binary_f32);
-    tinyi_binary_plan(&w, op->out[0], op->in[0], op->in[1], &p->value);
-    tinyi_binary_walk_all(team, &j, &w);
+    if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) && team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE)
+        j.binary(j.f, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);   /* short: planning would take longer */
+    else tinyi_binary_walk(team, &j, y, a, b, &p->value);
 }
 
 static void tinyi_scale_fast(tiny_team *team, const tiny_op *op)
@@ -252,15 +193,13 @@ static void tinyi_scale_fast(tiny_team *team, const tiny_op *op)
     static const float zero = 0.0f;
     const tiny_scale_params *p = tinyi_binary_line(op);
     tinyi_binary_job j;
-    tinyi_binary_walk w;
     memset(&j, 0, sizeof j);
     j.alpha = p->alpha;
     j.beta = p->beta;
     j.f = op->kind == TINY_OP_AXPY ? TINYI_BINARY_AXPY : TINYI_BINARY_SCALE;
     if (j.f == TINYI_BINARY_AXPY) j.axpy = TINYI_K(team, axpy_f32);
     else j.scale = TINYI_K(team, scale_f32);
-    tinyi_binary_plan(&w, op->out[0], op->in[0], NULL, &zero);
-    tinyi_binary_walk_all(team, &j, &w);
+    tinyi_binary_walk(team, &j, op->out[0], op->in[0], NULL, &zero);
 }
 
 /* ---- cases */
