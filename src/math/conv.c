@@ -475,7 +475,8 @@ static void tinyi_conv2d_cases(tiny_case *c)
 static void tinyi_conv1d_cases(tiny_case *c)
 {
     tiny_conv1d_params *p = (tiny_conv1d_params *)(void *)&c->params;
-    tiny_idx t = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 4 : 20);
+    tiny_idx t = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 4 : 20), length;
+    int depthwise;                          /* drawn in statements of their own: compilers order arguments as they like */
     memset(p, 0, sizeof *p);
     p->stride = tiny_case_pick(c, 4);
     p->dilation = tiny_case_pick(c, 4);
@@ -483,7 +484,9 @@ static void tinyi_conv1d_cases(tiny_case *c)
     p->pad_right = tiny_case_pick(c, 3);
     p->groups = tiny_case_pick(c, 4);
     p->relu = tiny_case_pick(c, 2);
-    tinyi_conv_case(c, 3, tiny_case_pick(c, 4) == 0, tinyi_conv_or1(p->groups), 1, t, 1, (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500));
+    depthwise = tiny_case_pick(c, 4) == 0;
+    length = (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500);
+    tinyi_conv_case(c, 3, depthwise, tinyi_conv_or1(p->groups), 1, t, 1, length);
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
