@@ -148,12 +148,31 @@ static int tinyi_layout_make(tinyi_layout_plan *p, const tiny_tensor *x, const t
 #define TINYI_LAYOUT_TILE 64                /* elements a side */
 #define TINYI_LAYOUT_BYTES 131072           /* moved by one piece of work */
 
+/* Matrices of more bytes than that mind where pages and sets of the caches end: tiles are larger, so that a page that was
+ * found once serves some hundred bytes, and those of small elements, whose blocks take only parts of a line, pass through
+ * dense copies on both sides. */
+#define TINYI_LAYOUT_LARGE 2097152.0
+#define TINYI_LAYOUT_PAST 33554432.0        /* from here on transposes of 4-byte elements write past the caches */
+#define TINYI_LAYOUT_ROW 256                /* bytes of a row of a dense copy, 64 apart so that rows fall into different sets */
+#define TINYI_LAYOUT_STEP (TINYI_LAYOUT_ROW + 64)
+
+static void tinyi_copy_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    size_t es = tiny_dtype_bytes(op->in[0]->dtype);
+    (void)n_threads;
+    (void)shared_bytes;
+    if (es <= 2 && (double)es * (double)tiny_tensor_count(op->in[0]) > TINYI_LAYOUT_LARGE) *own_bytes = 2 * TINYI_LAYOUT_ROW / es * TINYI_LAYOUT_STEP;
+}
+
 static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int across, size_t es)
 {
     const int last = p->n - 1;
-    tiny_idx na = p->dim[across], nb = p->dim[last], ta = (na + TINYI_LAYOUT_TILE - 1) / TINYI_LAYOUT_TILE, tb = (nb + TINYI_LAYOUT_TILE - 1) / TINYI_LAYOUT_TILE;
-    tiny_idx total = ta * tb, u, u1;
-    tinyi_fn_transpose_b4 turn;
+    const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
+    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    unsigned char *in = (unsigned char *)team->own, *out;
+    tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
+    tinyi_fn_transpose_b4 turn, past = NULL;
+    double bytes = (double)es;
     int i;
     switch (es) {
     case 1: turn = TINYI_K(team, transpose_b1); break;
@@ -161,22 +180,48 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
     case 4: turn = TINYI_K(team, transpose_b4); break;
     default: turn = TINYI_K(team, transpose_b8); break;
     }
-    for (i = 0; i < last; i++)
-        if (i != across) total *= p->dim[i];
-    while (tiny_take(team, total, TINYI_MAX(TINYI_LAYOUT_BYTES / ((tiny_idx)es * TINYI_MIN(na, TINYI_LAYOUT_TILE) * TINYI_MIN(nb, TINYI_LAYOUT_TILE)), 1), &u, &u1))
+    for (i = 0; i <= last; i++) {
+        bytes *= (double)p->dim[i];
+        if (i != across && i != last) total *= p->dim[i];
+    }
+    if (es > 2 || bytes <= TINYI_LAYOUT_LARGE) in = NULL;
+    if (bytes > TINYI_LAYOUT_LARGE) big = in ? TINYI_LAYOUT_ROW / e : 1024 / e;
+    out = in ? in + big * TINYI_LAYOUT_STEP : NULL;
+    /* lines are not read before they are written, and the caches keep what they have */
+    if (es == 4 && bytes >= TINYI_LAYOUT_PAST && (uintptr_t)p->y % 64 == 0) past = TINYI_K(team, transpose_past_b4);
+    for (i = 0; i < last && past; i++)
+        if (p->ys[i] % 64) past = NULL;
+    ta = (na + big - 1) / big;
+    tb = (nb + big - 1) / big;
+    total *= ta * tb;
+    grain = TINYI_LAYOUT_BYTES / (e * TINYI_MIN(na, big) * TINYI_MIN(nb, big));
+    while (tiny_take(team, total, TINYI_MAX(grain, 1), &u, &u1))
         for (; u < u1; u++) {
-            tiny_idx r = u, b = r % tb * TINYI_LAYOUT_TILE, a, oy = 0, ox = 0;
+            tiny_idx r = u, b0 = r % tb * big, b1 = TINYI_MIN(nb, b0 + big), a0, a1;
+            unsigned char *y = p->y, *to;
+            const unsigned char *x = p->x, *from;
             r /= tb;
-            a = r % ta * TINYI_LAYOUT_TILE;
+            a0 = r % ta * big;
+            a1 = TINYI_MIN(na, a0 + big);
             r /= ta;
             for (i = last - 1; i >= 0; i--)
                 if (i != across) {
-                    oy += r % p->dim[i] * p->ys[i];
-                    ox += r % p->dim[i] * p->xs[i];
+                    y += r % p->dim[i] * p->ys[i];
+                    x += r % p->dim[i] * p->xs[i];
                     r /= p->dim[i];
                 }
-            turn(p->y + oy + a * p->ys[across] + b * p->ys[last], p->ys[across], p->x + ox + a * p->xs[across] + b * p->xs[last], p->xs[last],
-                 (size_t)TINYI_MIN(na - a, (tiny_idx)TINYI_LAYOUT_TILE), (size_t)TINYI_MIN(nb - b, (tiny_idx)TINYI_LAYOUT_TILE));
+            y += a0 * ys + b0 * e;
+            x += a0 * e + b0 * xs;
+            if (in) rows(in, TINYI_LAYOUT_STEP, x, xs, (size_t)(b1 - b0), (size_t)((a1 - a0) * e));
+            for (a = 0; a < a1 - a0; a += tile)
+                for (b = 0; b < b1 - b0; b += tile) {
+                    tiny_idx ma = TINYI_MIN(a1 - a0 - a, tile), mb = TINYI_MIN(b1 - b0 - b, tile), to_step = in ? TINYI_LAYOUT_STEP : ys, from_step = in ? TINYI_LAYOUT_STEP : xs;
+                    to = (in ? out : y) + a * to_step + b * e;
+                    from = (in ? in : x) + a * e + b * from_step;
+                    if (past && ma == tile && mb == tile) past(to, to_step, from, from_step, (size_t)ma, (size_t)mb);
+                    else turn(to, to_step, from, from_step, (size_t)ma, (size_t)mb);
+                }
+            if (in) rows(y, ys, out, TINYI_LAYOUT_STEP, (size_t)(a1 - a0), (size_t)((b1 - b0) * e));
         }
 }
 
@@ -287,12 +332,12 @@ static void tinyi_permute_cases(tiny_case *c)
     }
 }
 
-static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, -1 };
+static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, NULL, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, NULL, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)

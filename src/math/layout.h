@@ -40,6 +40,8 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
     K(transpose_b2, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
     K(transpose_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
     K(transpose_b8, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    /* b4 for a y much larger than the caches: na and nb multiples of 16, y and ys of 64 */                               \
+    K(transpose_past_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)) \
     /* every index is in range */                                                                                           \
     K(gather_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const void *index,          \
                           ptrdiff_t index_step, int wide, size_t n, size_t bytes))                                          \

@@ -80,6 +80,13 @@ static void TINY_FN(tinyi_scatter_rows_f32)(float *y, ptrdiff_t ys, const float 
 {
     const size_t ahead = 6;
     size_t i, c;
+    if (cols == 1) {
+        for (i = 0; i < n; i++, x += xs) {
+            const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step] : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
+            if (ix >= low && ix < high) y[(ptrdiff_t)ix * ys] += *x;
+        }
+        return;
+    }
     for (i = 0; i < n; i++, x += xs) {
         const int64_t ix = wide ? ((const int64_t *)index)[(ptrdiff_t)i * index_step] : (int64_t)((const int32_t *)index)[(ptrdiff_t)i * index_step];
         float *row;
@@ -204,26 +211,38 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b2)(unsigned char *y, ptrdiff_
 #if V_AVX512
 /* whole cache lines on both sides */
 #define TINYI_TURN_B4 16
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
-{
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    TINYI_T_REGS16(__m512i, a);
-    TINYI_T_REGS16(__m512i, b);
 #undef TINYI_T_LOAD
 #undef TINYI_T_STORE
 #undef TINYI_T_LOW_4
 #undef TINYI_T_HIGH_4
+#undef TINYI_T_LOW_8
+#undef TINYI_T_HIGH_8
 #define TINYI_T_LOAD(p) _mm512_loadu_si512((const void *)(p))
-#define TINYI_T_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #define TINYI_T_LOW_4(a, b) _mm512_permutex2var_epi32(a, low, b)
 #define TINYI_T_HIGH_4(a, b) _mm512_permutex2var_epi32(a, high, b)
-    TINYI_T_EACH16(TINYI_T_READ, a);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_EACH16(TINYI_T_WRITE, a);
+#define TINYI_T_LOW_8(a, b) _mm512_permutex2var_epi64(a, low, b)
+#define TINYI_T_HIGH_8(a, b) _mm512_permutex2var_epi64(a, high, b)
+#define TINYI_T_TURN_B4                                                                                                     \
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                          \
+    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);                   \
+    TINYI_T_REGS16(__m512i, a);                                                                                             \
+    TINYI_T_REGS16(__m512i, b);                                                                                             \
+    TINYI_T_EACH16(TINYI_T_READ, a);                                                                                        \
+    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
+    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
+    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
+    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
+    TINYI_T_EACH16(TINYI_T_WRITE, a)
+#define TINYI_T_STORE(p, v) _mm512_stream_si512((__m512i *)(void *)(p), v)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
+}
+#undef TINYI_T_STORE
+#define TINYI_T_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
 }
 #define TINYI_TURN_B8 8
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
@@ -231,10 +250,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
     const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     TINYI_T_REGS8(__m512i, a);
     TINYI_T_REGS8(__m512i, b);
-#undef TINYI_T_LOW_8
-#undef TINYI_T_HIGH_8
-#define TINYI_T_LOW_8(a, b) _mm512_permutex2var_epi64(a, low, b)
-#define TINYI_T_HIGH_8(a, b) _mm512_permutex2var_epi64(a, high, b)
     TINYI_T_EACH8(TINYI_T_READ, a);
     TINYI_T_ZIP8(b, a, 8);
     TINYI_T_ZIP8(a, b, 8);
@@ -244,28 +259,36 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
 #elif V_AVX2
 /* zips stay inside halves of 128 bits: pairs, then fours, then the halves change places */
 #define TINYI_TURN_B4 8
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
-{
-    TINYI_T_REGS8(__m256i, a);
-    TINYI_T_REGS8(__m256i, b);
 #undef TINYI_T_LOAD
 #undef TINYI_T_STORE
 #define TINYI_T_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_T_TURN_B4                                                                                                     \
+    TINYI_T_REGS8(__m256i, a);                                                                                              \
+    TINYI_T_REGS8(__m256i, b);                                                                                              \
+    TINYI_T_EACH8(TINYI_T_READ, a);                                                                                         \
+    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);                                                 \
+    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);                                                 \
+    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);                                                 \
+    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);                                                 \
+    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);                                                 \
+    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);                                                 \
+    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);                                                 \
+    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);                                                 \
+    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);                             \
+    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);                             \
+    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);                             \
+    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);                             \
+    TINYI_T_EACH8(TINYI_T_WRITE, b)
+#define TINYI_T_STORE(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
+}
+#undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-    TINYI_T_EACH8(TINYI_T_READ, a);
-    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);
-    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);
-    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);
-    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);
-    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);
-    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);
-    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);
-    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);
-    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);
-    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);
-    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);
-    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);
-    TINYI_T_EACH8(TINYI_T_WRITE, b);
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
 }
 #define TINYI_TURN_B8 4
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
@@ -321,6 +344,22 @@ TINYI_LAYOUT_TRANSPOSE(2)
 TINYI_LAYOUT_TRANSPOSE(4)
 TINYI_LAYOUT_TRANSPOSE(8)
 #undef TINYI_LAYOUT_TRANSPOSE
+
+#if V_AVX512 || V_AVX2
+/* whole lines past the caches; na and nb are multiples of 16, rows of y begin on a line */
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+{
+    size_t a, b;
+    for (a = 0; a < na; a += TINYI_TURN_B4)
+        for (b = 0; b < nb; b += TINYI_TURN_B4) TINY_FN(tinyi_layout_past_b4)(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs);
+    _mm_sfence();
+}
+#else
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+{
+    TINY_FN(tinyi_transpose_b4)(y, ys, x, xs, na, nb);
+}
+#endif
 #undef TINYI_LAYOUT_BLOCK
 #undef TINYI_TURN_B1
 #undef TINYI_TURN_B2
@@ -348,6 +387,7 @@ TINYI_LAYOUT_TRANSPOSE(8)
 #undef TINYI_T_WRITE
 #undef TINYI_T_REGS8
 #undef TINYI_T_REGS16
+#undef TINYI_T_TURN_B4
 
 static void TINY_FN(tinyi_use_layout)(tinyi_kernels *k)
 {
@@ -356,6 +396,7 @@ static void TINY_FN(tinyi_use_layout)(tinyi_kernels *k)
     TINYI_USE(k, transpose_b2);
     TINYI_USE(k, transpose_b4);
     TINYI_USE(k, transpose_b8);
+    TINYI_USE(k, transpose_past_b4);
     TINYI_USE(k, gather_rows);
     TINYI_USE(k, scatter_rows_f32);
 }

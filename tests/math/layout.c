@@ -140,6 +140,33 @@ static void test_copy(tiny_target target)
     }
 }
 
+/* large enough for dense copies, large tiles and stores past the caches; odd ends; and y off its lines */
+static void test_large(tiny_target target)
+{
+    static const struct { tiny_dtype type; tiny_idx rows, cols, shift; } large[] = {
+        { TINY_I8, 1500, 2100, 0 }, { TINY_F16, 1030, 1100, 3 }, { TINY_F64, 500, 700, 0 }, { TINY_F32, 2880, 3000, 0 }, { TINY_F32, 2880, 3000, 1 }, { TINY_F32, 3001, 2803, 0 },
+    };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    size_t q;
+    for (q = 0; q < T_COUNT(large); q++) {
+        size_t es = tiny_dtype_bytes(large[q].type), n = (size_t)(large[q].rows * large[q].cols);
+        unsigned char *x = (unsigned char *)t_keep(n * es), *y = (unsigned char *)t_keep((n + 4) * es) + (size_t)large[q].shift * es;
+        tiny_tensor tx = tiny_tensor_2d(x, large[q].type, large[q].rows, large[q].cols), ty = tiny_tensor_2d(y, large[q].type, large[q].cols, large[q].rows);
+        tiny_idx r, c, bad = 0;
+        uint64_t i;
+        for (i = 0; i < n; i++) {
+            uint64_t v = i * UINT64_C(0x9e3779b97f4a7c15) >> 8;
+            memcpy(x + i * es, &v, es);
+        }
+        T_OK(tiny_transpose(ctx, &tx, &ty));
+        for (r = 0; r < large[q].rows; r++)
+            for (c = 0; c < large[q].cols; c++) bad += memcmp(x + (size_t)(r * large[q].cols + c) * es, y + (size_t)(c * large[q].rows + r) * es, es) != 0;
+        T_EQ_INT(bad, 0);
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 /* a 2 x 3 matrix on paper; a double transpose is the identity */
 static void test_transpose_by_hand(tiny_target target)
 {
@@ -358,6 +385,7 @@ int main(void)
     T_RUN_TARGETS(test_permute);
     T_RUN_TARGETS(test_copy);
     T_RUN_TARGETS(test_transpose_by_hand);
+    T_RUN_TARGETS(test_large);
     T_RUN_TARGETS(test_gather);
     T_RUN_TARGETS(test_gather_views);
     T_RUN_TARGETS(test_gather_refuses);
