@@ -47,7 +47,7 @@ demo: $(BUILD)/examples/demo $(BUILD)/conformance  ## this machine's targets, a 
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check units checksums $(TESTS) $(wildcard examples/*.c)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check stitch units checksums $(TESTS) $(wildcard examples/*.c)
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the named tests, one line for each; the last line is: N passed, N failed. The exit status is 0 when none failed.
-#   stitch-check, units and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
+#   stitch-check, stitch, units and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
 #   whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
 # minutes is one failure.
@@ -17,6 +17,7 @@ mkdir -p "$BUILD"
 for test in "$@"; do
     case $test in
     stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
+    stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
     units) name=tests/units; set -- sh tests/units/run.sh ;;
     checksums) name=tests/golden; set -- sh -c '"$BUILD/checksums" >"$BUILD/checksums.out"; sh tests/ports/compare.sh "$BUILD/checksums.out" tests/golden/reference-checksums.txt' ;;
     *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;

@@ -1,0 +1,113 @@
+#!/bin/sh
+# What src/stitch.c refuses, each with its sentence, on a small tree of its own; and that the same tree gives the same bytes.
+BUILD=${BUILD:-build}
+stitch=$BUILD/stitch dir=$BUILD/stitch-test
+passed=0 failed=0
+
+tree() { # a small tree that is right
+    rm -rf "$dir"
+    mkdir -p "$dir/src/core" "$dir/src/math" "$dir/src/llm" "$dir/src/gnn"
+    cd "$dir/src" || exit 1
+    cat >core/a.h <<'X'
+/* a */
+#ifndef A_H
+#define A_H
+TINY_API int tiny_a(int (*f)(void *user, int i), void *user,
+                    const int list[3]);
+TINY_API void tiny_nothing(void);
+#ifndef TINY_NO_STDIO
+TINY_API const char *tiny_text(const char *s);
+#endif
+
+/* moves with its comment */
+TINYI_FN int tinyi_inner(int x);
+
+#endif
+X
+    cat >core/a.c <<'X'
+/* a.c */
+#include "core/a.h"
+static int tinyi_a_once(void) { return 1; }
+TINY_API int tiny_a(int (*f)(void *user, int i), void *user, const int list[3]) { return f(user, list[0]) + tinyi_a_once(); }
+TINY_API void tiny_nothing(void) {}
+#ifndef TINY_NO_STDIO
+TINY_API const char *tiny_text(const char *s) { return s; }
+#endif
+int tinyi_inner(int x) { return x; }
+X
+    printf '/* b */\n#ifndef B_H\n#define B_H\n#include "core/a.h"\nTINY_API float tiny_b(float x);\n#endif\n' >math/b.h
+    printf '/* b.c */\n#include "math/b.h"\n#include "math/kernels.h"\nTINY_API float tiny_b(float x) { return tinyi_k(x); }\n' >math/b.c
+    printf '/* kernels */\n#include "math/one.simd.h"\n' >math/kernels.h
+    printf 'static float tinyi_k(float x) { return x; }\n' >math/one.simd.h
+    for w in llm gnn; do
+        printf '/* manual of %s */\n#ifndef %s_H\n#define %s_H\n#include "math/b.h"\n#endif\n' $w $w $w >$w/tiny$w.h
+        printf '/* %s */\n#include "%s/tiny%s.h"\n' $w $w $w >$w/tiny$w.c
+    done
+    cd "$home" || exit 1
+}
+home=$(pwd)
+log=$dir/log
+
+ok() { # the tree is taken, and the header holds this
+    if ! "$stitch" "$dir/src" "$1" "$dir/out.h" >"$log" 2>&1; then failed=$((failed + 1)); echo "FAILED: a good tree is refused: $(cat "$log")"
+    elif ! grep -qF -- "$2" "$dir/out.h"; then failed=$((failed + 1)); echo "FAILED: the header has no line $2"
+    else passed=$((passed + 1)); fi
+}
+refused() { # the tree is refused with this sentence, and nothing is left behind
+    if "$stitch" "$dir/src" tinyllm "$dir/bad.h" >"$log" 2>&1; then failed=$((failed + 1)); echo "FAILED: taken, not refused: $1"
+    elif ! grep -qF -- "$1" "$log"; then failed=$((failed + 1)); echo "FAILED: it says $(cat "$log"), not $1"
+    elif ls "$dir"/bad.h* >/dev/null 2>&1; then failed=$((failed + 1)); echo "FAILED: $1: a file is left behind"
+    else passed=$((passed + 1)); fi
+}
+
+tree
+ok tinyllm '#define tiny_nothing tinyllm_nothing'
+ok tinygnn 'TINY_API void tinygnn_nothing(void) { tinyllm_nothing(); }'
+ok tinygnn 'TINY_API int tinygnn_a(int (*f)(void *user, int i), void *user, const int list[3]) { return tinyllm_a(f, user, list); }'
+ok tinygnn 'TINY_API const char *tinygnn_text(const char *s) { return tinyllm_text(s); }'
+ok tinyllm '#include TINYLLM_FILE'
+cp "$dir/out.h" "$dir/first.h"
+ok tinyllm '/* moves with its comment */'
+if cmp -s "$dir/first.h" "$dir/out.h"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo 'FAILED: two runs differ'; fi
+# every line of the table of contents points at its file
+if awk 'FNR == NR { if ($1 == "*" && $2 ~ /^[0-9]+$/ && $3 ~ /\//) line[$2] = $3; next }
+        (FNR in line) && $0 ~ /^#if TINYI_STITCH_PART/ { delete line[FNR] }
+        (FNR in line) && $0 ~ /^(\/\*|static|#)/ { delete line[FNR] }
+        END { for (l in line) { print l, line[l]; bad = 1 } exit bad }' "$dir/out.h" "$dir/out.h"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo 'FAILED: the table of contents'; fi
+
+tree; printf '#include "math/b.h"\n' >>"$dir/src/core/a.c"
+refused 'includes go from llm and gnn to math to core, never upward'
+tree; printf '#include "llm/tinyllm.h"\n' >>"$dir/src/gnn/tinygnn.c"
+refused 'gnn and llm never see each other'
+tree; printf '#include "core/gone.h"\n' >>"$dir/src/math/b.c"
+refused 'src/math/b.c includes "core/gone.h", and there is no such file'
+tree; printf '#include "a.h"\n' >>"$dir/src/core/a.c"
+refused 'includes "a.h" without its folder'
+tree; printf 'static int tinyi_a_once(void)\n{\n    return 2;\n}\n' >>"$dir/src/math/b.c"
+refused 'tinyi_a_once is defined in src/core/a.c and in src/math/b.c'
+tree; printf 'static const int tinyi_tab[2] = { 1, 2 };\n' | tee -a "$dir/src/math/b.c" >>"$dir/src/core/a.c"
+refused 'tinyi_tab is defined in src/core/a.c and in src/math/b.c'
+tree; printf 'static int tinyi_a_once(void) { return 3; }\n' >>"$dir/src/gnn/tinygnn.c"
+refused 'tinyi_a_once is defined in src/'
+tree; printf 'TINY_API int tiny_c(int);\n' >>"$dir/src/core/a.h"
+refused 'tiny_c has a parameter without a name'
+tree; printf 'TINY_API int tiny_c(const char *f, ...);\n' >>"$dir/src/core/a.h"
+refused 'tiny_c takes a variable number of arguments'
+tree; printf 'TINY_API int tiny_c();\n' >>"$dir/src/core/a.h"
+refused 'tiny_c() must be tiny_c(void)'
+tree; printf 'TINY_API int tiny_c(void) { return 1; }\n' >>"$dir/src/core/a.h"
+refused 'a public function has its body in the .c file'
+tree; printf 'TINY_API int tiny_c(void) { return 1; }\n' >>"$dir/src/core/a.c"
+refused 'the public function tiny_c is declared in no header'
+tree; printf 'static int tinyi_x(void) { tiny_nothing(); return 1; }\n' >>"$dir/src/core/a.h"
+refused 'tiny_nothing is a public function; inline code and types of a header cannot use its name'
+tree; printf 'static int tinyi_x(int far) { return far; }\n' >>"$dir/src/core/a.c"
+refused 'src/core/a.c uses the name far'
+tree; printf '/* c */\n#ifndef C_H\n#define C_H\n#endif\n' >"$dir/src/core/c.h"; printf '#include "core/c.h"\n' >>"$dir/src/llm/tinyllm.c"
+refused 'do not include the same files of core/ and math/'
+tree; sed 1d "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
+refused 'does not begin with its manual'
+
+[ $failed -ne 0 ] || rm -rf "$dir"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
