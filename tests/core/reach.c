@@ -45,6 +45,8 @@ static void test_reach(void)
         }
     }
     for (i = 0; i < TINYI_K_COUNT; i++) {
+        /* for outputs larger than any cache, which the kit never makes: tests/math/layout.c transposes one */
+        if (i == TINYI_K_transpose_past_b4) continue;
         if (seen[i] == 1) t_fail(__FILE__, __LINE__, "%s is called in none of the cases of the rows that name it", tinyi_kernel_name((int)i));
         n += seen[i] == 3;
     }
