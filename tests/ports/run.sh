@@ -78,8 +78,10 @@ platform() {
         [ "$bits" = DIFFERENT ] || failed=$((failed + 1))
         bits="$bits "
     fi
-    two=$(two_units)
-    case $two in passed) ;; *) [ "$bits" = DIFFERENT ] || failed=$((failed + 1)); bits="$bits " ;; esac
+    two=-                                   # once for each platform, with its first compiler
+    [ "$name" = "$two_done" ] || two=$(two_units)
+    two_done=$name
+    case $two in passed | -) ;; *) [ "$bits" = DIFFERENT ] || failed=$((failed + 1)); bits="$bits " ;; esac
     case $bits in same*[0-9]) passed=$((passed + 1)) ;; esac
     line "$name" "$shown" "$bits" "$targets" "$two"
 }
