@@ -1,7 +1,6 @@
 /* bench/math/fft.c - transforms with a plan, beside the textbook's recursive one of radix 2 and the making of tables */
 #include "../bench.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct bf_arg {
@@ -132,8 +131,4 @@ void bench_fft(void)
     for (i = 0; i < r; i++) tiny_fft_plan_close(one, args[i].plan);
     tiny_ctx_close(one);
     tiny_ctx_close(all);
-    free(x);
-    free(y);
-    free(w);
-    free(room);
 }
