@@ -152,6 +152,14 @@ printf '#define TINYLLM_FILE "my_llm.h"\n#define TINYLLM_IMPLEMENTATION\n#includ
 # shellcheck disable=SC2046
 if $(compiler $first) -O0 -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then program $first "under another file name" renamed; else bad "under another file name" "$dir/log"; fi
 
+# the shortest program of each manual is a program
+for h in tinyllm tinygnn; do
+    awk '/^ \*     #define TINY/ { on = 1 } on { sub(/^ \*     ?/, ""); sub(/^ \*$/, ""); print } on && /^}/ { exit }' "$INC/$h.h" >"$dir/manual.c"
+    # shellcheck disable=SC2046
+    if $(compiler $first) -O0 -DTINY_NO_SIMD -I"$INC" "$dir/manual.c" $pthread -o "$dir/manual" >"$dir/log" 2>&1 && "$dir/manual" >"$dir/log" && grep -q '^[0-9]' "$dir/log"; then good
+    else bad "the shortest program in the manual of $h.h" "$dir/log"; fi
+done
+
 # two versions in one unit are refused with a sentence
 mkdir -p "$dir/other"
 cp "$INC/tinyllm.h" "$dir/other/"
