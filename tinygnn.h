@@ -2,75 +2,75 @@
  *
  *     101  the manual
  *     165  math/kernels.h
- *    5720  options and names
- *    6090  core/config.h
- *    6209  core/status.h
- *    6242  core/tensor.h
- *    6294  core/ctx.h
- *    6371  core/mem.h
- *    6412  core/thread.h
- *    6452  core/rng.h
- *    6478  core/op.h
- *    6556  core/record.h
- *    6578  core/accel.h
- *    6615  core/bytes.h
- *    6640  core/file.h
- *    6675  core/time.h
- *    6685  core/conform.h
- *    6767  math/binary.h
- *    6808  math/elem.h
- *    6875  math/convert.h
- *    6916  math/reduce.h
- *    6963  math/softmax.h
- *    7014  math/norm.h
- *    7063  math/matmul.h
- *    7125  math/layout.h
- *    7176  math/conv.h
- *    7230  math/sort.h
- *    7277  math/linalg_lu.h
- *    7294  math/linalg_qr.h
- *    7310  math/linalg_eig.h
- *    7323  math/linalg_svd.h
- *    7336  math/linalg.h
- *    7391  math/fft.h
- *    7460  math/fwht.h
- *    7483  math/attention.h
- *    7512  math/ops.h
- *    7529  math/sparse.h
- *    7602  math/all.h
- *    7608  the shared functions again, where the other header came first
- *    7789  gnn/tinygnn.h
- *    7800  internal functions
- *    7852  core/status.c
- *    7862  core/atomic.h
- *    7914  core/state.h
- *    7976  core/tensor.c
- *    8125  core/cpu.h
- *    8159  core/ctx.c
- *    8394  core/mem.c
- *    8490  core/thread.c
- *    8675  core/rng.c
- *    8758  core/op.c
- *    9064  core/record.c
- *    9162  core/bytes.c
- *    9242  core/file.c
- *    9422  core/time.c
- *    9460  core/half.h
- *    9513  core/conform.c
- *   10267  math/table.h
- *   10314  math/rows.h
- *   10363  math/binary.c
- *   10746  math/walk.h
- *   10862  math/elem.c
- *   11612  math/convert.c
- *   12104  math/reduce.c
- *   12626  math/softmax.c
- *   12993  math/norm.c
- *   13517  math/gemm.h
- *   13596  math/gemm_i8.h
- *   13612  math/matmul.c
- *   13965  math/layout.c
- *   14679  math/conv.c
+ *    5737  options and names
+ *    6107  core/config.h
+ *    6226  core/status.h
+ *    6259  core/tensor.h
+ *    6311  core/ctx.h
+ *    6388  core/mem.h
+ *    6429  core/thread.h
+ *    6469  core/rng.h
+ *    6495  core/op.h
+ *    6573  core/record.h
+ *    6595  core/accel.h
+ *    6632  core/bytes.h
+ *    6657  core/file.h
+ *    6692  core/time.h
+ *    6702  core/conform.h
+ *    6784  math/binary.h
+ *    6825  math/elem.h
+ *    6892  math/convert.h
+ *    6933  math/reduce.h
+ *    6980  math/softmax.h
+ *    7031  math/norm.h
+ *    7080  math/matmul.h
+ *    7142  math/layout.h
+ *    7195  math/conv.h
+ *    7249  math/sort.h
+ *    7296  math/linalg_lu.h
+ *    7313  math/linalg_qr.h
+ *    7329  math/linalg_eig.h
+ *    7342  math/linalg_svd.h
+ *    7355  math/linalg.h
+ *    7410  math/fft.h
+ *    7479  math/fwht.h
+ *    7502  math/attention.h
+ *    7531  math/ops.h
+ *    7548  math/sparse.h
+ *    7621  math/all.h
+ *    7627  the shared functions again, where the other header came first
+ *    7808  gnn/tinygnn.h
+ *    7819  internal functions
+ *    7870  core/status.c
+ *    7880  core/atomic.h
+ *    7932  core/state.h
+ *    7994  core/tensor.c
+ *    8143  core/cpu.h
+ *    8177  core/ctx.c
+ *    8412  core/mem.c
+ *    8508  core/thread.c
+ *    8697  core/rng.c
+ *    8780  core/op.c
+ *    9087  core/record.c
+ *    9185  core/bytes.c
+ *    9265  core/file.c
+ *    9445  core/time.c
+ *    9483  core/half.h
+ *    9536  core/conform.c
+ *   10290  math/table.h
+ *   10337  math/rows.h
+ *   10386  math/walk.h
+ *   10502  math/binary.c
+ *   10816  math/elem.c
+ *   11564  math/convert.c
+ *   12056  math/reduce.c
+ *   12578  math/softmax.c
+ *   12945  math/norm.c
+ *   13469  math/gemm.h
+ *   13548  math/gemm_i8.h
+ *   13564  math/matmul.c
+ *   13917  math/layout.c
+ *   14676  math/conv.c
  *   15200  math/sort.c
  *   16087  math/linalg_block.h
  *   16222  math/linalg_lu.c
@@ -3320,54 +3320,45 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b2)(unsigned char *y, ptrdiff_
 #if V_AVX512
 /* whole cache lines on both sides */
 #define TINYI_TURN_B4 16
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
-{
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    TINYI_T_REGS16(__m512i, a);
-    TINYI_T_REGS16(__m512i, b);
 #undef TINYI_T_LOAD
 #undef TINYI_T_STORE
 #undef TINYI_T_LOW_4
 #undef TINYI_T_HIGH_4
+#undef TINYI_T_LOW_8
+#undef TINYI_T_HIGH_8
 #define TINYI_T_LOAD(p) _mm512_loadu_si512((const void *)(p))
-#define TINYI_T_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
 #define TINYI_T_LOW_4(a, b) _mm512_permutex2var_epi32(a, low, b)
 #define TINYI_T_HIGH_4(a, b) _mm512_permutex2var_epi32(a, high, b)
-    TINYI_T_EACH16(TINYI_T_READ, a);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_EACH16(TINYI_T_WRITE, a);
-}
-#undef TINYI_T_STORE
+#define TINYI_T_LOW_8(a, b) _mm512_permutex2var_epi64(a, low, b)
+#define TINYI_T_HIGH_8(a, b) _mm512_permutex2var_epi64(a, high, b)
+#define TINYI_T_TURN_B4                                                                                                     \
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);                          \
+    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);                   \
+    TINYI_T_REGS16(__m512i, a);                                                                                             \
+    TINYI_T_REGS16(__m512i, b);                                                                                             \
+    TINYI_T_EACH16(TINYI_T_READ, a);                                                                                        \
+    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
+    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
+    TINYI_T_ZIP16(b, a, 4);                                                                                                 \
+    TINYI_T_ZIP16(a, b, 4);                                                                                                 \
+    TINYI_T_EACH16(TINYI_T_WRITE, a)
 #define TINYI_T_STORE(p, v) _mm512_stream_si512((__m512i *)(void *)(p), v)
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_far_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
 {
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    TINYI_T_REGS16(__m512i, a);
-    TINYI_T_REGS16(__m512i, b);
-    TINYI_T_EACH16(TINYI_T_READ, a);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_ZIP16(b, a, 4);
-    TINYI_T_ZIP16(a, b, 4);
-    TINYI_T_EACH16(TINYI_T_WRITE, a);
+    TINYI_T_TURN_B4;
 }
 #undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm512_storeu_si512((void *)(p), v)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
+}
 #define TINYI_TURN_B8 8
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
 {
     const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     TINYI_T_REGS8(__m512i, a);
     TINYI_T_REGS8(__m512i, b);
-#undef TINYI_T_LOW_8
-#undef TINYI_T_HIGH_8
-#define TINYI_T_LOW_8(a, b) _mm512_permutex2var_epi64(a, low, b)
-#define TINYI_T_HIGH_8(a, b) _mm512_permutex2var_epi64(a, high, b)
     TINYI_T_EACH8(TINYI_T_READ, a);
     TINYI_T_ZIP8(b, a, 8);
     TINYI_T_ZIP8(a, b, 8);
@@ -3377,28 +3368,36 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_
 #elif V_AVX2
 /* zips stay inside halves of 128 bits: pairs, then fours, then the halves change places */
 #define TINYI_TURN_B4 8
-TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
-{
-    TINYI_T_REGS8(__m256i, a);
-    TINYI_T_REGS8(__m256i, b);
 #undef TINYI_T_LOAD
 #undef TINYI_T_STORE
 #define TINYI_T_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_T_TURN_B4                                                                                                     \
+    TINYI_T_REGS8(__m256i, a);                                                                                              \
+    TINYI_T_REGS8(__m256i, b);                                                                                              \
+    TINYI_T_EACH8(TINYI_T_READ, a);                                                                                         \
+    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);                                                 \
+    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);                                                 \
+    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);                                                 \
+    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);                                                 \
+    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);                                                 \
+    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);                                                 \
+    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);                                                 \
+    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);                                                 \
+    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);                             \
+    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);                             \
+    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);                             \
+    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);                             \
+    TINYI_T_EACH8(TINYI_T_WRITE, b)
+#define TINYI_T_STORE(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
+}
+#undef TINYI_T_STORE
 #define TINYI_T_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-    TINYI_T_EACH8(TINYI_T_READ, a);
-    b0 = _mm256_unpacklo_epi32(a0, a1); b1 = _mm256_unpackhi_epi32(a0, a1);
-    b2 = _mm256_unpacklo_epi32(a2, a3); b3 = _mm256_unpackhi_epi32(a2, a3);
-    b4 = _mm256_unpacklo_epi32(a4, a5); b5 = _mm256_unpackhi_epi32(a4, a5);
-    b6 = _mm256_unpacklo_epi32(a6, a7); b7 = _mm256_unpackhi_epi32(a6, a7);
-    a0 = _mm256_unpacklo_epi64(b0, b2); a1 = _mm256_unpackhi_epi64(b0, b2);
-    a2 = _mm256_unpacklo_epi64(b1, b3); a3 = _mm256_unpackhi_epi64(b1, b3);
-    a4 = _mm256_unpacklo_epi64(b4, b6); a5 = _mm256_unpackhi_epi64(b4, b6);
-    a6 = _mm256_unpacklo_epi64(b5, b7); a7 = _mm256_unpackhi_epi64(b5, b7);
-    b0 = _mm256_permute2x128_si256(a0, a4, 0x20); b4 = _mm256_permute2x128_si256(a0, a4, 0x31);
-    b1 = _mm256_permute2x128_si256(a1, a5, 0x20); b5 = _mm256_permute2x128_si256(a1, a5, 0x31);
-    b2 = _mm256_permute2x128_si256(a2, a6, 0x20); b6 = _mm256_permute2x128_si256(a2, a6, 0x31);
-    b3 = _mm256_permute2x128_si256(a3, a7, 0x20); b7 = _mm256_permute2x128_si256(a3, a7, 0x31);
-    TINYI_T_EACH8(TINYI_T_WRITE, b);
+TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
+{
+    TINYI_T_TURN_B4;
 }
 #define TINYI_TURN_B8 4
 TINYI_FORCE_INLINE void TINY_FN(tinyi_layout_turn_b8)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs)
@@ -3454,6 +3453,22 @@ TINYI_LAYOUT_TRANSPOSE(2)
 TINYI_LAYOUT_TRANSPOSE(4)
 TINYI_LAYOUT_TRANSPOSE(8)
 #undef TINYI_LAYOUT_TRANSPOSE
+
+#if V_AVX512 || V_AVX2
+/* whole lines past the caches; na and nb are multiples of 16, rows of y begin on a line */
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+{
+    size_t a, b;
+    for (a = 0; a < na; a += TINYI_TURN_B4)
+        for (b = 0; b < nb; b += TINYI_TURN_B4) TINY_FN(tinyi_layout_past_b4)(y + (ptrdiff_t)a * ys + (ptrdiff_t)b * 4, ys, x + (ptrdiff_t)b * xs + (ptrdiff_t)a * 4, xs);
+    _mm_sfence();
+}
+#else
+static void TINY_FN(tinyi_transpose_past_b4)(unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)
+{
+    TINY_FN(tinyi_transpose_b4)(y, ys, x, xs, na, nb);
+}
+#endif
 #undef TINYI_LAYOUT_BLOCK
 #undef TINYI_TURN_B1
 #undef TINYI_TURN_B2
@@ -3481,6 +3496,7 @@ TINYI_LAYOUT_TRANSPOSE(8)
 #undef TINYI_T_WRITE
 #undef TINYI_T_REGS8
 #undef TINYI_T_REGS16
+#undef TINYI_T_TURN_B4
 
 static void TINY_FN(tinyi_use_layout)(tinyi_kernels *k)
 {
@@ -3489,6 +3505,7 @@ static void TINY_FN(tinyi_use_layout)(tinyi_kernels *k)
     TINYI_USE(k, transpose_b2);
     TINYI_USE(k, transpose_b4);
     TINYI_USE(k, transpose_b8);
+    TINYI_USE(k, transpose_past_b4);
     TINYI_USE(k, gather_rows);
     TINYI_USE(k, scatter_rows_f32);
 }
@@ -5734,7 +5751,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x48283396
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0dd27942
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6085,7 +6102,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinygnn_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x48283396
+#define TINYI_SHARED_DECLARED 0x0dd27942
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7163,6 +7180,8 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
     K(transpose_b2, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
     K(transpose_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
     K(transpose_b8, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    /* b4 for a y much larger than the caches: na and nb multiples of 16, y and ys of 64 */                               \
+    K(transpose_past_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)) \
     /* every index is in range */                                                                                           \
     K(gather_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const void *index,          \
                           ptrdiff_t index_step, int wide, size_t n, size_t bytes))                                          \
@@ -7830,7 +7849,7 @@ TINYI_FN float tinyi_gelu_tanh_ref(float x);
 TINYI_FN float tinyi_sqrtf(float x);
 TINYI_FN double tinyi_sqrt(double x);
 
-/* In double, the same bits on every machine, relative error below 1e-15 (tinyi_pow64: see there). */
+/* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
@@ -7838,8 +7857,7 @@ TINYI_FN double tinyi_cos64(double x);
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
-TINYI_FN double tinyi_pow64(double x, double y);        /* x > 0; relative error (1 + |y log x|) * 1e-15 */
-/* cos and sin of 2 pi k / n, n > 0: exact zeros and ones, exact symmetries. */
+/* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
 TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, double sum, double squares, float eps);
 
@@ -8495,7 +8513,6 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processor to another program thus costs the others no processor time, and
  * the scheduler may move it to the processor that a sleeper left.           */
 #include <stdio.h>
-#include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
 #include <omp.h>
 #define TINYI_HAVE_OPENMP 1
@@ -8645,12 +8662,17 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     if (st) return st;
     if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
     if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is already running a region: a function of the team must not open another");
-    memset(&r, 0, sizeof r);
+    /* field by field: clearing all of it would cost a small operation a quarter of its time */
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
+    r.next = r.arrived = r.phase = r.sleepers = r.failed = r.cancelled = 0;
+    r.status = TINY_OK;
+    r.shared = r.own = NULL;
+    r.own_bytes = 0;
     r.fn = fn;
     r.arg = arg;
+    r.ran_on = TINY_TARGET_REFERENCE;
     if (shared_bytes || own_bytes) {
         size_t own;
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
@@ -8796,6 +8818,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 {
     tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
     int i, j, n = 0;
+    if (t->rank == 1) return t->dim[0] > 1 && t->stride[0] == 0;
     for (i = 0; i < t->rank; i++) {
         tiny_idx s, d = t->dim[i];
         if (d == 0) return 0;
@@ -9197,7 +9220,7 @@ int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v)
 
 int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v)
 {
-    uint32_t low, high;
+    uint32_t low = 0, high = 0;
     if (c->left < 8) return 0;
     (void)tinyi_rd_u32(c, &low);
     (void)tinyi_rd_u32(c, &high);
@@ -10360,389 +10383,6 @@ TINYI_INLINE void tinyi_row_scatter(float *y, const float *dense, tiny_idx n, ti
 TINYI_C_END
 #endif
 
-/* src/math/binary.c - sums, products, and what else takes two numbers to one
- * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
- * Data     any strides. Axes are sorted by the stride of y and joined where all three tensors allow it, so that dense
- *          tensors are one row, whatever their rank; rows that are not dense go through a buffer on the stack.
- * Cost     one flop and 12 bytes an element: memory decides.
- * Error    none: the same bits as the reference, on every target.                                                      */
-#include <string.h>
-
-#define TINYI_BINARY_PIECE 32768            /* elements handed to a thread at once: some twenty microseconds */
-#define TINYI_BINARY_BUFFER 256
-
-static const tiny_scale_params *tinyi_binary_line(const tiny_op *op)
-{
-    static const tiny_scale_params none = { 0.0f, 0.0f };
-    return op->params ? (const tiny_scale_params *)op->params : &none;
-}
-
-/* ---- shapes and cost */
-
-static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
-{
-    const tiny_tensor *a = op->in[0], *b = op->in[1];
-    tiny_idx dim[TINY_MAX_RANK];
-    int i, rank = a->rank, behind_a, behind_b;
-    if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tiny_op_row_of(op->kind)->name,
-                          tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
-    if (!b) {
-        tinyi_want(&want[0], TINY_F32, rank, a->dim);
-        return TINY_OK;
-    }
-    if (b->rank > rank) rank = b->rank;
-    behind_a = rank - a->rank;
-    behind_b = rank - b->rank;
-    for (i = 0; i < rank; i++) {
-        tiny_idx da = i < behind_a ? 1 : a->dim[i - behind_a], db = i < behind_b ? 1 : b->dim[i - behind_b];
-        if (da != db && da != 1 && db != 1) {
-            char ta[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tiny_op_row_of(op->kind)->name,
-                              tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
-        }
-        dim[i] = da == 1 ? db : da;
-    }
-    tinyi_want(&want[0], TINY_F32, rank, dim);
-    return TINY_OK;
-}
-
-static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
-{
-    const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
-    return TINY_OK;
-}
-
-static void tinyi_binary_cost(const tiny_op *op, tiny_cost *cost)
-{
-    double n = (double)tiny_tensor_count(op->out[0]);
-    cost->flops = n;
-    cost->bytes = 12.0 * n;
-}
-
-/* ---- reference */
-
-TINY_REF_BEGIN
-static float tinyi_binary_one(int kind, float a, float b)
-{
-    float y;
-    switch (kind) {
-    case TINY_OP_ADD: y = a + b; break;
-    case TINY_OP_SUB: y = a - b; break;
-    case TINY_OP_MUL: y = a * b; break;
-    case TINY_OP_DIV: y = a / b; break;
-    case TINY_OP_MINIMUM: y = a != a ? a : a < b ? a : b; break;
-    default: y = a != a ? a : a > b ? a : b; break;
-    }
-    return y != y ? tinyi_bits_f32(0x7fc00000u) : y;
-}
-
-/* Offset of element i of y, in row-major order, in a tensor whose axes of length 1 (or absent ones) are repeated. */
-static tiny_idx tinyi_binary_at(const tiny_tensor *t, const tiny_tensor *y, tiny_idx i)
-{
-    tiny_idx at = 0;
-    int k, behind = y->rank - t->rank;
-    for (k = y->rank - 1; k >= 0; k--) {
-        if (k >= behind && t->dim[k - behind] != 1) at += i % y->dim[k] * t->stride[k - behind];
-        i /= y->dim[k];
-    }
-    return at;
-}
-
-static void tinyi_binary_ref(const tiny_op *op)
-{
-    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
-    float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
-    tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        float p = ((const float *)a->data)[tinyi_binary_at(a, y, i)];
-        float q = b ? ((const float *)b->data)[tinyi_binary_at(b, y, i)] : value;
-        ((float *)y->data)[tinyi_binary_at(y, y, i)] = tinyi_binary_one(op->kind, p, q);
-    }
-}
-
-static void tinyi_scale_ref(const tiny_op *op)
-{
-    const tiny_tensor *x = op->in[0], *y = op->out[0];
-    const tiny_scale_params *p = tinyi_binary_line(op);
-    tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        float *to = (float *)y->data + tinyi_binary_at(y, y, i);
-        float product = p->alpha * ((const float *)x->data)[tinyi_binary_at(x, y, i)];
-        float sum = op->kind == TINY_OP_AXPY ? *to + product : product + p->beta;
-        *to = sum != sum ? tinyi_bits_f32(0x7fc00000u) : sum;
-    }
-}
-TINY_REF_END
-
-/* ---- fast */
-
-/* Axes from the innermost outwards; y, a, b: strides. */
-typedef struct tinyi_binary_walk {
-    int rank;
-    tiny_idx dim[TINY_MAX_RANK], y[TINY_MAX_RANK], a[TINY_MAX_RANK], b[TINY_MAX_RANK];
-    const float *pa, *pb;
-    float *py;
-} tinyi_binary_walk;
-
-TINYI_INLINE tiny_idx tinyi_binary_stride(const tiny_tensor *t, int axis) { return axis < 0 || t->dim[axis] == 1 ? 0 : t->stride[axis]; }
-TINYI_INLINE tiny_idx tinyi_binary_size(tiny_idx stride) { return stride < 0 ? -stride : stride; }
-
-/* b may be NULL: then value, once. */
-static void tinyi_binary_plan(tinyi_binary_walk *w, const tiny_tensor *y, const tiny_tensor *a, const tiny_tensor *b, const float *value)
-{
-    int i, k, n = 0;
-    w->py = (float *)y->data;
-    w->pa = (const float *)a->data;
-    w->pb = b ? (const float *)b->data : value;
-    for (i = y->rank - 1; i >= 0; i--) {
-        tiny_idx d = y->dim[i], sy = y->stride[i], sa = tinyi_binary_stride(a, i - y->rank + a->rank), sb = b ? tinyi_binary_stride(b, i - y->rank + b->rank) : 0;
-        if (d == 1) continue;
-        for (k = n++; k > 0 && tinyi_binary_size(w->y[k - 1]) > tinyi_binary_size(sy); k--) {
-            w->dim[k] = w->dim[k - 1]; w->y[k] = w->y[k - 1]; w->a[k] = w->a[k - 1]; w->b[k] = w->b[k - 1];
-        }
-        w->dim[k] = d; w->y[k] = sy; w->a[k] = sa; w->b[k] = sb;
-    }
-    if (n == 0) {
-        w->dim[0] = 1;
-        w->y[0] = w->a[0] = w->b[0] = 1;
-        n = 1;
-    }
-    for (i = 1, k = 0; i < n; i++) {
-        if (w->y[i] == w->y[k] * w->dim[k] && w->a[i] == w->a[k] * w->dim[k] && w->b[i] == w->b[k] * w->dim[k]) {
-            w->dim[k] *= w->dim[i];
-            continue;
-        }
-        k++;
-        w->dim[k] = w->dim[i]; w->y[k] = w->y[i]; w->a[k] = w->a[i]; w->b[k] = w->b[i];
-    }
-    w->rank = k + 1;
-}
-
-typedef struct tinyi_binary_job {
-    int f;
-    float alpha, beta;
-    tinyi_fn_binary_f32 binary;
-    tinyi_fn_scale_f32 scale;
-    tinyi_fn_axpy_f32 axpy;
-} tinyi_binary_job;
-
-static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float *a, const float *b, tiny_idx n, tiny_idx sa, tiny_idx sb)
-{
-    if (j->f == TINYI_BINARY_SCALE) j->scale(y, a, (size_t)n, j->alpha, j->beta);
-    else if (j->f == TINYI_BINARY_AXPY) j->axpy(y, a, (size_t)n, j->alpha);
-    else j->binary(j->f, y, a, b, (size_t)n, sa, sb);
-}
-
-/* n elements of the innermost axis */
-static void tinyi_binary_piece(const tinyi_binary_job *j, const tinyi_binary_walk *w, float *y, const float *a, const float *b, tiny_idx n)
-{
-    float ba[TINYI_BINARY_BUFFER], bb[TINYI_BINARY_BUFFER], by[TINYI_BINARY_BUFFER];
-    tiny_idx sy = w->y[0], sa = w->a[0], sb = w->b[0], m;
-    int fits = (sa == 1 || (sa == 0 && j->f < TINYI_BINARY_SCALE)) && (sb == 1 || sb == 0);
-    if (sy == 1 && fits) {
-        tinyi_binary_dense(j, y, a, b, n, sa, sb);
-        return;
-    }
-    for (; n > 0; n -= m, y += m * sy, a += m * sa, b += m * sb) {
-        m = TINYI_MIN(n, TINYI_BINARY_BUFFER);
-        tinyi_row_gather(ba, a, m, sa);
-        tinyi_row_gather(bb, b, m, sb);
-        if (j->f == TINYI_BINARY_AXPY) tinyi_row_gather(by, y, m, sy);
-        tinyi_binary_dense(j, by, ba, bb, m, 1, 1);
-        tinyi_row_scatter(y, by, m, sy);
-    }
-}
-
-static void tinyi_binary_walk_all(tiny_team *team, const tinyi_binary_job *j, const tinyi_binary_walk *w)
-{
-    tiny_idx n = w->dim[0], outer = 1, pieces, u, u0, u1, length;
-    int i;
-    for (i = 1; i < w->rank; i++) outer *= w->dim[i];
-    if (n == 0 || outer == 0) return;
-    if (w->rank == 1 && team->n == 1 && n <= TINYI_BINARY_PIECE) {
-        tinyi_binary_piece(j, w, w->py, w->pa, w->pb, n);
-        return;
-    }
-    pieces = (n - 1) / TINYI_BINARY_PIECE + 1;
-    length = TINYI_MIN(n, TINYI_BINARY_PIECE);
-    while (tiny_take(team, outer * pieces, TINYI_BINARY_PIECE / length, &u0, &u1)) {
-        tiny_idx at[TINY_MAX_RANK], first = u0 % pieces * TINYI_BINARY_PIECE, row = u0 / pieces, y = 0, a = 0, b = 0;
-        for (i = 1; i < w->rank; i++) {
-            at[i] = row % w->dim[i];
-            row /= w->dim[i];
-            y += at[i] * w->y[i];
-            a += at[i] * w->a[i];
-            b += at[i] * w->b[i];
-        }
-        for (u = u0; u < u1; u++) {
-            tinyi_binary_piece(j, w, w->py + y + first * w->y[0], w->pa + a + first * w->a[0], w->pb + b + first * w->b[0],
-                               TINYI_MIN(n - first, TINYI_BINARY_PIECE));
-            first += TINYI_BINARY_PIECE;
-            if (first < n) continue;
-            first = 0;
-            for (i = 1; i < w->rank; i++) {     /* the next row, as an odometer */
-                y += w->y[i]; a += w->a[i]; b += w->b[i];
-                if (++at[i] < w->dim[i]) break;
-                at[i] = 0;
-                y -= w->y[i] * w->dim[i]; a -= w->a[i] * w->dim[i]; b -= w->b[i] * w->dim[i];
-            }
-        }
-    }
-}
-
-static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y) { return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0]; }
-
-static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
-{
-    static const tiny_binary_params none = { 0.0f };
-    const tiny_binary_params *p = op->params ? (const tiny_binary_params *)op->params : &none;
-    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
-    tinyi_binary_job j;
-    tinyi_binary_walk w;
-    memset(&j, 0, sizeof j);
-    j.f = op->kind - TINY_OP_ADD;
-    j.binary = TINYI_K(team, binary_f32);
-    if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) && team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE) {
-        j.binary(j.f, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);
-        return;                             /* two short lists: planning would take longer than adding */
-    }
-    tinyi_binary_plan(&w, y, a, b, &p->value);
-    tinyi_binary_walk_all(team, &j, &w);
-}
-
-static void tinyi_scale_fast(tiny_team *team, const tiny_op *op)
-{
-    static const float zero = 0.0f;
-    const tiny_scale_params *p = tinyi_binary_line(op);
-    tinyi_binary_job j;
-    tinyi_binary_walk w;
-    memset(&j, 0, sizeof j);
-    j.alpha = p->alpha;
-    j.beta = p->beta;
-    j.f = op->kind == TINY_OP_AXPY ? TINYI_BINARY_AXPY : TINYI_BINARY_SCALE;
-    if (j.f == TINYI_BINARY_AXPY) j.axpy = TINYI_K(team, axpy_f32);
-    else j.scale = TINYI_K(team, scale_f32);
-    tinyi_binary_plan(&w, op->out[0], op->in[0], NULL, &zero);
-    tinyi_binary_walk_all(team, &j, &w);
-}
-
-/* ---- cases */
-
-static void tinyi_binary_cases(tiny_case *c)
-{
-    int rank = c->index == 0 ? 1 : tiny_case_pick(c, TINY_MAX_RANK) + 1, form = tiny_case_pick(c, 5), i;
-    tiny_binary_params p;
-    c->in[0].rank = c->in[1].rank = rank;
-    for (i = 0; i < rank; i++) {
-        tiny_idx d = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
-        c->in[0].dim[i] = c->in[1].dim[i] = d;
-        if (form == 2 && tiny_case_pick(c, 2)) c->in[tiny_case_pick(c, 2)].dim[i] = 1;
-    }
-    if (form == 3) {                        /* a row for all rows */
-        c->in[1].rank = 1;
-        c->in[1].dim[0] = c->in[0].dim[rank - 1];
-    }
-    if (form == 4) {
-        p.value = tiny_rng_normal(&c->rng);
-        memcpy(c->params.bytes, &p, sizeof p);
-        c->in[1].rank = -1;
-    }
-}
-
-static void tinyi_scale_cases(tiny_case *c)
-{
-    int rank = c->index == 0 ? 1 : tiny_case_pick(c, TINY_MAX_RANK) + 1, i;
-    tiny_scale_params p;
-    c->in[0].rank = rank;
-    for (i = 0; i < rank; i++) c->in[0].dim[i] = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
-    p.alpha = tiny_rng_normal(&c->rng);
-    p.beta = tiny_case_pick(c, 2) ? tiny_rng_normal(&c->rng) : 0.0f;
-    memcpy(c->params.bytes, &p, sizeof p);
-}
-
-/* ---- rows */
-
-static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
-static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
-static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
-
-TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a + b" };
-TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a - b" };
-TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a * b" };
-TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a / b" };
-TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
-TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
-
-/* ---- typed calls */
-
-static tiny_status tinyi_binary_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_ADD, a, b, y); }
-TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_SUB, a, b, y); }
-TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MUL, a, b, y); }
-TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_DIV, a, b, y); }
-TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MINIMUM, a, b, y); }
-TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MAXIMUM, a, b, y); }
-
-TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
-{
-    tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    p.alpha = alpha;
-    p.beta = beta;
-    op.kind = TINY_OP_SCALE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y)
-{
-    tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    p.alpha = alpha;
-    p.beta = 0.0f;
-    op.kind = TINY_OP_AXPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
-}
-
 /* src/math/walk.h - one visit to each element of up to three tensors of the same shape, in the order of the first one's memory
  *
  *   tinyi_walk w;  tinyi_walk_at at;
@@ -10858,6 +10498,320 @@ TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
 
 TINYI_C_END
 #endif
+
+/* src/math/binary.c - sums, products, and what else takes two numbers to one
+ * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
+ * Data     any strides, in the order of the memory of y (math/walk.h); runs that are not dense go through a buffer on the
+ *          stack.
+ * Cost     one flop and 12 bytes an element: memory decides.
+ * Error    none: the same bits as the reference, on every target.                                                      */
+#include <string.h>
+
+#define TINYI_BINARY_PIECE 32768            /* elements handed to a thread at once: some twenty microseconds */
+#define TINYI_BINARY_BUFFER 256
+
+static const tiny_scale_params *tinyi_binary_line(const tiny_op *op)
+{
+    static const tiny_scale_params none = { 0.0f, 0.0f };
+    return op->params ? (const tiny_scale_params *)op->params : &none;
+}
+
+/* t under the shape of y: a length of 1, or an absent axis, is repeated by stride 0. No t: one number for all. */
+static tiny_tensor tinyi_binary_view(const tiny_tensor *t, const tiny_tensor *y, const float *value)
+{
+    tiny_tensor v = *y;
+    int i;
+    v.data = t ? t->data : (void *)(uintptr_t)value;
+    for (i = 0; i < y->rank; i++) {
+        int own = t ? i - y->rank + t->rank : -1;
+        v.stride[i] = own < 0 || t->dim[own] == 1 ? 0 : t->stride[own];
+    }
+    return v;
+}
+
+/* ---- shapes and cost */
+
+static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    tiny_idx dim[TINY_MAX_RANK];
+    int i, rank = a->rank, behind_a, behind_b;
+    if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tiny_op_row_of(op->kind)->name,
+                          tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    if (!b) {
+        tinyi_want(&want[0], TINY_F32, rank, a->dim);
+        return TINY_OK;
+    }
+    if (b->rank > rank) rank = b->rank;
+    behind_a = rank - a->rank;
+    behind_b = rank - b->rank;
+    for (i = 0; i < rank; i++) {
+        tiny_idx da = i < behind_a ? 1 : a->dim[i - behind_a], db = i < behind_b ? 1 : b->dim[i - behind_b];
+        if (da != db && da != 1 && db != 1) {
+            char ta[96], tb[96];
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tiny_op_row_of(op->kind)->name,
+                              tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
+        }
+        dim[i] = da == 1 ? db : da;
+    }
+    tinyi_want(&want[0], TINY_F32, rank, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0];
+    if (x->dtype != TINY_F32)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    return TINY_OK;
+}
+
+static void tinyi_binary_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->out[0]);
+    cost->flops = n;
+    cost->bytes = 12.0 * n;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static float tinyi_binary_one(int kind, float a, float b)
+{
+    float y;
+    switch (kind) {
+    case TINY_OP_ADD: y = a + b; break;
+    case TINY_OP_SUB: y = a - b; break;
+    case TINY_OP_MUL: y = a * b; break;
+    case TINY_OP_DIV: y = a / b; break;
+    case TINY_OP_MINIMUM: y = a != a ? a : a < b ? a : b; break;
+    default: y = a != a ? a : a > b ? a : b; break;
+    }
+    return y != y ? tinyi_bits_f32(0x7fc00000u) : y;
+}
+
+static float *tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+
+static void tinyi_binary_ref(const tiny_op *op)
+{
+    const tiny_tensor *y = op->out[0];
+    const float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
+    const tiny_tensor a = tinyi_binary_view(op->in[0], y, NULL), b = tinyi_binary_view(op->in[1], y, &value);
+    tiny_idx i, n = tiny_tensor_count(y);
+    for (i = 0; i < n; i++) *tinyi_binary_at(y, i) = tinyi_binary_one(op->kind, *tinyi_binary_at(&a, i), *tinyi_binary_at(&b, i));
+}
+
+static void tinyi_scale_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tiny_scale_params *p = tinyi_binary_line(op);
+    tiny_idx i, n = tiny_tensor_count(y);
+    for (i = 0; i < n; i++) {
+        float *to = tinyi_binary_at(y, i), product = p->alpha * *tinyi_binary_at(x, i);
+        float sum = op->kind == TINY_OP_AXPY ? *to + product : product + p->beta;
+        *to = sum != sum ? tinyi_bits_f32(0x7fc00000u) : sum;
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+typedef struct tinyi_binary_job {
+    int f;
+    float alpha, beta;
+    tinyi_fn_binary_f32 binary;
+    tinyi_fn_scale_f32 scale;
+    tinyi_fn_axpy_f32 axpy;
+} tinyi_binary_job;
+
+static void tinyi_binary_dense(const tinyi_binary_job *j, float *y, const float *a, const float *b, tiny_idx n, tiny_idx sa, tiny_idx sb)
+{
+    if (j->f == TINYI_BINARY_SCALE) j->scale(y, a, (size_t)n, j->alpha, j->beta);
+    else if (j->f == TINYI_BINARY_AXPY) j->axpy(y, a, (size_t)n, j->alpha);
+    else j->binary(j->f, y, a, b, (size_t)n, sa, sb);
+}
+
+/* n elements that lie sy, sa and sb apart */
+static void tinyi_binary_run(const tinyi_binary_job *j, float *y, tiny_idx sy, const float *a, tiny_idx sa, const float *b, tiny_idx sb, tiny_idx n)
+{
+    float ba[TINYI_BINARY_BUFFER], bb[TINYI_BINARY_BUFFER], by[TINYI_BINARY_BUFFER];
+    tiny_idx m;
+    if (sy == 1 && (sa == 1 || (sa == 0 && j->f < TINYI_BINARY_SCALE)) && (sb == 1 || sb == 0)) {
+        tinyi_binary_dense(j, y, a, b, n, sa, sb);
+        return;
+    }
+    for (; n > 0; n -= m, y += m * sy, a += m * sa, b += m * sb) {
+        m = TINYI_MIN(n, TINYI_BINARY_BUFFER);
+        tinyi_row_gather(ba, a, m, sa);
+        tinyi_row_gather(bb, b, m, sb);
+        if (j->f == TINYI_BINARY_AXPY) tinyi_row_gather(by, y, m, sy);
+        tinyi_binary_dense(j, by, ba, bb, m, 1, 1);
+        tinyi_row_scatter(y, by, m, sy);
+    }
+}
+
+static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const tiny_tensor *y, const tiny_tensor *a, const tiny_tensor *b, const float *value)
+{
+    const tiny_tensor va = tinyi_binary_view(a, y, NULL), vb = tinyi_binary_view(b, y, value);
+    const tiny_tensor *t[3];
+    const tiny_idx size = (tiny_idx)sizeof(float);
+    tinyi_walk w;
+    tinyi_walk_at at;
+    tiny_idx i0, i1;
+    t[0] = y;
+    t[1] = &va;
+    t[2] = &vb;
+    tinyi_walk_plan(&w, t, 3);
+    while (tiny_take(team, w.total, TINYI_BINARY_PIECE, &i0, &i1))
+        for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at))
+            tinyi_binary_run(j, (float *)(void *)at.p[0], w.step[0] / size, (const float *)(const void *)at.p[1], w.step[1] / size,
+                             (const float *)(const void *)at.p[2], w.step[2] / size, at.run);
+}
+
+static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y) { return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0]; }
+
+static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
+{
+    static const tiny_binary_params none = { 0.0f };
+    const tiny_binary_params *p = op->params ? (const tiny_binary_params *)op->params : &none;
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
+    tinyi_binary_job j;
+    memset(&j, 0, sizeof j);
+    j.f = op->kind - TINY_OP_ADD;
+    j.binary = TINYI_K(team, binary_f32);
+    if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) && team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE)
+        j.binary(j.f, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);   /* short: planning would take longer */
+    else tinyi_binary_walk(team, &j, y, a, b, &p->value);
+}
+
+static void tinyi_scale_fast(tiny_team *team, const tiny_op *op)
+{
+    static const float zero = 0.0f;
+    const tiny_scale_params *p = tinyi_binary_line(op);
+    tinyi_binary_job j;
+    memset(&j, 0, sizeof j);
+    j.alpha = p->alpha;
+    j.beta = p->beta;
+    j.f = op->kind == TINY_OP_AXPY ? TINYI_BINARY_AXPY : TINYI_BINARY_SCALE;
+    if (j.f == TINYI_BINARY_AXPY) j.axpy = TINYI_K(team, axpy_f32);
+    else j.scale = TINYI_K(team, scale_f32);
+    tinyi_binary_walk(team, &j, op->out[0], op->in[0], NULL, &zero);
+}
+
+/* ---- cases */
+
+static void tinyi_binary_cases(tiny_case *c)
+{
+    int rank = c->index == 0 ? 1 : tiny_case_pick(c, TINY_MAX_RANK) + 1, form = tiny_case_pick(c, 5), i;
+    tiny_binary_params p;
+    c->in[0].rank = c->in[1].rank = rank;
+    for (i = 0; i < rank; i++) {
+        tiny_idx d = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
+        c->in[0].dim[i] = c->in[1].dim[i] = d;
+        if (form == 2 && tiny_case_pick(c, 2)) c->in[tiny_case_pick(c, 2)].dim[i] = 1;
+    }
+    if (form == 3) {                        /* a row for all rows */
+        c->in[1].rank = 1;
+        c->in[1].dim[0] = c->in[0].dim[rank - 1];
+    }
+    if (form == 4) {
+        p.value = tiny_rng_normal(&c->rng);
+        memcpy(c->params.bytes, &p, sizeof p);
+        c->in[1].rank = -1;
+    }
+}
+
+static void tinyi_scale_cases(tiny_case *c)
+{
+    int rank = c->index == 0 ? 1 : tiny_case_pick(c, TINY_MAX_RANK) + 1, i;
+    tiny_scale_params p;
+    c->in[0].rank = rank;
+    for (i = 0; i < rank; i++) c->in[0].dim[i] = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
+    p.alpha = tiny_rng_normal(&c->rng);
+    p.beta = tiny_case_pick(c, 2) ? tiny_rng_normal(&c->rng) : 0.0f;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+/* ---- rows */
+
+static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
+static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
+static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
+
+TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a + b" };
+TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a - b" };
+TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a * b" };
+TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a / b" };
+TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE,
+    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
+TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES,
+    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
+
+/* ---- typed calls */
+
+static tiny_status tinyi_binary_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_ADD, a, b, y); }
+TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_SUB, a, b, y); }
+TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MUL, a, b, y); }
+TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_DIV, a, b, y); }
+TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MINIMUM, a, b, y); }
+TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MAXIMUM, a, b, y); }
+
+TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
+{
+    tiny_scale_params p;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    p.alpha = alpha;
+    p.beta = beta;
+    op.kind = TINY_OP_SCALE;
+    op.in[0] = x;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y)
+{
+    tiny_scale_params p;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    p.alpha = alpha;
+    p.beta = 0.0f;
+    op.kind = TINY_OP_AXPY;
+    op.in[0] = x;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}
 
 /* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
 #include <string.h>
@@ -11013,8 +10967,6 @@ TINYI_FN double tinyi_log64(double x)
     r = r * z + 0.666666666666667;
     return k * TINYI_LN2_HI + (f - (s * (f - z * r) - k * TINYI_LN2_LO));
 }
-
-TINYI_FN double tinyi_pow64(double x, double y) { return tinyi_exp64(y * tinyi_log64(x)); }
 
 /* tanh a = E / (E + 2), E = e^(2a) - 1 */
 TINYI_FN double tinyi_tanh64(double x)
@@ -14111,12 +14063,31 @@ static int tinyi_layout_make(tinyi_layout_plan *p, const tiny_tensor *x, const t
 #define TINYI_LAYOUT_TILE 64                /* elements a side */
 #define TINYI_LAYOUT_BYTES 131072           /* moved by one piece of work */
 
+/* Matrices of more bytes than that mind where pages and sets of the caches end: tiles are larger, so that a page that was
+ * found once serves some hundred bytes, and those of small elements, whose blocks take only parts of a line, pass through
+ * dense copies on both sides. */
+#define TINYI_LAYOUT_LARGE 2097152.0
+#define TINYI_LAYOUT_PAST 33554432.0        /* from here on transposes of 4-byte elements write past the caches */
+#define TINYI_LAYOUT_ROW 256                /* bytes of a row of a dense copy, 64 apart so that rows fall into different sets */
+#define TINYI_LAYOUT_STEP (TINYI_LAYOUT_ROW + 64)
+
+static void tinyi_copy_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    size_t es = tiny_dtype_bytes(op->in[0]->dtype);
+    (void)n_threads;
+    (void)shared_bytes;
+    if (es <= 2 && (double)es * (double)tiny_tensor_count(op->in[0]) > TINYI_LAYOUT_LARGE) *own_bytes = 2 * TINYI_LAYOUT_ROW / es * TINYI_LAYOUT_STEP;
+}
+
 static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int across, size_t es)
 {
     const int last = p->n - 1;
-    tiny_idx na = p->dim[across], nb = p->dim[last], ta = (na + TINYI_LAYOUT_TILE - 1) / TINYI_LAYOUT_TILE, tb = (nb + TINYI_LAYOUT_TILE - 1) / TINYI_LAYOUT_TILE;
-    tiny_idx total = ta * tb, u, u1;
-    tinyi_fn_transpose_b4 turn;
+    const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
+    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    unsigned char *in = (unsigned char *)team->own, *out;
+    tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
+    tinyi_fn_transpose_b4 turn, past = NULL;
+    double bytes = (double)es;
     int i;
     switch (es) {
     case 1: turn = TINYI_K(team, transpose_b1); break;
@@ -14124,22 +14095,48 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
     case 4: turn = TINYI_K(team, transpose_b4); break;
     default: turn = TINYI_K(team, transpose_b8); break;
     }
-    for (i = 0; i < last; i++)
-        if (i != across) total *= p->dim[i];
-    while (tiny_take(team, total, TINYI_MAX(TINYI_LAYOUT_BYTES / ((tiny_idx)es * TINYI_MIN(na, TINYI_LAYOUT_TILE) * TINYI_MIN(nb, TINYI_LAYOUT_TILE)), 1), &u, &u1))
+    for (i = 0; i <= last; i++) {
+        bytes *= (double)p->dim[i];
+        if (i != across && i != last) total *= p->dim[i];
+    }
+    if (es > 2 || bytes <= TINYI_LAYOUT_LARGE) in = NULL;
+    if (bytes > TINYI_LAYOUT_LARGE) big = in ? TINYI_LAYOUT_ROW / e : 1024 / e;
+    out = in ? in + big * TINYI_LAYOUT_STEP : NULL;
+    /* lines are not read before they are written, and the caches keep what they have */
+    if (es == 4 && bytes >= TINYI_LAYOUT_PAST && (uintptr_t)p->y % 64 == 0) past = TINYI_K(team, transpose_past_b4);
+    for (i = 0; i < last && past; i++)
+        if (p->ys[i] % 64) past = NULL;
+    ta = (na + big - 1) / big;
+    tb = (nb + big - 1) / big;
+    total *= ta * tb;
+    grain = TINYI_LAYOUT_BYTES / (e * TINYI_MIN(na, big) * TINYI_MIN(nb, big));
+    while (tiny_take(team, total, TINYI_MAX(grain, 1), &u, &u1))
         for (; u < u1; u++) {
-            tiny_idx r = u, b = r % tb * TINYI_LAYOUT_TILE, a, oy = 0, ox = 0;
+            tiny_idx r = u, b0 = r % tb * big, b1 = TINYI_MIN(nb, b0 + big), a0, a1;
+            unsigned char *y = p->y, *to;
+            const unsigned char *x = p->x, *from;
             r /= tb;
-            a = r % ta * TINYI_LAYOUT_TILE;
+            a0 = r % ta * big;
+            a1 = TINYI_MIN(na, a0 + big);
             r /= ta;
             for (i = last - 1; i >= 0; i--)
                 if (i != across) {
-                    oy += r % p->dim[i] * p->ys[i];
-                    ox += r % p->dim[i] * p->xs[i];
+                    y += r % p->dim[i] * p->ys[i];
+                    x += r % p->dim[i] * p->xs[i];
                     r /= p->dim[i];
                 }
-            turn(p->y + oy + a * p->ys[across] + b * p->ys[last], p->ys[across], p->x + ox + a * p->xs[across] + b * p->xs[last], p->xs[last],
-                 (size_t)TINYI_MIN(na - a, (tiny_idx)TINYI_LAYOUT_TILE), (size_t)TINYI_MIN(nb - b, (tiny_idx)TINYI_LAYOUT_TILE));
+            y += a0 * ys + b0 * e;
+            x += a0 * e + b0 * xs;
+            if (in) rows(in, TINYI_LAYOUT_STEP, x, xs, (size_t)(b1 - b0), (size_t)((a1 - a0) * e));
+            for (a = 0; a < a1 - a0; a += tile)
+                for (b = 0; b < b1 - b0; b += tile) {
+                    tiny_idx ma = TINYI_MIN(a1 - a0 - a, tile), mb = TINYI_MIN(b1 - b0 - b, tile), to_step = in ? TINYI_LAYOUT_STEP : ys, from_step = in ? TINYI_LAYOUT_STEP : xs;
+                    to = (in ? out : y) + a * to_step + b * e;
+                    from = (in ? in : x) + a * e + b * from_step;
+                    if (past && ma == tile && mb == tile) past(to, to_step, from, from_step, (size_t)ma, (size_t)mb);
+                    else turn(to, to_step, from, from_step, (size_t)ma, (size_t)mb);
+                }
+            if (in) rows(y, ys, out, TINYI_LAYOUT_STEP, (size_t)(a1 - a0), (size_t)((b1 - b0) * e));
         }
 }
 
@@ -14250,12 +14247,12 @@ static void tinyi_permute_cases(tiny_case *c)
     }
 }
 
-static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, -1 };
+static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, NULL, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, NULL, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -15151,7 +15148,8 @@ static void tinyi_conv2d_cases(tiny_case *c)
 static void tinyi_conv1d_cases(tiny_case *c)
 {
     tiny_conv1d_params *p = (tiny_conv1d_params *)(void *)&c->params;
-    tiny_idx t = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 4 : 20);
+    tiny_idx t = 1 + tiny_case_pick(c, tiny_case_pick(c, 4) ? 4 : 20), length;
+    int depthwise;                          /* drawn in statements of their own: compilers order arguments as they like */
     memset(p, 0, sizeof *p);
     p->stride = tiny_case_pick(c, 4);
     p->dilation = tiny_case_pick(c, 4);
@@ -15159,7 +15157,9 @@ static void tinyi_conv1d_cases(tiny_case *c)
     p->pad_right = tiny_case_pick(c, 3);
     p->groups = tiny_case_pick(c, 4);
     p->relu = tiny_case_pick(c, 2);
-    tinyi_conv_case(c, 3, tiny_case_pick(c, 4) == 0, tinyi_conv_or1(p->groups), 1, t, 1, (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500));
+    depthwise = tiny_case_pick(c, 4) == 0;
+    length = (t - 1) * tinyi_conv_or1(p->dilation) + tiny_case_dim(c, 1500);
+    tinyi_conv_case(c, 3, depthwise, tinyi_conv_or1(p->groups), 1, t, 1, length);
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
