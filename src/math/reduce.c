@@ -7,7 +7,7 @@
  * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets at
  *          most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4) u.
  *          max, min, argmax: exact, but for the sign of a zero.
- *          logsumexp: a sum of relative error (n / 4 + 6) u under a logarithm, plus 2 u of the result; its value on |x| is
+ *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u of the result; its value on |x| is
  *          at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4 n) u.
  *          Pieces and blocks do not depend on the number of threads, nor does the result.                                 */
 #include <string.h>
@@ -251,16 +251,21 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
 {
     tinyi_reduce_state part;
     float v, top = 0.0f;
+    double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
     case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
     case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
     case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
     case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
-    case TINY_OP_LOGSUMEXP: k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v); break;
+    case TINY_OP_LOGSUMEXP:
+        k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (top - top != 0.0f) k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);    /* -inf only, or too large for 2^top */
+        else ln = 0.69314718055994531;
+        break;
     default: v = k->sum_f32(x, (size_t)n); break;
     }
     part.value = (double)v;
-    part.top = (double)top;
+    part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
         part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
@@ -483,7 +488,7 @@ static const short tinyi_kernels_of_norm2[] = { TINYI_K_dot_f32, TINYI_K_reduce_
 static const short tinyi_kernels_of_max[] = { TINYI_K_max_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
-static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_online_f32, -1 };
+static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
 TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_dot, "y = sum a b" };

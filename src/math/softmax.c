@@ -12,7 +12,7 @@
  *          the result depend on neither the number of threads nor on who did what.
  * Cost     see the forms in softmax.h. AUTO: three passes while a row and its result stay in the nearer caches, where the
  *          second exp of the other forms costs more than the memory it saves; TWO_PASS beyond. The last pass over a very
- *          long row stores past the caches: lines of y are then not read before they are written.
+ *          large y stores past the caches: its lines are then not read before they are written.
  * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators a lane, n never
  *          above 512, double above that), an exp by 3 u at the top and, at s - mu = -d, by
  *          d u more, of which e^-d leaves less than u; division and product add 1.5 u. NORM: (8 + n / 4) u.
@@ -303,7 +303,7 @@ static void tinyi_softmax_fast(tiny_team *team, const tiny_op *op)
     j.block = tinyi_softmax_block(team->k);
     j.form = tinyi_softmax_choose(op, team->k);
     j.logarithm = op->kind == TINY_OP_LOG_SOFTMAX;
-    j.stream = (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;
+    j.stream = (size_t)rows * (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;
     (void)TINYI_K(team, softmax_row_f32);
     if (n == 0) return;
     if (tinyi_softmax_shares(op, team->n)) {
