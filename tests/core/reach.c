@@ -7,6 +7,15 @@
 #if T_PAGES && !defined __EMSCRIPTEN__ && !defined __wasi__ && !defined __SANITIZE_THREAD__
 #include <sys/wait.h>
 
+/* For sizes that the kit does not make; each has a test of its own. */
+static int too_large(const char *kernel)
+{
+    static const char *const names[] = { "transpose_past_b4" };     /* tests/math/layout.c */
+    size_t i;
+    for (i = 0; i < T_COUNT(names); i++) if (!strcmp(kernel, names[i])) return 1;
+    return 0;
+}
+
 /* 1: the row calls the kernel, 0: it does not, -1: it could not be asked */
 static int reached(const tiny_op_row *row, int slot)
 {
@@ -47,7 +56,8 @@ static void test_reach(void)
     for (i = 0; i < TINYI_K_COUNT; i++) {
         /* for outputs larger than any cache, which the kit never makes: tests/math/layout.c transposes one */
         if (i == TINYI_K_transpose_past_b4) continue;
-        if (seen[i] == 1) t_fail(__FILE__, __LINE__, "%s is called in none of the cases of the rows that name it", tinyi_kernel_name((int)i));
+        if (seen[i] == 1 && !too_large(tinyi_kernel_name((int)i)))
+            t_fail(__FILE__, __LINE__, "%s is called in none of the cases of the rows that name it", tinyi_kernel_name((int)i));
         n += seen[i] == 3;
     }
     T_TRUE(n > 50);
