@@ -258,9 +258,9 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
     case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
     case TINY_OP_LOGSUMEXP:
-        k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
-        if (top - top != 0.0f) k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);    /* -inf only, or too large for 2^top */
-        else ln = 0.69314718055994531;
+        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
+        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
         break;
     default: v = k->sum_f32(x, (size_t)n); break;
     }

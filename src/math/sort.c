@@ -7,7 +7,7 @@
  *          Floats become unsigned keys: -0 as 0, negative numbers with all bits flipped, others with the sign bit
  *          flipped, every NaN above all of them.
  * Top-k    One pass with a filter: the k-th best so far is a limit, and the kernel reports only what is not below it.
- *          k <= 32: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
+ *          k <= 64: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
  *          to its k best by a search for the k-th key over three histograms (11, 11 and 10 bits): linear, whatever the
  *          values. A long single row is cut in pieces, one per thread; one thread selects from their winners.
  *          Expected finds on shuffled data: k * (1 + ln(n / k)).
@@ -510,7 +510,7 @@ static void tinyi_topk_ref_op(const tiny_op *op)
 TINY_REF_END
 
 #define TINYI_TOPK_CHUNK 1024
-#define TINYI_TOPK_INSERT 32
+#define TINYI_TOPK_INSERT 64
 #define TINYI_TOPK_LONG 65536               /* a single row of this length is worth sharing */
 
 /* A candidate is key << 32 | ~index: the larger is the better, and no two are equal. */
@@ -528,7 +528,7 @@ typedef struct tinyi_topk_state {
 static size_t tinyi_topk_cap(size_t n, size_t k)
 {
     if (k <= TINYI_TOPK_INSERT) return k;
-    return k < (n - TINYI_MIN(n, 4 * TINYI_TOPK_CHUNK)) / 4 ? 4 * k + 4 * TINYI_TOPK_CHUNK : n;
+    return k < (n - TINYI_MIN(n, 2 * TINYI_TOPK_CHUNK)) / 4 ? 2 * k + 2 * TINYI_TOPK_CHUNK : n;
 }
 
 static size_t tinyi_topk_own_bytes(size_t n, size_t k)
@@ -600,11 +600,13 @@ static uint32_t tinyi_topk_cut(uint64_t *item, size_t n, size_t k)
 
 static void tinyi_topk_offer(tinyi_topk_state *s, const float *x, tiny_idx stride, size_t i0, size_t i1)
 {
-    size_t i, j, n, hits;
+    size_t i, j, n, hits, most = 64;
     for (i = i0; i < i1; i += n) {
         const float *p = s->chunk;
-        n = TINYI_MIN(i1 - i, (size_t)TINYI_TOPK_CHUNK);
-        if (s->k > TINYI_TOPK_INSERT && s->n + n > s->cap) {
+        n = TINYI_MIN(i1 - i, most);        /* short ones first: the limit rises fast at the start */
+        most = TINYI_MIN(2 * most, (size_t)TINYI_TOPK_CHUNK);
+        /* cut when there is no room, and early enough that the limit follows the finds */
+        if (s->k > TINYI_TOPK_INSERT && (s->n + n > s->cap || (s->cap > 2 * s->k && s->n > 2 * s->k + 256))) {
             s->limit = tinyi_topk_value((uint64_t)tinyi_topk_cut(s->item, s->n, s->k) << 32);
             s->n = s->k;
             s->limited = 1;

@@ -40,6 +40,20 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
 
+/* number of the lowest set bit of a word that is not 0 */
+#if defined __GNUC__ || defined __clang__
+#define TINYI_LOW_BIT(m) __builtin_ctzll((unsigned long long)(m))
+#else
+TINYI_INLINE int tinyi_low_bit(uint64_t m)
+{
+    int n = 0;
+    for (; !(m & 255); m >>= 8) n += 8;
+    for (; !(m & 1); m >>= 1) n++;
+    return n;
+}
+#define TINYI_LOW_BIT(m) tinyi_low_bit(m)
+#endif
+
 #define TINYI_OPS_SORT(ROW) ROW(TOPK, topk) ROW(CUMSUM, cumsum)
 
 #define TINYI_KERNELS_SORT(K)                                                                           \

@@ -1,18 +1,46 @@
 /* src/math/sort.simd.h - the filter of topk, and sums along a row */
 
+#if !V_AVX512 && !V_AVX2 && !V_SCALAR
+TINYI_FORCE_INLINE size_t TINY_FN(tinyi_topk_lanes)(uint32_t *hit, size_t hits, const float *x, size_t i, float limit)
+{
+    size_t j;
+    for (j = i; j < i + V_LANES; j++) {
+        hit[hits] = (uint32_t)j;
+        hits += !(x[j] <= limit);
+    }
+    return hits;
+}
+#endif
+
 static size_t TINY_FN(tinyi_topk_scan_f32)(uint32_t *hit, const float *x, size_t n, float limit)
 {
     const v_f32 l = v_set(limit);
-    size_t i = 0, j, hits = 0;
-    /* finds are rare: one branch for four vectors, the lanes are looked at only when there is one */
+    size_t i = 0, hits = 0;
+    /* finds are rare: one branch for four vectors */
     for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
-        const v_mask a = vm_and(v_le(v_load(x + i), l), v_le(v_load(x + i + V_LANES), l));
-        const v_mask b = vm_and(v_le(v_load(x + i + 2 * V_LANES), l), v_le(v_load(x + i + 3 * V_LANES), l));
-        if (vm_all(vm_and(a, b))) continue;
-        for (j = i; j < i + 4 * V_LANES; j++) {
-            hit[hits] = (uint32_t)j;
-            hits += !(x[j] <= limit);
+        const v_mask a = v_le(v_load(x + i), l), b = v_le(v_load(x + i + V_LANES), l), c = v_le(v_load(x + i + 2 * V_LANES), l), d = v_le(v_load(x + i + 3 * V_LANES), l);
+        if (vm_all(vm_and(vm_and(a, b), vm_and(c, d)))) continue;
+#if V_AVX512 || V_AVX2
+        {
+            /* one bit a lane, and from bit to bit */
+#if V_AVX512
+            uint64_t m = ~((uint64_t)a | (uint64_t)b << 16 | (uint64_t)c << 32 | (uint64_t)d << 48);
+#else
+            uint32_t m = ~((uint32_t)_mm256_movemask_ps(a) | (uint32_t)_mm256_movemask_ps(b) << 8 | (uint32_t)_mm256_movemask_ps(c) << 16 | (uint32_t)_mm256_movemask_ps(d) << 24);
+#endif
+            for (; m; m &= m - 1) hit[hits++] = (uint32_t)i + (uint32_t)TINYI_LOW_BIT(m);
         }
+#elif V_SCALAR
+        if (!a) hit[hits++] = (uint32_t)i;
+        if (!b) hit[hits++] = (uint32_t)i + 1;
+        if (!c) hit[hits++] = (uint32_t)i + 2;
+        if (!d) hit[hits++] = (uint32_t)i + 3;
+#else
+        if (!vm_all(a)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i, limit);
+        if (!vm_all(b)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + V_LANES, limit);
+        if (!vm_all(c)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + 2 * V_LANES, limit);
+        if (!vm_all(d)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + 3 * V_LANES, limit);
+#endif
     }
     for (; i < n; i++)
         if (!(x[i] <= limit)) hit[hits++] = (uint32_t)i;

@@ -235,7 +235,7 @@ static void test_long(tiny_target target)
     T_OK(tiny_sum(ctx, &x, NULL, &y));
     T_CLOSE(got, N, 0);
     T_OK(tiny_logsumexp(ctx, &x, NULL, &y));
-    T_CLOSE(got, 1.0 + log((double)N), 2e-6);
+    T_CLOSE(got, 1.0 + log((double)N), 8e-6);          /* equal terms round the same way */
     memset(&p, 0, sizeof p);
     p.all = 1;
     x = tiny_tensor_2d(two, TINY_F32, 100000, 2);
@@ -278,7 +278,7 @@ static void test_special(tiny_target target)
             T_CLOSE(got, -HUGE_VAL, 0);
             x[at] = 2.5f;
             T_OK(tiny_logsumexp(ctx, &tx, NULL, &y));
-            T_CLOSE(got, 2.5, 0);
+            T_CLOSE(got, 2.5, n == 1 ? 0 : 3e-7);
             T_OK(tiny_argmax(ctx, &tx, NULL, &yi));
             T_EQ_INT(where, at);
             T_OK(tiny_max(ctx, &tx, NULL, &y));
