@@ -2,100 +2,100 @@
  *
  *     101  the manual
  *     165  math/kernels.h
- *    5737  options and names
- *    6107  core/config.h
- *    6226  core/status.h
- *    6259  core/tensor.h
- *    6311  core/ctx.h
- *    6388  core/mem.h
- *    6429  core/thread.h
- *    6469  core/rng.h
- *    6495  core/op.h
- *    6573  core/record.h
- *    6595  core/accel.h
- *    6632  core/bytes.h
- *    6657  core/file.h
- *    6692  core/time.h
- *    6702  core/conform.h
- *    6784  math/binary.h
- *    6825  math/elem.h
- *    6892  math/convert.h
- *    6933  math/reduce.h
- *    6980  math/softmax.h
- *    7031  math/norm.h
- *    7080  math/matmul.h
- *    7142  math/layout.h
- *    7195  math/conv.h
- *    7249  math/sort.h
- *    7296  math/linalg_lu.h
- *    7313  math/linalg_qr.h
- *    7329  math/linalg_eig.h
- *    7342  math/linalg_svd.h
- *    7355  math/linalg.h
- *    7410  math/fft.h
- *    7479  math/fwht.h
- *    7502  math/attention.h
- *    7531  math/ops.h
- *    7548  math/sparse.h
- *    7621  math/all.h
- *    7627  the shared functions again, where the other header came first
- *    7808  llm/tinyllm.h
- *    7819  internal functions
- *    7870  core/status.c
- *    7880  core/atomic.h
- *    7932  core/state.h
- *    7994  core/tensor.c
- *    8143  core/cpu.h
- *    8177  core/ctx.c
- *    8412  core/mem.c
- *    8508  core/thread.c
- *    8697  core/rng.c
- *    8780  core/op.c
- *    9087  core/record.c
- *    9185  core/bytes.c
- *    9265  core/file.c
- *    9445  core/time.c
- *    9483  core/half.h
- *    9536  core/conform.c
- *   10290  math/table.h
- *   10337  math/rows.h
- *   10386  math/walk.h
- *   10502  math/binary.c
- *   10816  math/elem.c
- *   11564  math/convert.c
- *   12056  math/reduce.c
- *   12578  math/softmax.c
- *   12945  math/norm.c
- *   13469  math/gemm.h
- *   13548  math/gemm_i8.h
- *   13564  math/matmul.c
- *   13917  math/layout.c
- *   14676  math/conv.c
- *   15200  math/sort.c
- *   16087  math/linalg_block.h
- *   16222  math/linalg_lu.c
- *   16567  math/linalg_qr.c
- *   16922  math/linalg_eig.c
- *   17430  math/linalg_svd.c
- *   17835  math/linalg.c
- *   18103  math/fft.c
- *   19041  math/fwht.c
- *   19191  math/attention.c
- *   19444  math/ops.c
- *   19479  math/sparse.c
- *   20468  math/normal.c
- *   20487  core/target.h
- *   20789  math/targets.c
- *   20918  math/all.c
- *   20922  core/cpu.c
- *   21136  math/matvec.h
- *   21147  math/gemm.c
- *   21730  math/gemm_i8.c
- *   21953  math/linalg_block.c
- *   22481  math/matvec.c
- *   22535  the shared functions forwarded, where the other header has their bodies
- *   22711  llm/tinyllm.c
- *   22715  the licence
+ *    5765  options and names
+ *    6135  core/config.h
+ *    6254  core/status.h
+ *    6287  core/tensor.h
+ *    6339  core/ctx.h
+ *    6416  core/mem.h
+ *    6457  core/thread.h
+ *    6497  core/rng.h
+ *    6523  core/op.h
+ *    6601  core/record.h
+ *    6623  core/accel.h
+ *    6660  core/bytes.h
+ *    6685  core/file.h
+ *    6720  core/time.h
+ *    6730  core/conform.h
+ *    6812  math/binary.h
+ *    6853  math/elem.h
+ *    6920  math/convert.h
+ *    6961  math/reduce.h
+ *    7008  math/softmax.h
+ *    7059  math/norm.h
+ *    7108  math/matmul.h
+ *    7170  math/layout.h
+ *    7223  math/conv.h
+ *    7277  math/sort.h
+ *    7338  math/linalg_lu.h
+ *    7355  math/linalg_qr.h
+ *    7371  math/linalg_eig.h
+ *    7384  math/linalg_svd.h
+ *    7397  math/linalg.h
+ *    7452  math/fft.h
+ *    7521  math/fwht.h
+ *    7544  math/attention.h
+ *    7573  math/ops.h
+ *    7590  math/sparse.h
+ *    7663  math/all.h
+ *    7669  the shared functions again, where the other header came first
+ *    7850  llm/tinyllm.h
+ *    7861  internal functions
+ *    7912  core/status.c
+ *    7922  core/atomic.h
+ *    7974  core/state.h
+ *    8036  core/tensor.c
+ *    8185  core/cpu.h
+ *    8219  core/ctx.c
+ *    8454  core/mem.c
+ *    8550  core/thread.c
+ *    8739  core/rng.c
+ *    8822  core/op.c
+ *    9129  core/record.c
+ *    9227  core/bytes.c
+ *    9307  core/file.c
+ *    9487  core/time.c
+ *    9525  core/half.h
+ *    9578  core/conform.c
+ *   10332  math/table.h
+ *   10379  math/rows.h
+ *   10428  math/walk.h
+ *   10544  math/binary.c
+ *   10858  math/elem.c
+ *   11606  math/convert.c
+ *   12098  math/reduce.c
+ *   12625  math/softmax.c
+ *   12992  math/norm.c
+ *   13516  math/gemm.h
+ *   13595  math/gemm_i8.h
+ *   13611  math/matmul.c
+ *   13964  math/layout.c
+ *   14723  math/conv.c
+ *   15247  math/sort.c
+ *   16136  math/linalg_block.h
+ *   16271  math/linalg_lu.c
+ *   16616  math/linalg_qr.c
+ *   16971  math/linalg_eig.c
+ *   17479  math/linalg_svd.c
+ *   17884  math/linalg.c
+ *   18152  math/fft.c
+ *   19090  math/fwht.c
+ *   19240  math/attention.c
+ *   19493  math/ops.c
+ *   19528  math/sparse.c
+ *   20517  math/normal.c
+ *   20536  core/target.h
+ *   20838  math/targets.c
+ *   20967  math/all.c
+ *   20971  core/cpu.c
+ *   21185  math/matvec.h
+ *   21196  math/gemm.c
+ *   21779  math/gemm_i8.c
+ *   22002  math/linalg_block.c
+ *   22530  math/matvec.c
+ *   22584  the shared functions forwarded, where the other header has their bodies
+ *   22760  llm/tinyllm.c
+ *   22764  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -3512,19 +3512,47 @@ static void TINY_FN(tinyi_use_layout)(tinyi_kernels *k)
 
 /* src/math/sort.simd.h - the filter of topk, and sums along a row */
 
+#if !V_AVX512 && !V_AVX2 && !V_SCALAR
+TINYI_FORCE_INLINE size_t TINY_FN(tinyi_topk_lanes)(uint32_t *hit, size_t hits, const float *x, size_t i, float limit)
+{
+    size_t j;
+    for (j = i; j < i + V_LANES; j++) {
+        hit[hits] = (uint32_t)j;
+        hits += !(x[j] <= limit);
+    }
+    return hits;
+}
+#endif
+
 static size_t TINY_FN(tinyi_topk_scan_f32)(uint32_t *hit, const float *x, size_t n, float limit)
 {
     const v_f32 l = v_set(limit);
-    size_t i = 0, j, hits = 0;
-    /* finds are rare: one branch for four vectors, the lanes are looked at only when there is one */
+    size_t i = 0, hits = 0;
+    /* finds are rare: one branch for four vectors */
     for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
-        const v_mask a = vm_and(v_le(v_load(x + i), l), v_le(v_load(x + i + V_LANES), l));
-        const v_mask b = vm_and(v_le(v_load(x + i + 2 * V_LANES), l), v_le(v_load(x + i + 3 * V_LANES), l));
-        if (vm_all(vm_and(a, b))) continue;
-        for (j = i; j < i + 4 * V_LANES; j++) {
-            hit[hits] = (uint32_t)j;
-            hits += !(x[j] <= limit);
+        const v_mask a = v_le(v_load(x + i), l), b = v_le(v_load(x + i + V_LANES), l), c = v_le(v_load(x + i + 2 * V_LANES), l), d = v_le(v_load(x + i + 3 * V_LANES), l);
+        if (vm_all(vm_and(vm_and(a, b), vm_and(c, d)))) continue;
+#if V_AVX512 || V_AVX2
+        {
+            /* one bit a lane, and from bit to bit */
+#if V_AVX512
+            uint64_t m = ~((uint64_t)a | (uint64_t)b << 16 | (uint64_t)c << 32 | (uint64_t)d << 48);
+#else
+            uint32_t m = ~((uint32_t)_mm256_movemask_ps(a) | (uint32_t)_mm256_movemask_ps(b) << 8 | (uint32_t)_mm256_movemask_ps(c) << 16 | (uint32_t)_mm256_movemask_ps(d) << 24);
+#endif
+            for (; m; m &= m - 1) hit[hits++] = (uint32_t)i + (uint32_t)TINYI_LOW_BIT(m);
         }
+#elif V_SCALAR
+        if (!a) hit[hits++] = (uint32_t)i;
+        if (!b) hit[hits++] = (uint32_t)i + 1;
+        if (!c) hit[hits++] = (uint32_t)i + 2;
+        if (!d) hit[hits++] = (uint32_t)i + 3;
+#else
+        if (!vm_all(a)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i, limit);
+        if (!vm_all(b)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + V_LANES, limit);
+        if (!vm_all(c)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + 2 * V_LANES, limit);
+        if (!vm_all(d)) hits = TINY_FN(tinyi_topk_lanes)(hit, hits, x, i + 3 * V_LANES, limit);
+#endif
     }
     for (; i < n; i++)
         if (!(x[i] <= limit)) hit[hits++] = (uint32_t)i;
@@ -5751,7 +5779,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0dd27942
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfdddc2a4
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6102,7 +6130,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x0dd27942
+#define TINYI_SHARED_DECLARED 0xfdddc2a4
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7281,6 +7309,20 @@ TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, 
 /* y[i] = x[0] + ... + x[i] along the last axis; exclusive: without x[i]. f32; y may be x. */
 typedef struct tiny_cumsum_params { int exclusive; } tiny_cumsum_params;
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
+
+/* number of the lowest set bit of a word that is not 0 */
+#if defined __GNUC__ || defined __clang__
+#define TINYI_LOW_BIT(m) __builtin_ctzll((unsigned long long)(m))
+#else
+TINYI_INLINE int tinyi_low_bit(uint64_t m)
+{
+    int n = 0;
+    for (; !(m & 255); m >>= 8) n += 8;
+    for (; !(m & 1); m >>= 1) n++;
+    return n;
+}
+#define TINYI_LOW_BIT(m) tinyi_low_bit(m)
+#endif
 
 #define TINYI_OPS_SORT(ROW) ROW(TOPK, topk) ROW(CUMSUM, cumsum)
 
@@ -12062,7 +12104,7 @@ TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, con
  * Error    Float inside a block of 4096 with four accumulators a lane, double over the blocks and pieces: a value meets at
  *          most n / 4 + 3 roundings, n never above 4096 (columns: 256 + 1), and one at the end. LINEAR: (5 + n / 4) u.
  *          max, min, argmax: exact, but for the sign of a zero.
- *          logsumexp: a sum of relative error (n / 4 + 6) u under a logarithm, plus 2 u of the result; its value on |x| is
+ *          logsumexp: the extended sum of math/softmax.c, of relative error (n / 4 + 6) u under a logarithm, plus 2 u of the result; its value on |x| is
  *          at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4 n) u.
  *          Pieces and blocks do not depend on the number of threads, nor does the result.                                 */
 #include <string.h>
@@ -12303,16 +12345,21 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
 {
     tinyi_reduce_state part;
     float v, top = 0.0f;
+    double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
     case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
     case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
     case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
     case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
-    case TINY_OP_LOGSUMEXP: k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v); break;
+    case TINY_OP_LOGSUMEXP:
+        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
+        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        break;
     default: v = k->sum_f32(x, (size_t)n); break;
     }
     part.value = (double)v;
-    part.top = (double)top;
+    part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
         part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
@@ -12535,7 +12582,7 @@ static const short tinyi_kernels_of_norm2[] = { TINYI_K_dot_f32, TINYI_K_reduce_
 static const short tinyi_kernels_of_max[] = { TINYI_K_max_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_cols_f32, -1 };
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
-static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_online_f32, -1 };
+static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
 TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_dot, "y = sum a b" };
@@ -12589,7 +12636,7 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
  *          the result depend on neither the number of threads nor on who did what.
  * Cost     see the forms in softmax.h. AUTO: three passes while a row and its result stay in the nearer caches, where the
  *          second exp of the other forms costs more than the memory it saves; TWO_PASS beyond. The last pass over a very
- *          long row stores past the caches: lines of y are then not read before they are written.
+ *          large y stores past the caches: its lines are then not read before they are written.
  * Error    The sum of a row of positive terms is off by at most (n / 4 + 3) u relatively (four accumulators a lane, n never
  *          above 512, double above that), an exp by 3 u at the top and, at s - mu = -d, by
  *          d u more, of which e^-d leaves less than u; division and product add 1.5 u. NORM: (8 + n / 4) u.
@@ -12877,7 +12924,7 @@ static void tinyi_softmax_fast(tiny_team *team, const tiny_op *op)
     j.block = tinyi_softmax_block(team->k);
     j.form = tinyi_softmax_choose(op, team->k);
     j.logarithm = op->kind == TINY_OP_LOG_SOFTMAX;
-    j.stream = (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;
+    j.stream = (size_t)rows * (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;
     (void)TINYI_K(team, softmax_row_f32);
     if (n == 0) return;
     if (tinyi_softmax_shares(op, team->n)) {
@@ -15206,7 +15253,7 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  *          Floats become unsigned keys: -0 as 0, negative numbers with all bits flipped, others with the sign bit
  *          flipped, every NaN above all of them.
  * Top-k    One pass with a filter: the k-th best so far is a limit, and the kernel reports only what is not below it.
- *          k <= 32: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
+ *          k <= 64: a sorted list takes each find by insertion. Otherwise finds are collected, and a full buffer is cut
  *          to its k best by a search for the k-th key over three histograms (11, 11 and 10 bits): linear, whatever the
  *          values. A long single row is cut in pieces, one per thread; one thread selects from their winners.
  *          Expected finds on shuffled data: k * (1 + ln(n / k)).
@@ -15706,7 +15753,7 @@ static void tinyi_topk_ref_op(const tiny_op *op)
 TINY_REF_END
 
 #define TINYI_TOPK_CHUNK 1024
-#define TINYI_TOPK_INSERT 32
+#define TINYI_TOPK_INSERT 64
 #define TINYI_TOPK_LONG 65536               /* a single row of this length is worth sharing */
 
 /* A candidate is key << 32 | ~index: the larger is the better, and no two are equal. */
@@ -15724,7 +15771,7 @@ typedef struct tinyi_topk_state {
 static size_t tinyi_topk_cap(size_t n, size_t k)
 {
     if (k <= TINYI_TOPK_INSERT) return k;
-    return k < (n - TINYI_MIN(n, 4 * TINYI_TOPK_CHUNK)) / 4 ? 4 * k + 4 * TINYI_TOPK_CHUNK : n;
+    return k < (n - TINYI_MIN(n, 2 * TINYI_TOPK_CHUNK)) / 4 ? 2 * k + 2 * TINYI_TOPK_CHUNK : n;
 }
 
 static size_t tinyi_topk_own_bytes(size_t n, size_t k)
@@ -15796,11 +15843,13 @@ static uint32_t tinyi_topk_cut(uint64_t *item, size_t n, size_t k)
 
 static void tinyi_topk_offer(tinyi_topk_state *s, const float *x, tiny_idx stride, size_t i0, size_t i1)
 {
-    size_t i, j, n, hits;
+    size_t i, j, n, hits, most = 64;
     for (i = i0; i < i1; i += n) {
         const float *p = s->chunk;
-        n = TINYI_MIN(i1 - i, (size_t)TINYI_TOPK_CHUNK);
-        if (s->k > TINYI_TOPK_INSERT && s->n + n > s->cap) {
+        n = TINYI_MIN(i1 - i, most);        /* short ones first: the limit rises fast at the start */
+        most = TINYI_MIN(2 * most, (size_t)TINYI_TOPK_CHUNK);
+        /* cut when there is no room, and early enough that the limit follows the finds */
+        if (s->k > TINYI_TOPK_INSERT && (s->n + n > s->cap || (s->cap > 2 * s->k && s->n > 2 * s->k + 256))) {
             s->limit = tinyi_topk_value((uint64_t)tinyi_topk_cut(s->item, s->n, s->k) << 32);
             s->n = s->k;
             s->limited = 1;
