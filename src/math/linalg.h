@@ -46,6 +46,7 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
 /* kernels: see math/linalg.simd.h */
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
+    K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
     K(la_shape, int, (void))                                                                                                             \
     K(la_tile, void, (double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha, size_t m, size_t n))             \
     K(la_comb, void, (double *y, size_t n, const double *a, size_t lda, size_t k, const double *c, size_t cs, double alpha))            \

@@ -165,6 +165,28 @@ static int TINY_FN(tinyi_la_peak)(const double *x, size_t n, double *largest)
     return 1;
 }
 
+/* to[p * wide + j] = b[j * ldb + p] for p < k, j < n, and zeros for n <= j < wide; blocks are turned by math/layout.simd.h */
+static void TINY_FN(tinyi_la_turn)(double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n)
+{
+    size_t j = 0, p;
+#if D_LANES > 1
+    for (; j + D_LANES <= n; j += D_LANES) {
+        for (p = 0; p + D_LANES <= k; p += D_LANES)
+            TINY_FN(tinyi_layout_turn_b8)((unsigned char *)(to + p * wide + j), (ptrdiff_t)(wide * sizeof *to), (const unsigned char *)(b + j * ldb + p),
+                                          (ptrdiff_t)(ldb * sizeof *b));
+        for (; p < k; p++) {
+            size_t i;
+            for (i = j; i < j + D_LANES; i++) to[p * wide + i] = b[i * ldb + p];
+        }
+    }
+#endif
+    for (p = 0; p < k; p++) {
+        size_t i;
+        for (i = j; i < n; i++) to[p * wide + i] = b[i * ldb + p];
+        for (; i < wide; i++) to[p * wide + i] = 0.0;
+    }
+}
+
 /* the tile of la_tile: 256 * rows + columns */
 static int TINY_FN(tinyi_la_shape)(void) { return D_MR * 256 + D_NR; }
 
@@ -460,6 +482,7 @@ static void TINY_FN(tinyi_la_rot4)(double *z, size_t ld, size_t n, const double 
 static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 {
     TINYI_USE(k, la_peak);
+    TINYI_USE(k, la_turn);
     TINYI_USE(k, la_shape);
     TINYI_USE(k, la_tile);
     TINYI_USE(k, la_comb);

@@ -309,7 +309,9 @@ tiny_status tinyi_la_go(tiny_ctx *ctx, const char *what, double flops, size_t n,
     run->n = n;
     run->failed = 0;
     if (run->plain) return tiny_parallel(ctx, 1, 0, 0, fn, arg);
-    /* packed blocks: B, whose panels may be rounded up by a tile, and A of each thread */
+    /* packed blocks: B, whose panels may be rounded up by a tile, and A of each thread; a product of two panels of
+     * reflections may be deeper than a small matrix */
+    n = TINYI_MAX(n, 2 * TINYI_LA_WY);
     shared = TINYI_MIN(n, TINYI_LA_KC) * (TINYI_MIN(n, TINYI_LA_NC) + 32) * sizeof(double);
     own = TINYI_MIN(n, TINYI_LA_KC) * (TINYI_MIN(n, TINYI_LA_MC) + 8) * sizeof(double);
     return tiny_parallel(ctx, flops < 1e6 ? 1 : 0, shared, own, fn, arg);
@@ -318,17 +320,19 @@ tiny_status tinyi_la_go(tiny_ctx *ctx, const char *what, double flops, size_t n,
 /* ---- the product */
 
 /* Panels of `wide` columns of the (k, n) block at b, k-major, the last one filled up with zeros. */
-static void tinyi_la_pack(double *to, const double *b, size_t ldb, int turned, size_t k, size_t n, size_t wide)
+static void tinyi_la_pack(tinyi_fn_la_turn turn, double *to, const double *b, size_t ldb, int turned, size_t k, size_t n, size_t wide)
 {
     size_t j, p, w;
     for (; n; n -= w, b += turned ? w * ldb : w) {
         w = TINYI_MIN(n, wide);
-        for (p = 0; p < k; p++, to += wide) {
-            if (turned)
-                for (j = 0; j < w; j++) to[j] = b[j * ldb + p];
-            else memcpy(to, b + p * ldb, w * sizeof *to);
-            for (j = w; j < wide; j++) to[j] = 0.0;
-        }
+        if (turned) {
+            turn(to, wide, b, ldb, k, w);
+            to += k * wide;
+        } else
+            for (p = 0; p < k; p++, to += wide) {
+                memcpy(to, b + p * ldb, w * sizeof *to);
+                for (j = w; j < wide; j++) to[j] = 0.0;
+            }
     }
 }
 
@@ -349,6 +353,7 @@ static tinyi_la_strip tinyi_la_strips(int n_threads, size_t m, size_t n, size_t 
 
 void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
 {
+    const tinyi_fn_la_turn turn = TINYI_K(team, la_turn);
     const tinyi_fn_la_tile tile = TINYI_K(team, la_tile);
     const int shape = TINYI_K(team, la_shape)();
     const size_t mr = (size_t)(shape >> 8), nr = (size_t)(shape & 255);
@@ -365,7 +370,7 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
             k1 = TINYI_MIN(k0 + TINYI_LA_KC, g->k);
             while (tiny_take(team, (tiny_idx)panels, 4, &t0, &t1)) {
                 size_t a0 = (size_t)t0 * nr, a1 = TINYI_MIN((size_t)t1 * nr, j1 - j0);
-                tinyi_la_pack(pb + a0 * (k1 - k0), g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb, g->b_turned, k1 - k0, a1 - a0,
+                tinyi_la_pack(turn, pb + a0 * (k1 - k0), g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb, g->b_turned, k1 - k0, a1 - a0,
                               nr);
             }
             tiny_barrier(team);
@@ -376,7 +381,7 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
                     size_t i, c;
                     if (g->upper && j0 + c1 <= i0) continue;
                     if (packed != i0) {
-                        tinyi_la_pack(pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda, !g->a_turned, k1 - k0, i1 - i0, mr);
+                        tinyi_la_pack(turn, pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda, !g->a_turned, k1 - k0, i1 - i0, mr);
                         packed = i0;
                     }
                     for (c = c0; c < c1; c += nr)

@@ -129,8 +129,8 @@ typedef struct tinyi_la_eig {
 TINYI_FN tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vectors);
 TINYI_FN void tinyi_la_eig_free(tiny_ctx *ctx, tinyi_la_eig *g);
 TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g);
-/* -1 when the largest of x[0], x[step], ... (the first of equals) is negative, else 1 */
-TINYI_FN double tinyi_la_sign(const double *x, size_t n, size_t step);
+/* -1 when the largest of x (the first of equals) is negative, else 1 */
+TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
 TINYI_C_END
 #endif

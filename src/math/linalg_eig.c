@@ -378,14 +378,14 @@ static void tinyi_eig_sort(tinyi_la_eig *g)
     }
 }
 
-double tinyi_la_sign(const double *x, size_t n, size_t step)
+double tinyi_la_sign(const double *x, size_t n)
 {
     double best = 0.0, sign = 1.0;
     size_t i;
     for (i = 0; i < n; i++)
-        if (tinyi_eig_abs(x[i * step]) > best) {
-            best = tinyi_eig_abs(x[i * step]);
-            sign = x[i * step] < 0.0 ? -1.0 : 1.0;
+        if (tinyi_eig_abs(x[i]) > best) {
+            best = tinyi_eig_abs(x[i]);
+            sign = x[i] < 0.0 ? -1.0 : 1.0;
         }
     return sign;
 }
@@ -422,7 +422,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) {
             const double *from = g->z + g->order[i] * g->ldz;
-            double sign = tinyi_la_sign(from, n, 1);
+            double sign = tinyi_la_sign(from, n);
             for (j = 0; j < n; j++) g->a[i * g->ld + j] = sign * from[j];
         }
     tiny_barrier(team);

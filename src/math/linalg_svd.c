@@ -283,7 +283,7 @@ static void tinyi_svd_vectors(tiny_team *team, tinyi_svd_job *job)
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) {
             double *u = job->ut + i * job->ldw, *v = job->gram + i * job->ldv;
-            if ((job->turned ? tinyi_la_sign(u, job->m, 1) : tinyi_la_sign(v, n, 1)) > 0.0) continue;
+            if ((job->turned ? tinyi_la_sign(u, job->m) : tinyi_la_sign(v, n)) > 0.0) continue;
             for (j = 0; j < job->m; j++) u[j] = -u[j];
             for (j = 0; j < n; j++) v[j] = -v[j];
         }
