@@ -150,7 +150,7 @@
 #endif
 
 /* The correctly rounded root by integers. */
-TINYI_FN float tinyi_simd_sqrt_bits(float x)
+TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
     int e, i;
