@@ -2,100 +2,100 @@
  *
  *     101  the manual
  *     165  math/kernels.h
- *    5765  options and names
- *    6135  core/config.h
- *    6254  core/status.h
- *    6287  core/tensor.h
- *    6339  core/ctx.h
- *    6416  core/mem.h
- *    6457  core/thread.h
- *    6497  core/rng.h
- *    6523  core/op.h
- *    6601  core/record.h
- *    6623  core/accel.h
- *    6660  core/bytes.h
- *    6685  core/file.h
- *    6720  core/time.h
- *    6730  core/conform.h
- *    6812  math/binary.h
- *    6853  math/elem.h
- *    6920  math/convert.h
- *    6961  math/reduce.h
- *    7008  math/softmax.h
- *    7059  math/norm.h
- *    7108  math/matmul.h
- *    7170  math/layout.h
- *    7223  math/conv.h
- *    7277  math/sort.h
- *    7338  math/linalg_lu.h
- *    7355  math/linalg_qr.h
- *    7371  math/linalg_eig.h
- *    7384  math/linalg_svd.h
- *    7397  math/linalg.h
- *    7452  math/fft.h
- *    7521  math/fwht.h
- *    7544  math/attention.h
- *    7573  math/ops.h
- *    7590  math/sparse.h
- *    7663  math/all.h
- *    7669  the shared functions again, where the other header came first
- *    7850  gnn/tinygnn.h
- *    7861  internal functions
- *    7912  core/status.c
- *    7922  core/atomic.h
- *    7974  core/state.h
- *    8036  core/tensor.c
- *    8185  core/cpu.h
- *    8219  core/ctx.c
- *    8454  core/mem.c
- *    8550  core/thread.c
- *    8739  core/rng.c
- *    8822  core/op.c
- *    9129  core/record.c
- *    9227  core/bytes.c
- *    9307  core/file.c
- *    9487  core/time.c
- *    9525  core/half.h
- *    9578  core/conform.c
- *   10332  math/table.h
- *   10379  math/rows.h
- *   10428  math/walk.h
- *   10544  math/binary.c
- *   10858  math/elem.c
- *   11606  math/convert.c
- *   12098  math/reduce.c
- *   12625  math/softmax.c
- *   12992  math/norm.c
- *   13516  math/gemm.h
- *   13595  math/gemm_i8.h
- *   13611  math/matmul.c
- *   13964  math/layout.c
- *   14723  math/conv.c
- *   15247  math/sort.c
- *   16136  math/linalg_block.h
- *   16271  math/linalg_lu.c
- *   16616  math/linalg_qr.c
- *   16971  math/linalg_eig.c
- *   17479  math/linalg_svd.c
- *   17884  math/linalg.c
- *   18152  math/fft.c
- *   19090  math/fwht.c
- *   19240  math/attention.c
- *   19493  math/ops.c
- *   19528  math/sparse.c
- *   20517  math/normal.c
- *   20536  core/target.h
- *   20838  math/targets.c
- *   20967  math/all.c
- *   20971  core/cpu.c
- *   21185  math/matvec.h
- *   21196  math/gemm.c
- *   21779  math/gemm_i8.c
- *   22002  math/linalg_block.c
- *   22530  math/matvec.c
- *   22584  the shared functions forwarded, where the other header has their bodies
- *   22760  gnn/tinygnn.c
- *   22764  the licence
+ *    5788  options and names
+ *    6158  core/config.h
+ *    6277  core/status.h
+ *    6310  core/tensor.h
+ *    6362  core/ctx.h
+ *    6439  core/mem.h
+ *    6480  core/thread.h
+ *    6520  core/rng.h
+ *    6546  core/op.h
+ *    6624  core/record.h
+ *    6646  core/accel.h
+ *    6683  core/bytes.h
+ *    6708  core/file.h
+ *    6743  core/time.h
+ *    6753  core/conform.h
+ *    6835  math/binary.h
+ *    6876  math/elem.h
+ *    6943  math/convert.h
+ *    6984  math/reduce.h
+ *    7031  math/softmax.h
+ *    7082  math/norm.h
+ *    7131  math/matmul.h
+ *    7193  math/layout.h
+ *    7246  math/conv.h
+ *    7300  math/sort.h
+ *    7361  math/linalg_lu.h
+ *    7378  math/linalg_qr.h
+ *    7394  math/linalg_eig.h
+ *    7407  math/linalg_svd.h
+ *    7420  math/linalg.h
+ *    7476  math/fft.h
+ *    7545  math/fwht.h
+ *    7568  math/attention.h
+ *    7597  math/ops.h
+ *    7614  math/sparse.h
+ *    7687  math/all.h
+ *    7693  the shared functions again, where the other header came first
+ *    7874  gnn/tinygnn.h
+ *    7885  internal functions
+ *    7936  core/status.c
+ *    7946  core/atomic.h
+ *    7998  core/state.h
+ *    8060  core/tensor.c
+ *    8209  core/cpu.h
+ *    8243  core/ctx.c
+ *    8478  core/mem.c
+ *    8574  core/thread.c
+ *    8763  core/rng.c
+ *    8846  core/op.c
+ *    9153  core/record.c
+ *    9251  core/bytes.c
+ *    9331  core/file.c
+ *    9511  core/time.c
+ *    9549  core/half.h
+ *    9602  core/conform.c
+ *   10356  math/table.h
+ *   10403  math/rows.h
+ *   10452  math/walk.h
+ *   10568  math/binary.c
+ *   10882  math/elem.c
+ *   11630  math/convert.c
+ *   12122  math/reduce.c
+ *   12649  math/softmax.c
+ *   13016  math/norm.c
+ *   13540  math/gemm.h
+ *   13619  math/gemm_i8.h
+ *   13635  math/matmul.c
+ *   13988  math/layout.c
+ *   14747  math/conv.c
+ *   15271  math/sort.c
+ *   16160  math/linalg_block.h
+ *   16295  math/linalg_lu.c
+ *   16640  math/linalg_qr.c
+ *   16995  math/linalg_eig.c
+ *   17503  math/linalg_svd.c
+ *   17908  math/linalg.c
+ *   18176  math/fft.c
+ *   19114  math/fwht.c
+ *   19264  math/attention.c
+ *   19517  math/ops.c
+ *   19552  math/sparse.c
+ *   20541  math/normal.c
+ *   20560  core/target.h
+ *   20862  math/targets.c
+ *   20991  math/all.c
+ *   20995  core/cpu.c
+ *   21209  math/matvec.h
+ *   21220  math/gemm.c
+ *   21803  math/gemm_i8.c
+ *   22026  math/linalg_block.c
+ *   22559  math/matvec.c
+ *   22613  the shared functions forwarded, where the other header has their bodies
+ *   22789  gnn/tinygnn.c
+ *   22793  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4955,6 +4955,28 @@ static int TINY_FN(tinyi_la_peak)(const double *x, size_t n, double *largest)
     return 1;
 }
 
+/* to[p * wide + j] = b[j * ldb + p] for p < k, j < n, and zeros for n <= j < wide; blocks are turned by math/layout.simd.h */
+static void TINY_FN(tinyi_la_turn)(double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n)
+{
+    size_t j = 0, p;
+#if D_LANES > 1
+    for (; j + D_LANES <= n; j += D_LANES) {
+        for (p = 0; p + D_LANES <= k; p += D_LANES)
+            TINY_FN(tinyi_layout_turn_b8)((unsigned char *)(to + p * wide + j), (ptrdiff_t)(wide * sizeof *to), (const unsigned char *)(b + j * ldb + p),
+                                          (ptrdiff_t)(ldb * sizeof *b));
+        for (; p < k; p++) {
+            size_t i;
+            for (i = j; i < j + D_LANES; i++) to[p * wide + i] = b[i * ldb + p];
+        }
+    }
+#endif
+    for (p = 0; p < k; p++) {
+        size_t i;
+        for (i = j; i < n; i++) to[p * wide + i] = b[i * ldb + p];
+        for (; i < wide; i++) to[p * wide + i] = 0.0;
+    }
+}
+
 /* the tile of la_tile: 256 * rows + columns */
 static int TINY_FN(tinyi_la_shape)(void) { return D_MR * 256 + D_NR; }
 
@@ -5250,6 +5272,7 @@ static void TINY_FN(tinyi_la_rot4)(double *z, size_t ld, size_t n, const double 
 static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 {
     TINYI_USE(k, la_peak);
+    TINYI_USE(k, la_turn);
     TINYI_USE(k, la_shape);
     TINYI_USE(k, la_tile);
     TINYI_USE(k, la_comb);
@@ -5779,7 +5802,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfdddc2a4
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x732e43aa
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6130,7 +6153,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinygnn_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xfdddc2a4
+#define TINYI_SHARED_DECLARED 0x732e43aa
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7437,6 +7460,7 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
 /* kernels: see math/linalg.simd.h */
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
+    K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
     K(la_shape, int, (void))                                                                                                             \
     K(la_tile, void, (double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha, size_t m, size_t n))             \
     K(la_comb, void, (double *y, size_t n, const double *a, size_t lda, size_t k, const double *c, size_t cs, double alpha))            \
@@ -16262,8 +16286,8 @@ typedef struct tinyi_la_eig {
 TINYI_FN tiny_status tinyi_la_eig_alloc(tiny_ctx *ctx, tinyi_la_eig *g, size_t n, int vectors);
 TINYI_FN void tinyi_la_eig_free(tiny_ctx *ctx, tinyi_la_eig *g);
 TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g);
-/* -1 when the largest of x[0], x[step], ... (the first of equals) is negative, else 1 */
-TINYI_FN double tinyi_la_sign(const double *x, size_t n, size_t step);
+/* -1 when the largest of x (the first of equals) is negative, else 1 */
+TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
 TINYI_C_END
 #endif
@@ -17346,14 +17370,14 @@ static void tinyi_eig_sort(tinyi_la_eig *g)
     }
 }
 
-double tinyi_la_sign(const double *x, size_t n, size_t step)
+double tinyi_la_sign(const double *x, size_t n)
 {
     double best = 0.0, sign = 1.0;
     size_t i;
     for (i = 0; i < n; i++)
-        if (tinyi_eig_abs(x[i * step]) > best) {
-            best = tinyi_eig_abs(x[i * step]);
-            sign = x[i * step] < 0.0 ? -1.0 : 1.0;
+        if (tinyi_eig_abs(x[i]) > best) {
+            best = tinyi_eig_abs(x[i]);
+            sign = x[i] < 0.0 ? -1.0 : 1.0;
         }
     return sign;
 }
@@ -17390,7 +17414,7 @@ void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig *g)
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) {
             const double *from = g->z + g->order[i] * g->ldz;
-            double sign = tinyi_la_sign(from, n, 1);
+            double sign = tinyi_la_sign(from, n);
             for (j = 0; j < n; j++) g->a[i * g->ld + j] = sign * from[j];
         }
     tiny_barrier(team);
@@ -17759,7 +17783,7 @@ static void tinyi_svd_vectors(tiny_team *team, tinyi_svd_job *job)
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) {
             double *u = job->ut + i * job->ldw, *v = job->gram + i * job->ldv;
-            if ((job->turned ? tinyi_la_sign(u, job->m, 1) : tinyi_la_sign(v, n, 1)) > 0.0) continue;
+            if ((job->turned ? tinyi_la_sign(u, job->m) : tinyi_la_sign(v, n)) > 0.0) continue;
             for (j = 0; j < job->m; j++) u[j] = -u[j];
             for (j = 0; j < n; j++) v[j] = -v[j];
         }
@@ -20684,7 +20708,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #endif
 
 /* The correctly rounded root by integers. */
-TINYI_FN float tinyi_simd_sqrt_bits(float x)
+TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
 {
     uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
     int e, i;
@@ -22308,7 +22332,9 @@ tiny_status tinyi_la_go(tiny_ctx *ctx, const char *what, double flops, size_t n,
     run->n = n;
     run->failed = 0;
     if (run->plain) return tiny_parallel(ctx, 1, 0, 0, fn, arg);
-    /* packed blocks: B, whose panels may be rounded up by a tile, and A of each thread */
+    /* packed blocks: B, whose panels may be rounded up by a tile, and A of each thread; a product of two panels of
+     * reflections may be deeper than a small matrix */
+    n = TINYI_MAX(n, 2 * TINYI_LA_WY);
     shared = TINYI_MIN(n, TINYI_LA_KC) * (TINYI_MIN(n, TINYI_LA_NC) + 32) * sizeof(double);
     own = TINYI_MIN(n, TINYI_LA_KC) * (TINYI_MIN(n, TINYI_LA_MC) + 8) * sizeof(double);
     return tiny_parallel(ctx, flops < 1e6 ? 1 : 0, shared, own, fn, arg);
@@ -22317,17 +22343,19 @@ tiny_status tinyi_la_go(tiny_ctx *ctx, const char *what, double flops, size_t n,
 /* ---- the product */
 
 /* Panels of `wide` columns of the (k, n) block at b, k-major, the last one filled up with zeros. */
-static void tinyi_la_pack(double *to, const double *b, size_t ldb, int turned, size_t k, size_t n, size_t wide)
+static void tinyi_la_pack(tinyi_fn_la_turn turn, double *to, const double *b, size_t ldb, int turned, size_t k, size_t n, size_t wide)
 {
     size_t j, p, w;
     for (; n; n -= w, b += turned ? w * ldb : w) {
         w = TINYI_MIN(n, wide);
-        for (p = 0; p < k; p++, to += wide) {
-            if (turned)
-                for (j = 0; j < w; j++) to[j] = b[j * ldb + p];
-            else memcpy(to, b + p * ldb, w * sizeof *to);
-            for (j = w; j < wide; j++) to[j] = 0.0;
-        }
+        if (turned) {
+            turn(to, wide, b, ldb, k, w);
+            to += k * wide;
+        } else
+            for (p = 0; p < k; p++, to += wide) {
+                memcpy(to, b + p * ldb, w * sizeof *to);
+                for (j = w; j < wide; j++) to[j] = 0.0;
+            }
     }
 }
 
@@ -22348,6 +22376,7 @@ static tinyi_la_strip tinyi_la_strips(int n_threads, size_t m, size_t n, size_t 
 
 void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
 {
+    const tinyi_fn_la_turn turn = TINYI_K(team, la_turn);
     const tinyi_fn_la_tile tile = TINYI_K(team, la_tile);
     const int shape = TINYI_K(team, la_shape)();
     const size_t mr = (size_t)(shape >> 8), nr = (size_t)(shape & 255);
@@ -22364,7 +22393,7 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
             k1 = TINYI_MIN(k0 + TINYI_LA_KC, g->k);
             while (tiny_take(team, (tiny_idx)panels, 4, &t0, &t1)) {
                 size_t a0 = (size_t)t0 * nr, a1 = TINYI_MIN((size_t)t1 * nr, j1 - j0);
-                tinyi_la_pack(pb + a0 * (k1 - k0), g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb, g->b_turned, k1 - k0, a1 - a0,
+                tinyi_la_pack(turn, pb + a0 * (k1 - k0), g->b + (g->b_turned ? (j0 + a0) * g->ldb + k0 : k0 * g->ldb + j0 + a0), g->ldb, g->b_turned, k1 - k0, a1 - a0,
                               nr);
             }
             tiny_barrier(team);
@@ -22375,7 +22404,7 @@ void tinyi_la_gemm(tiny_team *team, const tinyi_la_product *g)
                     size_t i, c;
                     if (g->upper && j0 + c1 <= i0) continue;
                     if (packed != i0) {
-                        tinyi_la_pack(pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda, !g->a_turned, k1 - k0, i1 - i0, mr);
+                        tinyi_la_pack(turn, pa, g->a + (g->a_turned ? k0 * g->lda + i0 : i0 * g->lda + k0), g->lda, !g->a_turned, k1 - k0, i1 - i0, mr);
                         packed = i0;
                     }
                     for (c = c0; c < c1; c += nr)
