@@ -1,0 +1,96 @@
+/* src/llm/file/gguf.h - GGUF files: what a model says about itself, and its tensors in place
+ *
+ *   tllm_gguf *g;
+ *   if (tllm_gguf_open(ctx, "model.gguf", &g)) ... the sentence names the file, the key or the tensor ...
+ *   const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
+ *   int64_t n_layer;
+ *   if (!tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &n_layer)) ... not there, or no integer ...
+ *   tllm_gguf_close(ctx, g);
+ *
+ * Versions 2 and 3, little endian. The file is mapped; opening reads the metadata and the list of tensors and touches no
+ * page of the data. Everything is checked before it is handed out: every count against the bytes that are left, every
+ * tensor against the end of the file and against its neighbours, every key and name against doubles. What a file may make
+ * us allocate is at most twice its size and a megabyte.
+ *
+ * The same view is given for safetensors and .bin files: llm/file/open.h.
+ *
+ * Views (tllm_text, tllm_meta, tllm_gguf_tensor) live until the close. Any number of threads may read one tllm_gguf.     */
+#ifndef TINYI_GGUF_H
+#define TINYI_GGUF_H
+#include "core/file.h"
+TINYI_C_BEGIN
+
+typedef struct tllm_text { const char *at; size_t n; } tllm_text;      /* n bytes, not ended by a 0 */
+
+/* the types of a value, numbered as in the file */
+enum {
+    TLLM_U8, TLLM_I8, TLLM_U16, TLLM_I16, TLLM_U32, TLLM_I32, TLLM_F32, TLLM_BOOL, TLLM_STRING, TLLM_ARRAY, TLLM_U64, TLLM_I64, TLLM_F64,
+    TLLM_VALUE_TYPES
+};
+
+#define TLLM_MAX_RANK 6                     /* GGUF itself has at most 4; safetensors have more */
+#define TLLM_MAX_KEY 65535                  /* bytes of a key or of the name of a tensor */
+#define TLLM_MAX_PARTS 10000                /* of a split file */
+
+typedef struct tllm_meta {
+    tllm_text key;
+    short type, item_type;                  /* of a scalar both the same; of an array TLLM_ARRAY and the type of its items */
+    uint32_t hash;                          /* of the key */
+    size_t count;                           /* items; 1 for a scalar */
+    const unsigned char *at;                /* numbers: little endian, any alignment; texts: ask tllm_meta_text */
+} tllm_meta;
+
+typedef struct tllm_gguf_tensor {
+    tllm_text name;
+    int type;                               /* id of llm/quant/format.h, or a TLLM_TYPE_ below */
+    int rank;
+    uint64_t dim[TLLM_MAX_RANK];            /* dim[0] innermost, as in the file; 1 past the rank */
+    const unsigned char *data;              /* any alignment that the file has */
+    size_t bytes;
+    uint32_t hash, part;                    /* of the name; number of the file it lies in, from 0 */
+} tllm_gguf_tensor;
+
+/* element types that only safetensors have: no format of ours computes with them */
+enum { TLLM_TYPE_BOOL = 0x10000, TLLM_TYPE_U8, TLLM_TYPE_U16, TLLM_TYPE_U32, TLLM_TYPE_U64, TLLM_TYPE_F8_E4M3, TLLM_TYPE_F8_E5M2 };
+
+typedef struct tllm_gguf tllm_gguf;
+
+/* path may name any part of NAME-00001-of-0000N.gguf: all are opened. On failure *out is NULL. */
+TINY_API tiny_status tllm_gguf_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
+/* No copy: bytes must stay until the close. A model linked into the program is opened so. */
+TINY_API tiny_status tllm_gguf_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);
+/* n_bytes at offset of an open file; n_bytes 0: up to its end. The descriptor stays yours and may be closed after the call.
+ * name stands in the sentences; NULL: "descriptor N". */
+TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tllm_gguf **out);
+TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g);     /* takes NULL */
+
+/* in the order of the file */
+TINY_API size_t tllm_gguf_n_meta(const tllm_gguf *g);
+TINY_API const tllm_meta *tllm_gguf_meta_at(const tllm_gguf *g, size_t i);     /* NULL past the end */
+TINY_API const tllm_meta *tllm_gguf_find(const tllm_gguf *g, const char *key); /* NULL: not there */
+TINY_API size_t tllm_gguf_n_tensors(const tllm_gguf *g);
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i);
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_find(const tllm_gguf *g, const char *name);
+
+TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part);   /* as in the sentences; NULL past the last part */
+TINY_API size_t tllm_gguf_n_parts(const tllm_gguf *g);
+TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part);       /* size of that file */
+TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *tensor);   /* of its data in its file */
+TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g);                /* 2 or 3; 0 where the file is no GGUF */
+TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g);
+
+/* Item i of a value (a scalar has item 0): 1, or 0 and *v as it was when m is NULL, i is past the end, or the value does not
+ * convert without loss. Integers never come from floats or bools, bools only from bools. Each costs O(1), texts too. */
+TINY_API int tllm_meta_i64(const tllm_meta *m, size_t i, int64_t *v);
+TINY_API int tllm_meta_u64(const tllm_meta *m, size_t i, uint64_t *v);
+TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v);
+TINY_API int tllm_meta_bool(const tllm_meta *m, size_t i, int *v);
+TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v);
+
+TINY_API int tllm_text_is(tllm_text text, const char *s);               /* the same bytes? */
+TINY_API const char *tllm_value_name(int type);                         /* "u32"; "?" for an unknown one */
+TINY_API size_t tllm_value_bytes(int type);                             /* of one number; 0 for texts, arrays, unknown */
+TINY_API const char *tllm_type_name(int type);                          /* of a tensor: "q4_K"; "?" for an unknown one */
+
+TINYI_C_END
+#endif
