@@ -583,6 +583,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     memset(&t->op, 0, sizeof t->op);
     row->cases(&t->c);
     t->op.kind = row->kind;
+    t->op.row = row;
     t->op.params = row->params_size ? t->c.params.bytes : NULL;
     t->special = tinyi_conform_special(&t->c);
     t->common = tinyi_conform_draw_layout(&t->rng);
@@ -721,17 +722,22 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
     return st;
 }
 
+/* the i-th row of the walk; NULL past the end */
+static const tiny_op_row *tinyi_conform_row_at(const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tiny_op_at(i); }
+
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
 {
     tiny_conform_desc d;
     tinyi_conform *t;
     size_t i, n_rows = 0;
+    int known = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (n_failed) *n_failed = 0;
     if (st) return st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    if (d.op && !tiny_op_find(d.op)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
+    for (; tinyi_conform_row_at(&d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(&d, n_rows)->name);
+    if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
@@ -740,9 +746,8 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->seed = d.seed;
-    while (tiny_op_at(n_rows)) n_rows++;
     for (i = 0; !st && i < n_rows; i++) {
-        t->row = tiny_op_at(i);
+        t->row = tinyi_conform_row_at(&d, i);
         if (d.op && strcmp(d.op, t->row->name)) continue;
         st = tinyi_conform_row(t, &d, (double)i / (double)n_rows, 1.0 / (double)n_rows);
         *n_failed += t->result.n_failed;

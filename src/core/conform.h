@@ -52,6 +52,7 @@ typedef struct tiny_conform_row {
 
 typedef struct tiny_conform_desc {
     const char *op;                         /* NULL: every row */
+    const tiny_op_row *const *rows;         /* rows of your own, ended by NULL, instead of the house's table; may be NULL */
     int n_cases;                            /* 0: 40 */
     uint64_t seed;
     int only_case;                          /* 0: all; k: only the k-th, counted from 1 */

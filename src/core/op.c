@@ -126,7 +126,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
     size_t i;
     for (i = 0; i < job->n; i++) {
-        const tiny_op_row *row = job->row ? job->row : tiny_op_row_of(job->ops[i]->kind);
+        const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
         if (row->fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
@@ -177,7 +177,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
-    *row = tiny_op_row_of(op->kind);
+    *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
     return tinyi_op_check(ctx, op, *row);
 }
@@ -229,7 +229,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     }
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
-        row = tiny_op_row_of(ops[i]->kind);
+        row = tinyi_op_row(ops[i]);
         if (row->work) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
@@ -238,7 +238,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     job.row = NULL;
     job.n = n;
     st = tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job);
-    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tiny_op_row_of(ops[i]->kind));
+    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
     return st;
 }
 
@@ -248,7 +248,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    row = op ? tiny_op_row_of(op->kind) : NULL;
+    row = op ? tinyi_op_row(op) : NULL;
     if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
@@ -263,7 +263,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
 {
     tiny_cost c;
-    const tiny_op_row *row = op ? tiny_op_row_of(op->kind) : NULL;
+    const tiny_op_row *row = op ? tinyi_op_row(op) : NULL;
     c.flops = c.bytes = 0;
     if (row) row->cost(op, &c);
     return c;

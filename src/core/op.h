@@ -14,11 +14,13 @@ TINYI_C_BEGIN
 #define TINY_OP_MAX_OUT 3
 #define TINY_OP_MAX_PARAMS 128              /* bytes */
 
+typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h */
+    int kind;                               /* TINY_OP_..., see math/ops.h; not looked at where row is given */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
+    const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
 } tiny_op;
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
@@ -33,7 +35,6 @@ typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINE
 typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
-typedef struct tiny_op_row tiny_op_row;
 struct tiny_op_row {
     const char *name;
     int kind;
@@ -71,6 +72,7 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 TINY_API const tiny_op_row *tiny_op_find(const char *name);     /* NULL when there is none */
 TINY_API const tiny_op_row *tiny_op_at(size_t i);               /* the i-th row; NULL past the end */
 TINY_API const tiny_op_row *tiny_op_row_of(int kind);
+TINYI_INLINE const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */

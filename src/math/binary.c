@@ -39,7 +39,7 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     tiny_idx dim[TINY_MAX_RANK];
     int i, rank = a->rank, behind_a, behind_b;
     if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tiny_op_row_of(op->kind)->name,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tinyi_op_row(op)->name,
                           tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
     if (!b) {
         tinyi_want(&want[0], TINY_F32, rank, a->dim);
@@ -52,7 +52,7 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         tiny_idx da = i < behind_a ? 1 : a->dim[i - behind_a], db = i < behind_b ? 1 : b->dim[i - behind_b];
         if (da != db && da != 1 && db != 1) {
             char ta[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tiny_op_row_of(op->kind)->name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tinyi_op_row(op)->name,
                               tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
         }
         dim[i] = da == 1 ? db : da;
@@ -65,7 +65,7 @@ static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
 {
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
     return TINY_OK;
 }

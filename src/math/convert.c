@@ -172,7 +172,7 @@ static tiny_status tinyi_convert_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
 static tiny_status tinyi_quantize_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0], *scale = op->in[1];
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_dtype from = op->kind == TINY_OP_QUANTIZE_I8 ? TINY_F32 : TINY_I8;
     char ts[96], tx[96];
     int i, fits = scale->rank == x->rank - 1;

@@ -448,7 +448,7 @@ static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 {
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
     return TINY_OK;
 }
@@ -456,7 +456,7 @@ static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     char ta[96], tb[96];
     int i, same = a->rank == b->rank;
     if (a->dtype != TINY_F32 || b->dtype != TINY_F32)

@@ -54,7 +54,7 @@ static void tinyi_norm_read(const tiny_op *op, tinyi_norm_args *a)
 
 static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_norm_params *p = tinyi_norm_params_of(op);
     const tiny_tensor *x = op->in[0], *v;
     tinyi_norm_args a;

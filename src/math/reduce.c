@@ -114,7 +114,7 @@ static tiny_idx tinyi_reduce_value(const tinyi_reduce_plan *p, tiny_idx k, tiny_
 
 static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_reduce_params *p = tinyi_reduce_params_of(op);
     const tiny_tensor *x = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];

@@ -41,7 +41,7 @@ static float tinyi_softmax_scale(const tiny_softmax_params *p) { return p->scale
 
 static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_softmax_params *p = tinyi_softmax_params_of(op);
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", name, tiny_dtype_name(x->dtype));
