@@ -11,91 +11,91 @@
  *    6480  core/thread.h
  *    6520  core/rng.h
  *    6546  core/op.h
- *    6624  core/record.h
- *    6646  core/accel.h
- *    6683  core/bytes.h
- *    6708  core/file.h
- *    6743  core/time.h
- *    6753  core/conform.h
- *    6835  math/binary.h
- *    6876  math/elem.h
- *    6943  math/convert.h
- *    6984  math/reduce.h
- *    7031  math/softmax.h
- *    7082  math/norm.h
- *    7131  math/matmul.h
- *    7193  math/layout.h
- *    7246  math/conv.h
- *    7300  math/sort.h
- *    7361  math/linalg_lu.h
- *    7378  math/linalg_qr.h
- *    7394  math/linalg_eig.h
- *    7407  math/linalg_svd.h
- *    7420  math/linalg.h
- *    7476  math/fft.h
- *    7545  math/fwht.h
- *    7568  math/attention.h
- *    7597  math/ops.h
- *    7614  math/sparse.h
- *    7687  math/all.h
- *    7693  the shared functions again, where the other header came first
- *    7874  llm/tinyllm.h
- *    7885  internal functions
- *    7936  core/status.c
- *    7946  core/atomic.h
- *    7998  core/state.h
- *    8060  core/tensor.c
- *    8209  core/cpu.h
- *    8243  core/ctx.c
- *    8478  core/mem.c
- *    8574  core/thread.c
- *    8763  core/rng.c
- *    8846  core/op.c
- *    9153  core/record.c
- *    9251  core/bytes.c
- *    9331  core/file.c
- *    9511  core/time.c
- *    9549  core/half.h
- *    9602  core/conform.c
- *   10356  math/table.h
- *   10403  math/rows.h
- *   10452  math/walk.h
- *   10568  math/binary.c
- *   10882  math/elem.c
- *   11630  math/convert.c
- *   12122  math/reduce.c
- *   12649  math/softmax.c
- *   13016  math/norm.c
- *   13540  math/gemm.h
- *   13619  math/gemm_i8.h
- *   13635  math/matmul.c
- *   13988  math/layout.c
- *   14747  math/conv.c
- *   15271  math/sort.c
- *   16160  math/linalg_block.h
- *   16295  math/linalg_lu.c
- *   16640  math/linalg_qr.c
- *   16995  math/linalg_eig.c
- *   17503  math/linalg_svd.c
- *   17908  math/linalg.c
- *   18176  math/fft.c
- *   19114  math/fwht.c
- *   19264  math/attention.c
- *   19517  math/ops.c
- *   19552  math/sparse.c
- *   20541  math/normal.c
- *   20560  core/target.h
- *   20862  math/targets.c
- *   20991  math/all.c
- *   20995  core/cpu.c
- *   21209  math/matvec.h
- *   21220  math/gemm.c
- *   21803  math/gemm_i8.c
- *   22026  math/linalg_block.c
- *   22559  math/matvec.c
- *   22613  the shared functions forwarded, where the other header has their bodies
- *   22789  llm/tinyllm.c
- *   22793  the licence
+ *    6625  core/record.h
+ *    6647  core/accel.h
+ *    6684  core/bytes.h
+ *    6709  core/file.h
+ *    6744  core/time.h
+ *    6754  core/conform.h
+ *    6837  math/binary.h
+ *    6878  math/elem.h
+ *    6945  math/convert.h
+ *    6986  math/reduce.h
+ *    7033  math/softmax.h
+ *    7084  math/norm.h
+ *    7133  math/matmul.h
+ *    7195  math/layout.h
+ *    7248  math/conv.h
+ *    7302  math/sort.h
+ *    7363  math/linalg_lu.h
+ *    7380  math/linalg_qr.h
+ *    7396  math/linalg_eig.h
+ *    7409  math/linalg_svd.h
+ *    7422  math/linalg.h
+ *    7478  math/fft.h
+ *    7547  math/fwht.h
+ *    7570  math/attention.h
+ *    7599  math/ops.h
+ *    7616  math/sparse.h
+ *    7689  math/all.h
+ *    7695  the shared functions again, where the other header came first
+ *    7876  llm/tinyllm.h
+ *    7887  internal functions
+ *    7938  core/status.c
+ *    7948  core/atomic.h
+ *    8000  core/state.h
+ *    8063  core/tensor.c
+ *    8212  core/cpu.h
+ *    8246  core/ctx.c
+ *    8481  core/mem.c
+ *    8577  core/thread.c
+ *    8766  core/rng.c
+ *    8849  core/op.c
+ *    9156  core/record.c
+ *    9254  core/bytes.c
+ *    9334  core/file.c
+ *    9514  core/time.c
+ *    9552  core/half.h
+ *    9605  core/conform.c
+ *   10364  math/table.h
+ *   10411  math/rows.h
+ *   10460  math/walk.h
+ *   10576  math/binary.c
+ *   10890  math/elem.c
+ *   11638  math/convert.c
+ *   12130  math/reduce.c
+ *   12657  math/softmax.c
+ *   13024  math/norm.c
+ *   13548  math/gemm.h
+ *   13627  math/gemm_i8.h
+ *   13643  math/matmul.c
+ *   13996  math/layout.c
+ *   14755  math/conv.c
+ *   15279  math/sort.c
+ *   16168  math/linalg_block.h
+ *   16303  math/linalg_lu.c
+ *   16648  math/linalg_qr.c
+ *   17003  math/linalg_eig.c
+ *   17511  math/linalg_svd.c
+ *   17916  math/linalg.c
+ *   18184  math/fft.c
+ *   19122  math/fwht.c
+ *   19272  math/attention.c
+ *   19525  math/ops.c
+ *   19562  math/sparse.c
+ *   20551  math/normal.c
+ *   20570  core/target.h
+ *   20872  math/targets.c
+ *   21001  math/all.c
+ *   21005  core/cpu.c
+ *   21219  math/matvec.h
+ *   21230  math/gemm.c
+ *   21813  math/gemm_i8.c
+ *   22036  math/linalg_block.c
+ *   22569  math/matvec.c
+ *   22623  the shared functions forwarded, where the other header has their bodies
+ *   22799  llm/tinyllm.c
+ *   22803  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5802,7 +5802,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x732e43aa
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x3e2e4000
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6153,7 +6153,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x732e43aa
+#define TINYI_SHARED_DECLARED 0x3e2e4000
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6557,11 +6557,13 @@ TINYI_C_BEGIN
 #define TINY_OP_MAX_OUT 3
 #define TINY_OP_MAX_PARAMS 128              /* bytes */
 
+typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h */
+    int kind;                               /* TINY_OP_..., see math/ops.h; not looked at where row is given */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
+    const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
 } tiny_op;
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
@@ -6576,7 +6578,6 @@ typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINE
 typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
-typedef struct tiny_op_row tiny_op_row;
 struct tiny_op_row {
     const char *name;
     int kind;
@@ -6803,6 +6804,7 @@ typedef struct tiny_conform_row {
 
 typedef struct tiny_conform_desc {
     const char *op;                         /* NULL: every row */
+    const tiny_op_row *const *rows;         /* rows of your own, ended by NULL, instead of the house's table; may be NULL */
     int n_cases;                            /* 0: 40 */
     uint64_t seed;
     int only_case;                          /* 0: all; k: only the k-th, counted from 1 */
@@ -8047,6 +8049,7 @@ TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
+TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
 /* for shape functions: want = dtype, rank, dims */
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
@@ -8970,7 +8973,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
     size_t i;
     for (i = 0; i < job->n; i++) {
-        const tiny_op_row *row = job->row ? job->row : tiny_op_row_of(job->ops[i]->kind);
+        const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
         if (row->fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
@@ -9021,7 +9024,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
-    *row = tiny_op_row_of(op->kind);
+    *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
     return tinyi_op_check(ctx, op, *row);
 }
@@ -9073,7 +9076,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     }
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
-        row = tiny_op_row_of(ops[i]->kind);
+        row = tinyi_op_row(ops[i]);
         if (row->work) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
@@ -9082,7 +9085,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     job.row = NULL;
     job.n = n;
     st = tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job);
-    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tiny_op_row_of(ops[i]->kind));
+    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
     return st;
 }
 
@@ -9092,7 +9095,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    row = op ? tiny_op_row_of(op->kind) : NULL;
+    row = op ? tinyi_op_row(op) : NULL;
     if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
@@ -9107,7 +9110,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
 {
     tiny_cost c;
-    const tiny_op_row *row = op ? tiny_op_row_of(op->kind) : NULL;
+    const tiny_op_row *row = op ? tinyi_op_row(op) : NULL;
     c.flops = c.bytes = 0;
     if (row) row->cost(op, &c);
     return c;
@@ -10181,6 +10184,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     memset(&t->op, 0, sizeof t->op);
     row->cases(&t->c);
     t->op.kind = row->kind;
+    t->op.row = row;
     t->op.params = row->params_size ? t->c.params.bytes : NULL;
     t->special = tinyi_conform_special(&t->c);
     t->common = tinyi_conform_draw_layout(&t->rng);
@@ -10319,17 +10323,22 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
     return st;
 }
 
+/* the i-th row of the walk; NULL past the end */
+static const tiny_op_row *tinyi_conform_row_at(const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tiny_op_at(i); }
+
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
 {
     tiny_conform_desc d;
     tinyi_conform *t;
     size_t i, n_rows = 0;
+    int known = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (n_failed) *n_failed = 0;
     if (st) return st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    if (d.op && !tiny_op_find(d.op)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
+    for (; tinyi_conform_row_at(&d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(&d, n_rows)->name);
+    if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
@@ -10338,9 +10347,8 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->seed = d.seed;
-    while (tiny_op_at(n_rows)) n_rows++;
     for (i = 0; !st && i < n_rows; i++) {
-        t->row = tiny_op_at(i);
+        t->row = tinyi_conform_row_at(&d, i);
         if (d.op && strcmp(d.op, t->row->name)) continue;
         st = tinyi_conform_row(t, &d, (double)i / (double)n_rows, 1.0 / (double)n_rows);
         *n_failed += t->result.n_failed;
@@ -10603,7 +10611,7 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     tiny_idx dim[TINY_MAX_RANK];
     int i, rank = a->rank, behind_a, behind_b;
     if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tiny_op_row_of(op->kind)->name,
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tinyi_op_row(op)->name,
                           tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
     if (!b) {
         tinyi_want(&want[0], TINY_F32, rank, a->dim);
@@ -10616,7 +10624,7 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         tiny_idx da = i < behind_a ? 1 : a->dim[i - behind_a], db = i < behind_b ? 1 : b->dim[i - behind_b];
         if (da != db && da != 1 && db != 1) {
             char ta[96], tb[96];
-            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tiny_op_row_of(op->kind)->name,
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s and %s do not fit together: axis %d has %td and %td values", tinyi_op_row(op)->name,
                               tinyi_shape_text(a, ta), tinyi_shape_text(b, tb), i, da, db);
         }
         dim[i] = da == 1 ? db : da;
@@ -10629,7 +10637,7 @@ static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
 {
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
     return TINY_OK;
 }
@@ -11325,7 +11333,7 @@ static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 {
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tiny_op_row_of(op->kind)->name, tiny_dtype_name(x->dtype));
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
     tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
     return TINY_OK;
 }
@@ -11333,7 +11341,7 @@ static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
 static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     char ta[96], tb[96];
     int i, same = a->rank == b->rank;
     if (a->dtype != TINY_F32 || b->dtype != TINY_F32)
@@ -11798,7 +11806,7 @@ static tiny_status tinyi_convert_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
 static tiny_status tinyi_quantize_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0], *scale = op->in[1];
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_dtype from = op->kind == TINY_OP_QUANTIZE_I8 ? TINY_F32 : TINY_I8;
     char ts[96], tx[96];
     int i, fits = scale->rank == x->rank - 1;
@@ -12232,7 +12240,7 @@ static tiny_idx tinyi_reduce_value(const tinyi_reduce_plan *p, tiny_idx k, tiny_
 
 static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_reduce_params *p = tinyi_reduce_params_of(op);
     const tiny_tensor *x = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
@@ -12686,7 +12694,7 @@ static float tinyi_softmax_scale(const tiny_softmax_params *p) { return p->scale
 
 static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_softmax_params *p = tinyi_softmax_params_of(op);
     const tiny_tensor *x = op->in[0];
     if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", name, tiny_dtype_name(x->dtype));
@@ -13066,7 +13074,7 @@ static void tinyi_norm_read(const tiny_op *op, tinyi_norm_args *a)
 
 static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
-    const char *name = tiny_op_row_of(op->kind)->name;
+    const char *name = tinyi_op_row(op)->name;
     const tiny_norm_params *p = tinyi_norm_params_of(op);
     const tiny_tensor *x = op->in[0], *v;
     tinyi_norm_args a;
@@ -19529,6 +19537,8 @@ TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 {
     return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
 }
+
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {

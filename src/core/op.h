@@ -72,7 +72,6 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 TINY_API const tiny_op_row *tiny_op_find(const char *name);     /* NULL when there is none */
 TINY_API const tiny_op_row *tiny_op_at(size_t i);               /* the i-th row; NULL past the end */
 TINY_API const tiny_op_row *tiny_op_row_of(int kind);
-TINYI_INLINE const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */

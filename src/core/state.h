@@ -53,6 +53,7 @@ TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
+TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
 /* for shape functions: want = dtype, rank, dims */
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */

@@ -15,6 +15,8 @@ TINY_API const tiny_op_row *tiny_op_row_of(int kind)
     return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
 }
 
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
+
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
     return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
