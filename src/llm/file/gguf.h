@@ -30,7 +30,7 @@ enum {
 
 #define TLLM_MAX_RANK 6                     /* GGUF itself has at most 4; safetensors have more */
 #define TLLM_MAX_KEY 65535                  /* bytes of a key or of the name of a tensor */
-#define TLLM_MAX_PARTS 10000                /* of a split file */
+#define TLLM_MAX_PARTS 1000                 /* of a split file */
 
 typedef struct tllm_meta {
     tllm_text key;
@@ -90,7 +90,7 @@ TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v);
 TINY_API int tllm_text_is(tllm_text text, const char *s);               /* the same bytes? */
 TINY_API const char *tllm_value_name(int type);                         /* "u32"; "?" for an unknown one */
 TINY_API size_t tllm_value_bytes(int type);                             /* of one number; 0 for texts, arrays, unknown */
-TINY_API const char *tllm_type_name(int type);                          /* of a tensor: "q4_K"; "?" for an unknown one */
+TINY_API const char *tllm_type_name(int type);                          /* of a tensor: "Q4_K"; "?" for an unknown one */
 
 TINYI_C_END
 #endif

@@ -1,0 +1,66 @@
+/* src/llm/file/store.h - the tables behind tllm_gguf, filled by the readers of GGUF, safetensors and .bin files
+ *
+ * A reader counts first and fills afterwards, so that everything it takes is known, and compared with the size of the
+ * file, before it is allocated. Keys and names are found by their hash: the tables are sorted by (hash, name), which
+ * finds in log(n) steps also where somebody has chosen names with one hash, and brings doubles together.              */
+#ifndef TINYI_STORE_H
+#define TINYI_STORE_H
+#include "core/state.h"
+#include "core/bytes.h"
+#include "llm/file/gguf.h"
+TINYI_C_BEGIN
+
+typedef struct tinyi_store_part {
+    tiny_file file;
+    char *path;                             /* ours */
+    size_t kv_at, info_at, data_at;         /* offsets in the file; GGUF only */
+    size_t n_meta, n_tensors, n_steps;
+    uint32_t version, alignment;
+    uint64_t split_no, split_count, split_tensors;
+} tinyi_store_part;
+
+struct tllm_gguf {
+    size_t n_parts, n_meta, n_tensors;
+    tinyi_store_part *part;
+    tllm_meta *meta;
+    tllm_gguf_tensor *tensor;
+    uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
+    const unsigned char **step;             /* of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    void *tables;
+    unsigned char *made;                    /* metadata of a file that has none in GGUF form; ours */
+    size_t made_bytes;
+};
+
+/* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
+#define TINYI_TEXT_STEP 8
+
+#define TINYI_STORE_EXTRA ((size_t)1 << 20) /* a file may make us allocate twice its size, and this */
+#define TINYI_SHOW 80
+
+/* a text from outside, fit for a sentence: shortened, and without control bytes */
+TINYI_FN const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]);
+TINYI_FN tllm_text tinyi_text(const char *s);
+
+/* g with room for n_parts, all zero. */
+TINYI_FN tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out);
+TINYI_FN tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *path);
+/* The tables for the counts in g and n_steps; refuses what is above the measure of file_bytes. */
+TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes);
+/* When all keys and tensors stand: hashes, order, doubles, overlaps. */
+TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
+
+/* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only *n_steps
+ * grows. path stands in the sentences. */
+TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
+                                     const unsigned char **step, size_t *n_steps);
+/* Reads g->made, n_meta keys in GGUF form written by us, into fresh tables that have room for g->n_tensors too. */
+TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g, size_t n_meta, size_t file_bytes);
+
+/* the bytes of a value in GGUF form, from the type of a scalar or the item type of an array to its end; from type on for copies */
+TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
+
+/* bytes of a tensor of this type; 0 and a sentence when the type is unknown or the size does not fit. name for the sentence */
+TINYI_FN tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_tensor *t, size_t *bytes);
+
+TINYI_C_END
+#endif
