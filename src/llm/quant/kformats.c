@@ -1,0 +1,604 @@
+/* src/llm/quant/kformats.c - Q2_K to Q6_K, IQ4_NL and IQ4_XS
+ *
+ * Data     256 values in groups of 16 or 32; a group has a small integer scale k under the half D of the block, and Q2_K,
+ *          Q4_K, Q5_K also a small integer minimum m under the half M: y = D k q, or y = D k q - M m. IQ4: q goes through a
+ *          table of 16 unequal steps. IQ4_NL is one group of 32 without k.
+ * Search   minimises sum of w (x - y)^2, w the importance or 1, in three steps:
+ *          1. each group by itself: codes for a row of trial scales, for each the scale (and minimum) of least squares
+ *             given the codes; the best gives the wanted scale s and the curvature c = sum of w q^2;
+ *          2. D as the half for which sum of c (s - D k)^2 is least, tried around (largest s) / k; M likewise;
+ *          3. each group again: codes for the neighbouring integers k (and m), true errors, the least wins; D from least
+ *             squares given all codes is tried as well.
+ * Cost     about 25 trials a value in step 1, 10 in step 3
+ * Left out weights made of the values themselves, which some writers use where no importance is given: the error asked
+ *          for is then no longer the one that is made small                                                             */
+#include "llm/quant/kformats.h"
+
+TINY_REF_BEGIN
+
+TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w)
+{
+    float most = 0.0f, top = 0.0f;
+    int i;
+    for (i = 0; i < n; i++) {
+        y[i] = tinyi_q_in(x[i]);
+        if (tinyi_q_abs(y[i]) > most) most = tinyi_q_abs(y[i]);
+        w[i] = 1.0f;
+        if (importance && importance[i] > top) top = importance[i];
+    }
+    if (!(most > 9.3132257e-10f)) return 0; /* 2^-30; the least half is 2^-24 */
+    if (top > 3e38f) top = 3e38f;
+    if (top > 0.0f)
+        for (i = 0; i < n; i++) {
+            const float v = importance[i];
+            w[i] = !(v > 0.0f) ? 0.0f : v >= top ? 1.0f : v / top;
+            if (w[i] < 1e-9f) w[i] = 1e-9f; /* a value of no weight still likes its own neighbourhood best */
+        }
+    return 1;
+}
+
+TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out)
+{
+    float most = 0.0f, cost[TINYI_Q_KEEP];
+    uint16_t kept[TINYI_Q_KEEP];
+    int g, side, i, u, n_kept = 0;
+    for (g = 0; g < n; g++)
+        if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
+    if (most == 0.0f) return 0;
+    for (side = 0; side < (lo < 0 ? 2 : 1); side++) {
+        const int end = side == (lo < 0) ? hi : lo, sign = end < 0 ? -1 : 1, tries = end * sign / 3 + 1;
+        for (i = 0; i < tries && i < 14; i++) {
+            const int k = end - sign * i;
+            const uint16_t middle = tinyi_q_to_half(most / (float)(odd ? 2 * k + 1 : k));
+            for (u = -1; u <= 1; u++) {
+                const int magnitude = tinyi_q_clamp((middle & 0x7fff) + u, 1, 0x7bff);
+                const uint16_t half = (uint16_t)((middle & 0x8000) | magnitude);
+                const float d = tinyi_f16_to_f32(half), inverse = 1.0f / d;
+                float sum = 0.0f;
+                int at;
+                for (g = 0; g < n; g++) {
+                    float m = s[g] * inverse, off;
+                    if (odd) m = (m - 1.0f) * 0.5f;
+                    m = m < (float)lo ? (float)lo : m > (float)hi ? (float)hi : tinyi_q_nearest(m);
+                    if (odd) m = 2.0f * m + 1.0f;
+                    off = s[g] - d * m;
+                    sum += c[g] * (off * off);
+                }
+                for (at = 0; at < n_kept && kept[at] != half; at++) { }
+                if (at < n_kept) continue;
+                for (at = n_kept; at > 0 && sum < cost[at - 1]; at--)
+                    if (at < TINYI_Q_KEEP) { cost[at] = cost[at - 1]; kept[at] = kept[at - 1]; }
+                if (at < TINYI_Q_KEEP) {
+                    cost[at] = sum;
+                    kept[at] = half;
+                    if (n_kept < TINYI_Q_KEEP) n_kept++;
+                }
+            }
+        }
+    }
+    for (g = 0; g < n_kept; g++) out[g] = tinyi_f16_to_f32(kept[g]);
+    return n_kept;
+}
+
+/* ---- y = D k q --------------------------------------------------------------------------------------------------- */
+
+static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: values of the table), scales k from k_lo to k_hi */
+    int groups, size, steps, lo, hi, k_lo, k_hi;
+    float first, step;                      /* trial scales put the largest value to lo and to hi, times first, first + step, ... */
+    int trials;
+} tinyi_k_even;
+
+static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, 0.80f, 0.05f, 11 };
+static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, 0.93f, 0.01f, 11 };
+static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, 0.82f, 0.03f, 12 };
+static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, 0.80f, 0.02f, 20 };
+
+/* The place of the nearest step; v is between the first and the last. */
+static int tinyi_k_place(float v)
+{
+    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 5.5f, 19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f };
+    int i = v >= middle[7] ? 8 : 0;
+    i += v >= middle[i + 3] ? 4 : 0;
+    i += v >= middle[i + 1] ? 2 : 0;
+    return i + (v >= middle[i] ? 1 : 0);
+}
+
+/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
+static float tinyi_k_value(const tinyi_k_even *f, float v)
+{
+    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
+    return f->steps ? (float)tinyi_k_steps[tinyi_k_place(v)] : tinyi_q_nearest(v);
+}
+
+static void tinyi_k_even_group(const tinyi_k_even *f, const float *x, const float *w, float *scale, float *curve)
+{
+    float most = 0.0f, s = 0.0f, c = 0.0f;
+    double best = 0.0;
+    int j, t;
+    for (j = 0; j < f->size; j++)
+        if (tinyi_q_abs(x[j]) > tinyi_q_abs(most)) most = x[j];
+    *scale = *curve = 0.0f;
+    if (!(tinyi_q_abs(most) > 1e-12f)) return;
+    for (t = -1; t <= 2 * f->trials; t++) { /* plain first, so that it wins where others are equal; last once more from the best */
+        const float end = (float)(t < f->trials ? f->lo : f->hi);
+        const float inverse = t == 2 * f->trials ? 1.0f / s : end * (t < 0 ? 1.0f : f->first + f->step * (float)(t % f->trials)) / most;
+        double xq = 0.0, qq = 0.0;
+        for (j = 0; j < f->size; j++) {
+            const float q = tinyi_k_value(f, x[j] * inverse), wq = w[j] * q;
+            xq += (double)(wq * x[j]);
+            qq += (double)(wq * q);
+        }
+        if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-7)) {
+            best = xq * xq / qq;
+            s = (float)(xq / qq);
+            c = (float)qq;
+        }
+    }
+    *scale = s;
+    *curve = c;
+}
+
+/* Codes under the scale s, and their error. */
+static double tinyi_k_even_codes(const tinyi_k_even *f, const float *x, const float *w, float s, signed char *code)
+{
+    const float inverse = s != 0.0f ? 1.0f / s : 0.0f;
+    double error = 0.0;
+    int j;
+    for (j = 0; j < f->size; j++) {
+        const float q = tinyi_k_value(f, x[j] * inverse), off = x[j] - s * q;
+        error += (double)(w[j] * (off * off));
+        code[j] = (signed char)q;
+    }
+    return error;
+}
+
+/* All groups under D; returns the error. */
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
+{
+    const float inverse = 1.0f / d;
+    signed char trial[32];
+    double sum = 0.0;
+    int g, t;
+    for (g = 0; g < f->groups; g++) {
+        const int at = g * f->size;
+        float v = s[g] * inverse;
+        double least = -1.0;
+        int middle;
+        v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
+        middle = (int)tinyi_q_nearest(v);
+        for (t = -1; t <= 1; t++) {
+            const int m = middle + (t == -1 ? 0 : t == 0 ? -1 : 1);
+            double e;
+            if (m < f->k_lo || m > f->k_hi) continue;
+            e = tinyi_k_even_codes(f, x + at, w + at, d * (float)m, trial);
+            if (least < 0.0 || e < least) {
+                least = e;
+                k[g] = m;
+                memcpy(code + at, trial, (size_t)f->size);
+            }
+        }
+        sum += least;
+    }
+    return sum;
+}
+
+/* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
+static float tinyi_k_even_search(const tinyi_k_even *f, const float *x, const float *importance, int *k, signed char *code)
+{
+    float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP + 1], best_d = 0.0f;
+    signed char trial[256];
+    double least = -1.0, e, up = 0.0, down = 0.0;
+    int trial_k[16], g, i, n, last;
+    const int all = f->groups * f->size;
+    memset(k, 0, (size_t)f->groups * sizeof *k);
+    memset(code, 0, (size_t)all);
+    if (!tinyi_q_weigh(x, importance, all, y, w)) return 0.0f;
+    for (g = 0; g < f->groups; g++) tinyi_k_even_group(f, y + g * f->size, w + g * f->size, s + g, c + g);
+    n = tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d);
+    for (i = 0; i <= n; i++) {
+        if (i == n) {                       /* D of least squares, given the codes */
+            for (g = 0; g < all; g++) {
+                const double q = (double)(k[g / f->size] * code[g]);
+                up += (double)w[g] * q * (double)y[g];
+                down += (double)w[g] * q * q;
+            }
+            if (!(down > 0.0)) break;
+            d[n] = tinyi_f16_to_f32(tinyi_q_to_half((float)(up / down)));
+            for (last = 0; last < n && d[last] != d[n]; last++) { }
+            if (last < n || d[n] == 0.0f) break;
+        }
+        e = tinyi_k_even_block(f, y, w, s, d[i], trial_k, trial);
+        if (least < 0.0 || e < least) {
+            least = e;
+            best_d = d[i];
+            memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
+            memcpy(code, trial, (size_t)all);
+        }
+    }
+    return best_d;
+}
+
+/* ---- y = D k q - M m ----------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_k_uneven { int groups, size, top, k_top; } tinyi_k_uneven;      /* codes 0..top, scales and minima 0..k_top */
+
+static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
+static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
+static const tinyi_k_uneven tinyi_k_q5 = { 8, 32, 31, 63 };
+
+static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, float *scale, float *curve, float *minimum, float *weight)
+{
+    float lowest = 0.0f, highest = x[0];
+    double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0, s = 0.0, m = 0.0, c = 0.0;
+    int j, t;
+    const int trials = f->top == 3 ? 16 : 13;
+    for (j = 0; j < f->size; j++) {
+        if (x[j] < lowest) lowest = x[j];
+        if (x[j] > highest) highest = x[j];
+        sw += (double)w[j];
+        sx += (double)(w[j] * x[j]);
+        sxx += (double)(w[j] * x[j] * x[j]);
+    }
+    *weight = (float)sw;
+    *scale = *curve = 0.0f;
+    *minimum = -lowest;
+    if (!(highest - lowest > 1e-12f)) return;
+    for (t = -1; t <= trials; t++) {
+        const float spread = t < 0 ? 0.0f : f->top == 3 ? -0.6f + 0.12f * (float)t : (-0.6f + 0.1f * (float)t) * (f->top == 15 ? 1.0f : 2.0f);
+        const float inverse = t == trials ? 1.0f / (float)s : ((float)f->top + spread) / (highest - lowest);
+        const float base = t == trials ? -(float)m : lowest;
+        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, ts, tm, e;
+        for (j = 0; j < f->size; j++) {
+            float q = tinyi_q_nearest((x[j] - base) * inverse), wq;
+            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : q;
+            wq = w[j] * q;
+            sq += (double)wq;
+            sqq += (double)(wq * q);
+            sxq += (double)(wq * x[j]);
+        }
+        d = sw * sqq - sq * sq;
+        if (!(sqq > 0.0)) continue;
+        ts = tm = 0.0;
+        if (d > 0.0) {
+            ts = (sw * sxq - sx * sq) / d;
+            tm = (sq * sxq - sqq * sx) / d;
+        }
+        if (!(d > 0.0) || tm < 0.0) { tm = 0.0; ts = sxq / sqq; }
+        if (!(ts > 0.0)) continue;
+        e = sxx + ts * ts * sqq + tm * tm * sw - 2.0 * ts * sxq + 2.0 * tm * sx - 2.0 * ts * tm * sq;
+        if (best < 0.0 || e < best - 1e-9 * sxx) {
+            best = e < 0.0 ? 0.0 : e;
+            s = ts;
+            m = tm;
+            c = sqq;
+        }
+        if (t == trials - 1 && !(s > 0.0)) break;
+    }
+    if (!(s > 0.0)) return;
+    *scale = (float)s;
+    *curve = (float)c;
+    *minimum = (float)m;
+}
+
+static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
+{
+    const float inverse = s != 0.0f ? 1.0f / s : 0.0f, top = (float)f->top;
+    double error = 0.0;
+    int j;
+    for (j = 0; j < f->size; j++) {
+        float q = (x[j] + m) * inverse, off;
+        q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+        off = x[j] - (s * q - m);
+        error += (double)(w[j] * (off * off));
+        code[j] = (unsigned char)q;
+    }
+    return error;
+}
+
+static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const float *s, const float *m, float d, float dm,
+                                   int *k, int *km, unsigned char *code)
+{
+    static const signed char around[9][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { -1, -1 }, { -1, 1 }, { 1, 0 }, { 1, -1 }, { 1, 1 } };
+    unsigned char trial[32];
+    double sum = 0.0;
+    int g, t;
+    for (g = 0; g < f->groups; g++) {
+        const int at = g * f->size;
+        float v = d != 0.0f ? s[g] / d : 0.0f, vm = dm != 0.0f ? m[g] / dm : 0.0f;
+        double least = -1.0;
+        int middle, middle_m;
+        v = v > (float)f->k_top ? (float)f->k_top : v;
+        vm = vm > (float)f->k_top ? (float)f->k_top : vm;
+        middle = (int)tinyi_q_nearest(v);
+        middle_m = (int)tinyi_q_nearest(vm);
+        for (t = 0; t < 9; t++) {
+            const int a = middle + around[t][0], b = middle_m + around[t][1];
+            double e;
+            if (a < 0 || a > f->k_top || b < 0 || b > f->k_top || (d == 0.0f && a) || (dm == 0.0f && b)) continue;
+            e = tinyi_k_uneven_codes(f, x + at, w + at, d * (float)a, dm * (float)b, trial);
+            if (least < 0.0 || e < least) {
+                least = e;
+                k[g] = a;
+                km[g] = b;
+                memcpy(code + at, trial, (size_t)f->size);
+            }
+        }
+        sum += least;
+    }
+    return sum;
+}
+
+static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
+                                  int *k, int *km, unsigned char *code)
+{
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP], dm[TINYI_Q_KEEP];
+    unsigned char trial[256];
+    int trial_k[16], trial_m[16], g, i, n, n_m;
+    double least = -1.0, e;
+    memset(k, 0, (size_t)f->groups * sizeof *k);
+    memset(km, 0, (size_t)f->groups * sizeof *km);
+    memset(code, 0, 256);
+    *best_d = *best_m = 0.0f;
+    if (!tinyi_q_weigh(x, importance, 256, y, w)) return;
+    for (g = 0; g < f->groups; g++) tinyi_k_uneven_group(f, y + g * f->size, w + g * f->size, s + g, c + g, m + g, cm + g);
+    n = tinyi_q_scales(s, c, f->groups, 0, f->k_top, 0, d);
+    n_m = tinyi_q_scales(m, cm, f->groups, 0, f->k_top, 0, dm);
+    if (!n) { d[0] = 0.0f; n = 1; }
+    if (!n_m) { dm[0] = 0.0f; n_m = 1; }
+    for (i = 0; i < 3; i++) {
+        const int a = i == 1, b = i == 2;
+        if (a >= n || b >= n_m) continue;
+        e = tinyi_k_uneven_block(f, y, w, s, m, d[a], dm[b], trial_k, trial_m, trial);
+        if (least < 0.0 || e < least) {
+            least = e;
+            *best_d = d[a];
+            *best_m = dm[b];
+            memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
+            memcpy(km, trial_m, (size_t)f->groups * sizeof *km);
+            memcpy(code, trial, 256);
+        }
+    }
+}
+
+/* ---- bytes: 2-bit codes of Q2_K and Q3_K --------------------------------------------------------------------------- */
+
+/* Value i has its 2 bits in this byte, at this shift. */
+static int tinyi_k_byte2(int i) { return i / 128 * 32 + i % 32; }
+static int tinyi_k_shift2(int i) { return i / 32 % 4 * 2; }
+
+TINYI_FN void tinyi_unpack_Q2_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 84) {
+        const float d = tinyi_q_half(b + 80), dm = tinyi_q_half(b + 82);
+        for (g = 0; g < 16; g++) {
+            const float s = d * (float)(b[g] & 15), m = dm * (float)(b[g] >> 4);
+            const unsigned char *code = b + 16 + tinyi_k_byte2(16 * g);
+            const int shift = tinyi_k_shift2(16 * g);
+            for (i = 0; i < 16; i++) x[16 * g + i] = s * (float)(code[i] >> shift & 3) - m;
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q2_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q, code[256];
+    int k[16], m[16], i;
+    float d, dm;
+    for (; n >= 256; n -= 256, x += 256, b += 84, importance = importance ? importance + 256 : NULL) {
+        tinyi_k_uneven_search(&tinyi_k_q2, x, importance, &d, &dm, k, m, code);
+        memset(b, 0, 80);
+        for (i = 0; i < 16; i++) b[i] = (unsigned char)(k[i] | m[i] << 4);
+        for (i = 0; i < 256; i++) b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
+        tinyi_q_put_half(b + 80, d);
+        tinyi_q_put_half(b + 82, dm);
+    }
+}
+
+TINYI_FN void tinyi_unpack_Q3_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 110) {
+        const float d = tinyi_q_half(b + 108);
+        for (g = 0; g < 16; g++) {
+            const int k = (g < 8 ? b[96 + g] & 15 : b[88 + g] >> 4) | (b[104 + g % 4] >> g / 4 * 2 & 3) << 4;
+            const float s = d * (float)(k - 32);
+            const unsigned char *code = b + 32 + tinyi_k_byte2(16 * g), *high = b + 16 * g % 32;
+            const int shift = tinyi_k_shift2(16 * g), bit = g / 2;
+            for (i = 0; i < 16; i++) x[16 * g + i] = s * (float)((code[i] >> shift & 3) - (high[i] >> bit & 1 ? 0 : 4));
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char code[256];
+    int k[16], i;
+    for (; n >= 256; n -= 256, x += 256, b += 110, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_q3, x, importance, k, code);
+        memset(b, 0, 108);
+        for (i = 0; i < 16; i++) {
+            unsigned char *low = b + 96 + i % 8, *up = b + 104 + i % 4;
+            *low = (unsigned char)(*low | ((k[i] + 32) & 15) << i / 8 * 4);
+            *up = (unsigned char)(*up | (k[i] + 32) >> 4 << i / 4 * 2);
+        }
+        for (i = 0; i < 256; i++) {
+            unsigned char *low = b + 32 + tinyi_k_byte2(i), *high = b + i % 32;
+            *low = (unsigned char)(*low | (code[i] & 3) << tinyi_k_shift2(i));
+            if (code[i] >= 0) *high = (unsigned char)(*high | 1 << i / 32);
+        }
+        tinyi_q_put_half(b + 108, d);
+    }
+}
+
+/* ---- bytes: Q4_K and Q5_K ---------------------------------------------------------------------------------------------- */
+
+static void tinyi_k_scale6(const unsigned char *s, int g, int *k, int *m)
+{
+    if (g < 4) {
+        *k = s[g] & 63;
+        *m = s[g + 4] & 63;
+    } else {
+        *k = (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
+        *m = s[g + 4] >> 4 | s[g] >> 6 << 4;
+    }
+}
+static void tinyi_k_put_scale6(unsigned char *s, const int *k, const int *m)
+{
+    int g;
+    for (g = 0; g < 4; g++) {
+        s[g] = (unsigned char)(k[g] | k[g + 4] >> 4 << 6);
+        s[g + 4] = (unsigned char)(m[g] | m[g + 4] >> 4 << 6);
+        s[g + 8] = (unsigned char)((k[g + 4] & 15) | (m[g + 4] & 15) << 4);
+    }
+}
+
+static void tinyi_k_unpack45(const unsigned char *b, float *x, size_t n, int bits)
+{
+    const unsigned char *high = b + 16, *code = b + (bits == 5 ? 48 : 16);
+    const size_t bytes = bits == 5 ? 176 : 144;
+    int g, i, k, m;
+    for (; n >= 256; n -= 256, x += 256, b += bytes, high += bytes, code += bytes) {
+        const float d = tinyi_q_half(b), dm = tinyi_q_half(b + 2);
+        for (g = 0; g < 8; g++) {
+            const unsigned char *at = code + g / 2 * 32;
+            const int shift = g % 2 * 4;
+            float s, base;
+            tinyi_k_scale6(b + 4, g, &k, &m);
+            s = d * (float)k;
+            base = dm * (float)m;
+            if (bits == 5)
+                for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)((at[i] >> shift & 15) | (high[i] >> g & 1) << 4) - base;
+            else
+                for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)(at[i] >> shift & 15) - base;
+        }
+    }
+}
+static void tinyi_k_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits)
+{
+    unsigned char code[256], *high, *at;
+    const size_t bytes = bits == 5 ? 176 : 144;
+    int k[16], m[16], i;
+    float d, dm;
+    for (; n >= 256; n -= 256, x += 256, b += bytes, importance = importance ? importance + 256 : NULL) {
+        tinyi_k_uneven_search(bits == 5 ? &tinyi_k_q5 : &tinyi_k_q4, x, importance, &d, &dm, k, m, code);
+        high = b + 16;
+        at = b + (bits == 5 ? 48 : 16);
+        tinyi_q_put_half(b, d);
+        tinyi_q_put_half(b + 2, dm);
+        tinyi_k_put_scale6(b + 4, k, m);
+        for (i = 0; i < 128; i++) at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
+        if (bits != 5) continue;
+        memset(high, 0, 32);
+        for (i = 0; i < 256; i++) high[i % 32] = (unsigned char)(high[i % 32] | code[i] >> 4 << i / 32);
+    }
+}
+TINYI_FN void tinyi_unpack_Q4_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 4); }
+TINYI_FN void tinyi_unpack_Q5_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 5); }
+TINYI_FN void tinyi_pack_Q4_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 4); }
+TINYI_FN void tinyi_pack_Q5_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 5); }
+
+/* ---- bytes: Q6_K --------------------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_unpack_Q6_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 210) {
+        const float d = tinyi_q_half(b + 208);
+        for (g = 0; g < 16; g++) {          /* group g: quarter g / 2 % 4 of half g / 8 */
+            const int quarter = g / 2 % 4, nibble = quarter / 2 * 4;
+            const unsigned char *low = b + g / 8 * 64 + quarter % 2 * 32 + g % 2 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
+            const float s = d * (float)((b[192 + g] ^ 128) - 128);
+            for (i = 0; i < 16; i++)
+                x[16 * g + i] = s * (float)(((low[i] >> nibble & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char code[256];
+    int k[16], i;
+    for (; n >= 256; n -= 256, x += 256, b += 210, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_q6, x, importance, k, code);
+        memset(b, 0, 192);
+        for (i = 0; i < 256; i++) {
+            const int quarter = i / 32 % 4, c = code[i] + 32;
+            unsigned char *low = b + i / 128 * 64 + quarter % 2 * 32 + i % 32, *high = b + 128 + i / 128 * 32 + i % 32;
+            *low = (unsigned char)(*low | (c & 15) << quarter / 2 * 4);
+            *high = (unsigned char)(*high | c >> 4 << 2 * quarter);
+        }
+        for (i = 0; i < 16; i++) b[192 + i] = (unsigned char)k[i];
+        tinyi_q_put_half(b + 208, d);
+    }
+}
+
+/* ---- bytes: IQ4 ------------------------------------------------------------------------------------------------------------ */
+
+static void tinyi_k_unpack16(const unsigned char *code, float d, float *x)
+{
+    int j;
+    for (j = 0; j < 16; j++) {
+        x[j] = d * (float)tinyi_k_steps[code[j] & 15];
+        x[j + 16] = d * (float)tinyi_k_steps[code[j] >> 4];
+    }
+}
+static void tinyi_k_pack16(const signed char *value, unsigned char *b)
+{
+    int j;
+    for (j = 0; j < 16; j++) b[j] = (unsigned char)(tinyi_k_place((float)value[j]) | tinyi_k_place((float)value[j + 16]) << 4);
+}
+
+TINYI_FN void tinyi_unpack_IQ4_NL(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    for (; n >= 32; n -= 32, x += 32, b += 18) tinyi_k_unpack16(b + 2, tinyi_q_half(b), x);
+}
+TINYI_FN void tinyi_pack_IQ4_NL(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char value[32];
+    int k;
+    for (; n >= 32; n -= 32, x += 32, b += 18, importance = importance ? importance + 32 : NULL) {
+        tinyi_q_put_half(b, tinyi_k_even_search(&tinyi_k_iq4nl, x, importance, &k, value));
+        tinyi_k_pack16(value, b + 2);
+    }
+}
+
+TINYI_FN void tinyi_unpack_IQ4_XS(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g;
+    for (; n >= 256; n -= 256, x += 256, b += 136) {
+        const float d = tinyi_q_half(b);
+        const int high = tinyi_q_u16(b + 2);
+        for (g = 0; g < 8; g++) {
+            const int k = (b[4 + g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
+            tinyi_k_unpack16(b + 8 + 16 * g, d * (float)(k - 32), x + 32 * g);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_IQ4_XS(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char value[256];
+    int k[8], g;
+    for (; n >= 256; n -= 256, x += 256, b += 136, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_iq4xs, x, importance, k, value);
+        unsigned high = 0;
+        memset(b + 4, 0, 4);
+        for (g = 0; g < 8; g++) {
+            b[4 + g / 2] = (unsigned char)(b[4 + g / 2] | ((k[g] + 32) & 15) << g % 2 * 4);
+            high |= (unsigned)((k[g] + 32) >> 4) << 2 * g;
+            tinyi_k_pack16(value + 32 * g, b + 8 + 16 * g);
+        }
+        tinyi_q_put_half(b, d);
+        tinyi_q_put16(b + 2, high);
+    }
+}
+
+TINY_REF_END
