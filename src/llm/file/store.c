@@ -148,6 +148,12 @@ TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g)
     tiny_free(ctx, g);
 }
 
+size_t tinyi_store_most(size_t file_bytes)
+{
+    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: paths, parts, what the allocator adds */
+    return tinyi_size_add(most, file_bytes, &most) && tinyi_size_add(most, file_bytes, &most) ? most : SIZE_MAX;
+}
+
 tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes)
 {
     size_t meta, tensor, step, order, all, most;
@@ -158,8 +164,7 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
         !tinyi_size_add(all, order, &all) || g->n_meta > 0x7fffffffu || g->n_tensors > 0x7fffffffu)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tables of %zu keys and %zu tensors are more than this machine can address", g->part[0].path,
                           g->n_meta, g->n_tensors);
-    most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;  /* the rest: paths, parts, what the allocator adds */
-    if (!tinyi_size_add(most, file_bytes, &most) || !tinyi_size_add(most, file_bytes, &most)) most = SIZE_MAX;
+    most = tinyi_store_most(file_bytes);
     if (g->made_bytes > most || all > most - g->made_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
@@ -264,18 +269,67 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     return TINY_OK;
 }
 
-tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g, size_t n_meta, size_t file_bytes)
+void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n)
+{
+    if (m->at && n) memcpy(m->at + m->n, bytes, n);
+    m->n += n;
+}
+void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n && m->at; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
+    m->n += n;
+}
+void tinyi_made_key(tinyi_made *m, const char *key, int type)
+{
+    size_t n = strlen(key);
+    tinyi_made_le(m, n, 8);
+    tinyi_made_bytes(m, key, n);
+    tinyi_made_le(m, (uint64_t)(unsigned)type, 4);
+    m->n_keys++;
+}
+void tinyi_made_array(tinyi_made *m, const char *key, int item_type, size_t count)
+{
+    tinyi_made_key(m, key, TLLM_ARRAY);
+    tinyi_made_le(m, (uint64_t)(unsigned)item_type, 4);
+    tinyi_made_le(m, count, 8);
+}
+void tinyi_made_u32(tinyi_made *m, const char *key, uint64_t v)
+{
+    tinyi_made_key(m, key, TLLM_U32);
+    tinyi_made_le(m, v, 4);
+}
+void tinyi_made_f32(tinyi_made *m, const char *key, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, 4);
+    tinyi_made_key(m, key, TLLM_F32);
+    tinyi_made_le(m, bits, 4);
+}
+void tinyi_made_text(tinyi_made *m, const char *key, const char *text)
+{
+    tinyi_made_key(m, key, TLLM_STRING);
+    tinyi_made_le(m, strlen(text), 8);
+    tinyi_made_bytes(m, text, strlen(text));
+}
+
+tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes)
+{
+    if (counted->n > tinyi_store_most(file_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu", g->part[0].path, counted->n,
+                          file_bytes, tinyi_store_most(file_bytes));
+    g->made = (unsigned char *)tinyi_alloc(ctx, counted->n, 1);
+    if (!g->made) return ctx->status;
+    g->made_bytes = counted->n;
+    return TINY_OK;
+}
+
+tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
 {
     tinyi_cursor c = tinyi_cursor_make(g->made, g->made_bytes);
-    tllm_meta m;
     tiny_status st = TINY_OK;
     size_t i, n_steps = 0;
-    g->n_meta = n_meta;
-    for (i = 0; i < n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, n_meta, &m, NULL, &n_steps);
-    if (!st) st = tinyi_store_tables(ctx, g, n_steps, file_bytes);
-    c = tinyi_cursor_make(g->made, g->made_bytes);
-    n_steps = 0;
-    for (i = 0; i < n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, n_meta, &g->meta[i], g->step, &n_steps);
+    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, &n_steps);
     return st;
 }
 

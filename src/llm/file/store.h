@@ -27,9 +27,13 @@ struct tllm_gguf {
     uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
     const unsigned char **step;             /* of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
     void *tables;
-    unsigned char *made;                    /* metadata of a file that has none in GGUF form; ours */
+    unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
     size_t made_bytes;
+    int kind;                               /* TLLM_FILE_ of llm/file/open.h */
 };
+
+/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. */
+typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
 
 /* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
 #define TINYI_TEXT_STEP 8
@@ -44,7 +48,9 @@ TINYI_FN tllm_text tinyi_text(const char *s);
 /* g with room for n_parts, all zero. */
 TINYI_FN tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out);
 TINYI_FN tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *path);
-/* The tables for the counts in g and n_steps; refuses what is above the measure of file_bytes. */
+/* what a file of so many bytes may take */
+TINYI_FN size_t tinyi_store_most(size_t file_bytes);
+/* The tables for the counts in g and n_steps; refuses what is above that. */
 TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes);
 /* When all keys and tensors stand: hashes, order, doubles, overlaps. */
 TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
@@ -53,13 +59,22 @@ TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
  * grows. path stands in the sentences. */
 TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
                                      const unsigned char **step, size_t *n_steps);
-/* Reads g->made, n_meta keys in GGUF form written by us, into fresh tables that have room for g->n_tensors too. */
-TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g, size_t n_meta, size_t file_bytes);
+TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);
+TINYI_FN void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n);              /* n bytes, little endian */
+TINYI_FN void tinyi_made_key(tinyi_made *m, const char *key, int type);        /* the value comes next */
+TINYI_FN void tinyi_made_array(tinyi_made *m, const char *key, int item_type, size_t count);
+TINYI_FN void tinyi_made_u32(tinyi_made *m, const char *key, uint64_t v);
+TINYI_FN void tinyi_made_f32(tinyi_made *m, const char *key, float v);
+TINYI_FN void tinyi_made_text(tinyi_made *m, const char *key, const char *text);
+/* g->made with room for what was counted. */
+TINYI_FN tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes);
+/* Fills g->meta from g->made, which holds g->n_meta keys; the tables stand, with room for its text marks. */
+TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 
-/* the bytes of a value in GGUF form, from the type of a scalar or the item type of an array to its end; from type on for copies */
+/* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
 
-/* bytes of a tensor of this type; 0 and a sentence when the type is unknown or the size does not fit. name for the sentence */
+/* bytes of the tensor t by its type, rank and dims; a dimension of 0 makes them 0 */
 TINYI_FN tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_tensor *t, size_t *bytes);
 
 TINYI_C_END

@@ -1,0 +1,247 @@
+/* examples/inspect.c - what stands in a model file: GGUF, safetensors or a .bin of llama2.c
+ *
+ *     inspect FILE [--json] [--keys] [--tensors] [--all]
+ *
+ * Prints the keys, the tensors and the totals; --keys or --tensors only these; --all long arrays and texts whole; --json one
+ * JSON object with everything that was asked for.                                                                        */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int whole;                           /* --all */
+
+/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON. */
+static void print_text(tllm_text t, size_t most)
+{
+    size_t i = 0, end = !whole && t.n > most ? most : t.n;
+    putchar('"');
+    while (i < end) {
+        unsigned char c = (unsigned char)t.at[i];
+        size_t n = c < 0x80 ? 1 : c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0, k;
+        unsigned char second = n > 1 && i + 1 < t.n ? (unsigned char)t.at[i + 1] : 0;
+        for (k = 1; k < n && i + k < t.n && ((unsigned char)t.at[i + k] & 0xc0) == 0x80; k++) {}
+        if (!n || k < n || (c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) {
+            printf("\\ufffd");
+            i++;
+            continue;
+        }
+        if (c == '"' || c == '\\') printf("\\%c", c);
+        else if (c == '\n') printf("\\n");
+        else if (c == '\t') printf("\\t");
+        else if (c == '\r') printf("\\r");
+        else if (c < 0x20 || c == 0x7f) printf("\\u%04x", c);
+        else printf("%.*s", (int)n, t.at + i);
+        i += n;
+    }
+    if (i < t.n) printf("...");
+    putchar('"');
+}
+
+/* a name for a column: shortened, and without bytes that would move the cursor */
+static const char *name_text(tllm_text t, char text[64])
+{
+    size_t i, n = t.n < 60 ? t.n : 57;
+    for (i = 0; i < n; i++) text[i] = (unsigned char)t.at[i] < 0x20 || t.at[i] == 0x7f ? '?' : t.at[i];
+    memcpy(text + n, n < t.n ? "..." : "", n < t.n ? 4 : 1);
+    return text;
+}
+
+static void print_item(const tllm_meta *m, size_t i, int json)
+{
+    int64_t i64;
+    uint64_t u64;
+    double f64;
+    int yes;
+    tllm_text text;
+    if (tllm_meta_text(m, i, &text)) print_text(text, 100);
+    else if (tllm_meta_bool(m, i, &yes)) printf("%s", yes ? "true" : "false");
+    else if (tllm_meta_i64(m, i, &i64)) printf("%" PRId64, i64);
+    else if (tllm_meta_u64(m, i, &u64)) printf("%" PRIu64, u64);
+    else if (tllm_meta_f64(m, i, &f64)) {
+        if (json && (f64 != f64 || f64 - f64 != 0)) printf("null");    /* JSON has no other word for NaN and infinity */
+        else printf("%.*g", m->item_type == TLLM_F32 ? 9 : 17, f64);
+    }
+}
+
+static void print_value(const tllm_meta *m, int json)
+{
+    size_t i, most = whole ? m->count : 8;
+    if (m->type != TLLM_ARRAY) {
+        print_item(m, 0, json);
+        return;
+    }
+    putchar('[');
+    for (i = 0; i < m->count && i < most; i++) {
+        if (i) printf(", ");
+        print_item(m, i, json);
+    }
+    if (i < m->count) printf(json ? "" : ", ...");
+    putchar(']');
+}
+
+static void shape_text(const tllm_gguf_tensor *t, char text[160])
+{
+    int a, n = 0;
+    text[0] = 0;
+    for (a = 0; a < t->rank; a++) n += snprintf(text + n, (size_t)(160 - n), "%s%" PRIu64, a ? " x " : "", t->dim[a]);
+}
+
+static uint64_t n_values(const tllm_gguf_tensor *t)
+{
+    uint64_t n = 1;
+    int a;
+    for (a = 0; a < t->rank; a++) n *= t->dim[a];
+    return n;
+}
+
+static void print_columns(const tllm_gguf *g, int keys, int tensors)
+{
+    size_t i, name_width = 4, shape_width = 5;
+    char shape[160], name[64];
+    uint64_t bytes = 0, values = 0;
+    for (i = 0; i < tllm_gguf_n_parts(g); i++) {
+        printf("%s: %s", tllm_gguf_path(g, i), tllm_file_kind_name(g));
+        if (tllm_gguf_version(g)) printf(" version %" PRIu32 ", alignment %" PRIu32, tllm_gguf_version(g), tllm_gguf_alignment(g));
+        printf(", %zu bytes\n", tllm_gguf_bytes(g, i));
+    }
+    if (keys) {
+        for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+            size_t n = tllm_gguf_meta_at(g, i)->key.n;
+            if (n > name_width && n <= 60) name_width = n;
+        }
+        printf("\n%zu keys\n", tllm_gguf_n_meta(g));
+        for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+            const tllm_meta *m = tllm_gguf_meta_at(g, i);
+            char type[40];
+            if (m->type == TLLM_ARRAY) (void)snprintf(type, sizeof type, "%s[%zu]", tllm_value_name(m->item_type), m->count);
+            else (void)snprintf(type, sizeof type, "%s", tllm_value_name(m->type));
+            printf("  %-*s  %-14s  ", (int)name_width, name_text(m->key, name), type);
+            print_value(m, 0);
+            putchar('\n');
+        }
+    }
+    for (i = 0, name_width = 4; i < tllm_gguf_n_tensors(g); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        shape_text(t, shape);
+        if (t->name.n > name_width && t->name.n <= 60) name_width = t->name.n;
+        if (strlen(shape) > shape_width) shape_width = strlen(shape);
+        bytes += t->bytes;
+        values += n_values(t);
+    }
+    if (tensors) {
+        printf("\n  %-*s  %-8s  %-*s  %14s  %14s\n", (int)name_width, "name", "type", (int)shape_width, "shape", "bytes", "offset");
+        for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+            const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+            shape_text(t, shape);
+            printf("  %-*s  %-8s  %-*s  %14zu  %14zu", (int)name_width, name_text(t->name, name), tllm_type_name(t->type), (int)shape_width, shape, t->bytes,
+                   tllm_gguf_offset(g, t));
+            if (tllm_gguf_n_parts(g) > 1) printf("  part %" PRIu32, t->part + 1);
+            putchar('\n');
+        }
+    }
+    printf("\n%zu tensors, %" PRIu64 " values, %" PRIu64 " bytes", tllm_gguf_n_tensors(g), values, bytes);
+    if (values) printf(", %.3f bits a value", 8.0 * (double)bytes / (double)values);
+    putchar('\n');
+}
+
+static void print_json(const tllm_gguf *g, int keys, int tensors)
+{
+    size_t i;
+    int a;
+    uint64_t bytes = 0, values = 0;
+    tllm_text path;
+    printf("{\n\"format\": \"%s\", \"version\": %" PRIu32 ", \"alignment\": %" PRIu32 ",\n\"parts\": [", tllm_file_kind_name(g), tllm_gguf_version(g), tllm_gguf_alignment(g));
+    for (i = 0; i < tllm_gguf_n_parts(g); i++) {
+        path.at = tllm_gguf_path(g, i);
+        path.n = strlen(path.at);
+        printf("%s{\"path\": ", i ? ", " : "");
+        print_text(path, path.n);
+        printf(", \"bytes\": %zu}", tllm_gguf_bytes(g, i));
+    }
+    printf("]");
+    if (keys) {
+        printf(",\n\"keys\": [");
+        for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+            const tllm_meta *m = tllm_gguf_meta_at(g, i);
+            printf("%s\n  {\"key\": ", i ? "," : "");
+            print_text(m->key, m->key.n);
+            printf(", \"type\": \"%s\"", tllm_value_name(m->type));
+            if (m->type == TLLM_ARRAY) printf(", \"item_type\": \"%s\", \"count\": %zu", tllm_value_name(m->item_type), m->count);
+            printf(", \"value\": ");
+            print_value(m, 1);
+            putchar('}');
+        }
+        printf("]");
+    }
+    if (tensors) printf(",\n\"tensors\": [");
+    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        bytes += t->bytes;
+        values += n_values(t);
+        if (!tensors) continue;
+        printf("%s\n  {\"name\": ", i ? "," : "");
+        print_text(t->name, t->name.n);
+        printf(", \"type\": \"%s\", \"shape\": [", tllm_type_name(t->type));
+        for (a = 0; a < t->rank; a++) printf("%s%" PRIu64, a ? ", " : "", t->dim[a]);
+        printf("], \"bytes\": %zu, \"offset\": %zu, \"part\": %" PRIu32 "}", t->bytes, tllm_gguf_offset(g, t), t->part + 1);
+    }
+    if (tensors) printf("]");
+    printf(",\n\"n_keys\": %zu, \"n_tensors\": %zu, \"n_values\": %" PRIu64 ", \"tensor_bytes\": %" PRIu64 "\n}\n", tllm_gguf_n_meta(g), tllm_gguf_n_tensors(g), values, bytes);
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: inspect FILE [--json] [--keys] [--tensors] [--all]\n"
+          "  FILE       a GGUF, safetensors or llama2.c .bin file; of a split file any part\n"
+          "  --json     one JSON object instead of columns\n"
+          "  --keys     only the keys\n"
+          "  --tensors  only the tensors\n"
+          "  --all      long arrays and texts whole\n", to);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL;
+    int i, json = 0, keys = 0, tensors = 0;
+    tiny_ctx *ctx;
+    tllm_gguf *g;
+    for (i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--json")) json = 1;
+        else if (!strcmp(argv[i], "--keys")) keys = 1;
+        else if (!strcmp(argv[i], "--tensors")) tensors = 1;
+        else if (!strcmp(argv[i], "--all")) whole = 1;
+        else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            usage(stdout);
+            return 0;
+        } else if (argv[i][0] == '-' || path) {
+            fprintf(stderr, "inspect: %s: unknown option, or a second file\n", argv[i]);
+            usage(stderr);
+            return 2;
+        } else path = argv[i];
+    }
+    if (!path) {
+        usage(stderr);
+        return 2;
+    }
+    if (!keys && !tensors) keys = tensors = 1;
+    if (tiny_ctx_open(NULL, &ctx)) {
+        fputs("inspect: no memory\n", stderr);
+        return 1;
+    }
+    if (tllm_file_open(ctx, path, &g)) {
+        fprintf(stderr, "inspect: %s\n", tiny_ctx_message(ctx));
+        tiny_ctx_close(ctx);
+        return 1;
+    }
+    if (json) print_json(g, keys, tensors);
+    else print_columns(g, keys, tensors);
+    tllm_gguf_close(ctx, g);
+    tiny_ctx_close(ctx);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("inspect: standard output cannot be written\n", stderr);
+        return 1;
+    }
+    return 0;
+}
