@@ -76,11 +76,11 @@ fuzz: $(HEADERS) ## mutated inputs for every reader of foreign bytes, a minute e
 
 asan:            ## the tests under the address and undefined behaviour sanitizers
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan \
-	  CFLAGS='-O1 -g -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= \
-	  CFLAGS='-O1 -g -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
+	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
 
 stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)

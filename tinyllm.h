@@ -1,101 +1,101 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     101  the manual
- *     165  math/kernels.h
- *    5788  options and names
- *    6158  core/config.h
- *    6277  core/status.h
- *    6310  core/tensor.h
- *    6362  core/ctx.h
- *    6439  core/mem.h
- *    6480  core/thread.h
- *    6520  core/rng.h
- *    6546  core/op.h
- *    6625  core/record.h
- *    6647  core/accel.h
- *    6684  core/bytes.h
- *    6709  core/file.h
- *    6744  core/time.h
- *    6754  core/conform.h
- *    6837  math/binary.h
- *    6878  math/elem.h
- *    6945  math/convert.h
- *    6986  math/reduce.h
- *    7033  math/softmax.h
- *    7084  math/norm.h
- *    7133  math/matmul.h
- *    7195  math/layout.h
- *    7248  math/conv.h
- *    7302  math/sort.h
- *    7363  math/linalg_lu.h
- *    7380  math/linalg_qr.h
- *    7396  math/linalg_eig.h
- *    7409  math/linalg_svd.h
- *    7422  math/linalg.h
- *    7478  math/fft.h
- *    7547  math/fwht.h
- *    7570  math/attention.h
- *    7599  math/ops.h
- *    7616  math/sparse.h
- *    7689  math/all.h
- *    7695  the shared functions again, where the other header came first
- *    7876  llm/tinyllm.h
- *    7887  internal functions
- *    7938  core/status.c
- *    7948  core/atomic.h
- *    8000  core/state.h
- *    8063  core/tensor.c
- *    8212  core/cpu.h
- *    8246  core/ctx.c
- *    8481  core/mem.c
- *    8577  core/thread.c
- *    8766  core/rng.c
- *    8849  core/op.c
- *    9156  core/record.c
- *    9254  core/bytes.c
- *    9334  core/file.c
- *    9514  core/time.c
- *    9552  core/half.h
- *    9605  core/conform.c
- *   10364  math/table.h
- *   10411  math/rows.h
- *   10460  math/walk.h
- *   10576  math/binary.c
- *   10890  math/elem.c
- *   11638  math/convert.c
- *   12130  math/reduce.c
- *   12657  math/softmax.c
- *   13024  math/norm.c
- *   13548  math/gemm.h
- *   13627  math/gemm_i8.h
- *   13643  math/matmul.c
- *   13996  math/layout.c
- *   14755  math/conv.c
- *   15279  math/sort.c
- *   16168  math/linalg_block.h
- *   16303  math/linalg_lu.c
- *   16648  math/linalg_qr.c
- *   17003  math/linalg_eig.c
- *   17511  math/linalg_svd.c
- *   17916  math/linalg.c
- *   18184  math/fft.c
- *   19122  math/fwht.c
- *   19272  math/attention.c
- *   19525  math/ops.c
- *   19562  math/sparse.c
- *   20551  math/normal.c
- *   20570  core/target.h
- *   20872  math/targets.c
- *   21001  math/all.c
- *   21005  core/cpu.c
- *   21219  math/matvec.h
- *   21230  math/gemm.c
- *   21813  math/gemm_i8.c
- *   22036  math/linalg_block.c
- *   22569  math/matvec.c
- *   22623  the shared functions forwarded, where the other header has their bodies
- *   22799  llm/tinyllm.c
- *   22803  the licence
+ *     167  math/kernels.h
+ *    5790  options and names
+ *    6160  core/config.h
+ *    6281  core/status.h
+ *    6314  core/tensor.h
+ *    6366  core/ctx.h
+ *    6443  core/mem.h
+ *    6484  core/thread.h
+ *    6524  core/rng.h
+ *    6550  core/op.h
+ *    6629  core/record.h
+ *    6651  core/accel.h
+ *    6688  core/bytes.h
+ *    6713  core/file.h
+ *    6748  core/time.h
+ *    6758  core/conform.h
+ *    6841  math/binary.h
+ *    6882  math/elem.h
+ *    6949  math/convert.h
+ *    6990  math/reduce.h
+ *    7037  math/softmax.h
+ *    7088  math/norm.h
+ *    7137  math/matmul.h
+ *    7199  math/layout.h
+ *    7252  math/conv.h
+ *    7306  math/sort.h
+ *    7367  math/linalg_lu.h
+ *    7384  math/linalg_qr.h
+ *    7400  math/linalg_eig.h
+ *    7413  math/linalg_svd.h
+ *    7426  math/linalg.h
+ *    7482  math/fft.h
+ *    7551  math/fwht.h
+ *    7574  math/attention.h
+ *    7603  math/ops.h
+ *    7620  math/sparse.h
+ *    7693  math/all.h
+ *    7699  the shared functions again, where the other header came first
+ *    7880  llm/tinyllm.h
+ *    7891  internal functions
+ *    7942  core/status.c
+ *    7952  core/atomic.h
+ *    8004  core/state.h
+ *    8067  core/tensor.c
+ *    8216  core/cpu.h
+ *    8250  core/ctx.c
+ *    8485  core/mem.c
+ *    8581  core/thread.c
+ *    8770  core/rng.c
+ *    8853  core/op.c
+ *    9160  core/record.c
+ *    9258  core/bytes.c
+ *    9338  core/file.c
+ *    9518  core/time.c
+ *    9556  core/half.h
+ *    9609  core/conform.c
+ *   10368  math/table.h
+ *   10415  math/rows.h
+ *   10464  math/walk.h
+ *   10580  math/binary.c
+ *   10894  math/elem.c
+ *   11642  math/convert.c
+ *   12134  math/reduce.c
+ *   12661  math/softmax.c
+ *   13028  math/norm.c
+ *   13552  math/gemm.h
+ *   13631  math/gemm_i8.h
+ *   13647  math/matmul.c
+ *   14000  math/layout.c
+ *   14759  math/conv.c
+ *   15283  math/sort.c
+ *   16172  math/linalg_block.h
+ *   16307  math/linalg_lu.c
+ *   16652  math/linalg_qr.c
+ *   17007  math/linalg_eig.c
+ *   17515  math/linalg_svd.c
+ *   17920  math/linalg.c
+ *   18188  math/fft.c
+ *   19126  math/fwht.c
+ *   19276  math/attention.c
+ *   19529  math/ops.c
+ *   19566  math/sparse.c
+ *   20555  math/normal.c
+ *   20574  core/target.h
+ *   20896  math/targets.c
+ *   21025  math/all.c
+ *   21029  core/cpu.c
+ *   21243  math/matvec.h
+ *   21254  math/gemm.c
+ *   21837  math/gemm_i8.c
+ *   22060  math/linalg_block.c
+ *   22593  math/matvec.c
+ *   22647  the shared functions forwarded, where the other header has their bodies
+ *   22823  llm/tinyllm.c
+ *   22827  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -131,6 +131,8 @@
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
+ *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
@@ -6162,6 +6164,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *   TINY_NO_SIMD       the scalar target only
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
+ *                      these targets, and those that stand on them; see docs/limits.md for what each costs
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_CONFORM    leaves the conformance kit out
@@ -20698,6 +20702,26 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #endif
 #endif
 
+/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
+#ifdef TINY_NO_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX2
+#define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#endif
+
 /* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
@@ -20707,7 +20731,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #define TINYI_W128_SIMDE 0
 #endif
 
-#if TINYI_X86 && TINYI_HAVE_W128
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
 #include <immintrin.h>
 #endif
 #if TINYI_HAVE_NEON

@@ -130,6 +130,26 @@
 #endif
 #endif
 
+/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
+#ifdef TINY_NO_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX2
+#define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#endif
+
 /* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE
@@ -139,7 +159,7 @@
 #define TINYI_W128_SIMDE 0
 #endif
 
-#if TINYI_X86 && TINYI_HAVE_W128
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
 #include <immintrin.h>
 #endif
 #if TINYI_HAVE_NEON

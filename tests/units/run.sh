@@ -134,7 +134,7 @@ fi
 
 # every option, alone and together
 pthread=-pthread
-options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM'
+options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX'
 all=
 for o in $options; do all="$all -D$o"; done
 # shellcheck disable=SC2086
