@@ -65,4 +65,11 @@
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
 #include "math/all.h"
+#include "llm/quant/format.h"
+#include "llm/file/fd.h"
+#include "llm/file/gguf.h"
+#include "llm/file/gguf_write.h"
+#include "llm/file/safetensors.h"
+#include "llm/file/llama2c.h"
+#include "llm/file/open.h"
 #endif
