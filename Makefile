@@ -31,7 +31,7 @@ HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
 TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/ports/% tests/units/%,$(sort $(shell find tests -name '*.c')))
 TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
 PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
-EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
 .PHONY: help all demo test run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
@@ -41,8 +41,8 @@ COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(BUILD)/examples/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
-	$(BUILD)/examples/demo
+demo: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
+	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
@@ -144,9 +144,10 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 $(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-$(BUILD)/examples/%: examples/%.c $(HEADERS)
+# examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
+$(EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ -pthread
+	$(COMPILE) -DTINYLLM_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
 $(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a

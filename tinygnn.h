@@ -1,101 +1,101 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     101  the manual
- *     167  math/kernels.h
- *    5790  options and names
- *    6160  core/config.h
- *    6281  core/status.h
- *    6314  core/tensor.h
- *    6366  core/ctx.h
- *    6443  core/mem.h
- *    6484  core/thread.h
- *    6524  core/rng.h
- *    6550  core/op.h
- *    6629  core/record.h
- *    6651  core/accel.h
- *    6688  core/bytes.h
- *    6713  core/file.h
- *    6748  core/time.h
- *    6758  core/conform.h
- *    6841  math/binary.h
- *    6882  math/elem.h
- *    6949  math/convert.h
- *    6990  math/reduce.h
- *    7037  math/softmax.h
- *    7088  math/norm.h
- *    7137  math/matmul.h
- *    7199  math/layout.h
- *    7252  math/conv.h
- *    7306  math/sort.h
- *    7367  math/linalg_lu.h
- *    7384  math/linalg_qr.h
- *    7400  math/linalg_eig.h
- *    7413  math/linalg_svd.h
- *    7426  math/linalg.h
- *    7482  math/fft.h
- *    7551  math/fwht.h
- *    7574  math/attention.h
- *    7603  math/ops.h
- *    7620  math/sparse.h
- *    7693  math/all.h
- *    7699  the shared functions again, where the other header came first
- *    7880  gnn/tinygnn.h
- *    7891  internal functions
- *    7942  core/status.c
- *    7952  core/atomic.h
- *    8004  core/state.h
- *    8067  core/tensor.c
- *    8216  core/cpu.h
- *    8250  core/ctx.c
- *    8485  core/mem.c
- *    8581  core/thread.c
- *    8770  core/rng.c
- *    8853  core/op.c
- *    9160  core/record.c
- *    9258  core/bytes.c
- *    9338  core/file.c
- *    9518  core/time.c
- *    9556  core/half.h
- *    9609  core/conform.c
- *   10368  math/table.h
- *   10415  math/rows.h
- *   10464  math/walk.h
- *   10580  math/binary.c
- *   10894  math/elem.c
- *   11642  math/convert.c
- *   12134  math/reduce.c
- *   12661  math/softmax.c
- *   13028  math/norm.c
- *   13552  math/gemm.h
- *   13631  math/gemm_i8.h
- *   13647  math/matmul.c
- *   14000  math/layout.c
- *   14759  math/conv.c
- *   15283  math/sort.c
- *   16172  math/linalg_block.h
- *   16307  math/linalg_lu.c
- *   16652  math/linalg_qr.c
- *   17007  math/linalg_eig.c
- *   17515  math/linalg_svd.c
- *   17920  math/linalg.c
- *   18188  math/fft.c
- *   19126  math/fwht.c
- *   19276  math/attention.c
- *   19529  math/ops.c
- *   19566  math/sparse.c
- *   20555  math/normal.c
- *   20574  core/target.h
- *   20896  math/targets.c
- *   21025  math/all.c
- *   21029  core/cpu.c
- *   21243  math/matvec.h
- *   21254  math/gemm.c
- *   21837  math/gemm_i8.c
- *   22060  math/linalg_block.c
- *   22593  math/matvec.c
- *   22647  the shared functions forwarded, where the other header has their bodies
- *   22823  gnn/tinygnn.c
- *   22827  the licence
+ *     168  math/kernels.h
+ *    5791  options and names
+ *    6165  core/config.h
+ *    6286  core/status.h
+ *    6319  core/tensor.h
+ *    6371  core/ctx.h
+ *    6448  core/mem.h
+ *    6489  core/thread.h
+ *    6529  core/rng.h
+ *    6555  core/op.h
+ *    6634  core/record.h
+ *    6656  core/accel.h
+ *    6693  core/bytes.h
+ *    6718  core/file.h
+ *    6753  core/time.h
+ *    6763  core/conform.h
+ *    6846  math/binary.h
+ *    6887  math/elem.h
+ *    6954  math/convert.h
+ *    6995  math/reduce.h
+ *    7042  math/softmax.h
+ *    7093  math/norm.h
+ *    7142  math/matmul.h
+ *    7204  math/layout.h
+ *    7257  math/conv.h
+ *    7311  math/sort.h
+ *    7372  math/linalg_lu.h
+ *    7389  math/linalg_qr.h
+ *    7405  math/linalg_eig.h
+ *    7418  math/linalg_svd.h
+ *    7431  math/linalg.h
+ *    7487  math/fft.h
+ *    7556  math/fwht.h
+ *    7579  math/attention.h
+ *    7608  math/ops.h
+ *    7625  math/sparse.h
+ *    7698  math/all.h
+ *    7704  the shared functions again, where the other header came first
+ *    7885  gnn/tinygnn.h
+ *    7896  internal functions
+ *    7947  core/status.c
+ *    7957  core/atomic.h
+ *    8009  core/state.h
+ *    8072  core/tensor.c
+ *    8221  core/cpu.h
+ *    8255  core/ctx.c
+ *    8490  core/mem.c
+ *    8586  core/thread.c
+ *    8775  core/rng.c
+ *    8858  core/op.c
+ *    9165  core/record.c
+ *    9263  core/bytes.c
+ *    9343  core/file.c
+ *    9523  core/time.c
+ *    9561  core/half.h
+ *    9614  core/conform.c
+ *   10373  math/table.h
+ *   10420  math/rows.h
+ *   10469  math/walk.h
+ *   10585  math/binary.c
+ *   10899  math/elem.c
+ *   11647  math/convert.c
+ *   12139  math/reduce.c
+ *   12666  math/softmax.c
+ *   13033  math/norm.c
+ *   13557  math/gemm.h
+ *   13636  math/gemm_i8.h
+ *   13652  math/matmul.c
+ *   14005  math/layout.c
+ *   14764  math/conv.c
+ *   15288  math/sort.c
+ *   16177  math/linalg_block.h
+ *   16312  math/linalg_lu.c
+ *   16657  math/linalg_qr.c
+ *   17012  math/linalg_eig.c
+ *   17520  math/linalg_svd.c
+ *   17925  math/linalg.c
+ *   18193  math/fft.c
+ *   19131  math/fwht.c
+ *   19281  math/attention.c
+ *   19534  math/ops.c
+ *   19571  math/sparse.c
+ *   20560  math/normal.c
+ *   20579  core/target.h
+ *   20901  math/targets.c
+ *   21030  math/all.c
+ *   21034  core/cpu.c
+ *   21248  math/matvec.h
+ *   21259  math/gemm.c
+ *   21842  math/gemm_i8.c
+ *   22065  math/linalg_block.c
+ *   22598  math/matvec.c
+ *   22652  the shared functions forwarded, where the other header has their bodies
+ *   22828  gnn/tinygnn.c
+ *   22832  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -128,6 +128,7 @@
  *
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -5789,6 +5790,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 
 #ifndef TINYI_STITCHED
 #define TINYI_STITCHED 1
+#endif
+/* The bodies come from another file or an archive, whatever this file asks for. */
+#ifdef TINYGNN_LINKED
+#undef TINYGNN_IMPLEMENTATION
 #endif
 /* The name under which this file can include itself. */
 #ifndef TINYGNN_FILE

@@ -1,101 +1,124 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     101  the manual
- *     167  math/kernels.h
- *    5790  options and names
- *    6160  core/config.h
- *    6281  core/status.h
- *    6314  core/tensor.h
- *    6366  core/ctx.h
- *    6443  core/mem.h
- *    6484  core/thread.h
- *    6524  core/rng.h
- *    6550  core/op.h
- *    6629  core/record.h
- *    6651  core/accel.h
- *    6688  core/bytes.h
- *    6713  core/file.h
- *    6748  core/time.h
- *    6758  core/conform.h
- *    6841  math/binary.h
- *    6882  math/elem.h
- *    6949  math/convert.h
- *    6990  math/reduce.h
- *    7037  math/softmax.h
- *    7088  math/norm.h
- *    7137  math/matmul.h
- *    7199  math/layout.h
- *    7252  math/conv.h
- *    7306  math/sort.h
- *    7367  math/linalg_lu.h
- *    7384  math/linalg_qr.h
- *    7400  math/linalg_eig.h
- *    7413  math/linalg_svd.h
- *    7426  math/linalg.h
- *    7482  math/fft.h
- *    7551  math/fwht.h
- *    7574  math/attention.h
- *    7603  math/ops.h
- *    7620  math/sparse.h
- *    7693  math/all.h
- *    7699  the shared functions again, where the other header came first
- *    7880  llm/tinyllm.h
- *    7891  internal functions
- *    7942  core/status.c
- *    7952  core/atomic.h
- *    8004  core/state.h
- *    8067  core/tensor.c
- *    8216  core/cpu.h
- *    8250  core/ctx.c
- *    8485  core/mem.c
- *    8581  core/thread.c
- *    8770  core/rng.c
- *    8853  core/op.c
- *    9160  core/record.c
- *    9258  core/bytes.c
- *    9338  core/file.c
- *    9518  core/time.c
- *    9556  core/half.h
- *    9609  core/conform.c
- *   10368  math/table.h
- *   10415  math/rows.h
- *   10464  math/walk.h
- *   10580  math/binary.c
- *   10894  math/elem.c
- *   11642  math/convert.c
- *   12134  math/reduce.c
- *   12661  math/softmax.c
- *   13028  math/norm.c
- *   13552  math/gemm.h
- *   13631  math/gemm_i8.h
- *   13647  math/matmul.c
- *   14000  math/layout.c
- *   14759  math/conv.c
- *   15283  math/sort.c
- *   16172  math/linalg_block.h
- *   16307  math/linalg_lu.c
- *   16652  math/linalg_qr.c
- *   17007  math/linalg_eig.c
- *   17515  math/linalg_svd.c
- *   17920  math/linalg.c
- *   18188  math/fft.c
- *   19126  math/fwht.c
- *   19276  math/attention.c
- *   19529  math/ops.c
- *   19566  math/sparse.c
- *   20555  math/normal.c
- *   20574  core/target.h
- *   20896  math/targets.c
- *   21025  math/all.c
- *   21029  core/cpu.c
- *   21243  math/matvec.h
- *   21254  math/gemm.c
- *   21837  math/gemm_i8.c
- *   22060  math/linalg_block.c
- *   22593  math/matvec.c
- *   22647  the shared functions forwarded, where the other header has their bodies
- *   22823  llm/tinyllm.c
- *   22827  the licence
+ *     124  the manual
+ *     191  math/kernels.h
+ *    5814  options and names
+ *    6188  core/config.h
+ *    6309  core/status.h
+ *    6342  core/tensor.h
+ *    6394  core/ctx.h
+ *    6471  core/mem.h
+ *    6512  core/thread.h
+ *    6552  core/rng.h
+ *    6578  core/op.h
+ *    6657  core/record.h
+ *    6679  core/accel.h
+ *    6716  core/bytes.h
+ *    6741  core/file.h
+ *    6776  core/time.h
+ *    6786  core/conform.h
+ *    6869  math/binary.h
+ *    6910  math/elem.h
+ *    6977  math/convert.h
+ *    7018  math/reduce.h
+ *    7065  math/softmax.h
+ *    7116  math/norm.h
+ *    7165  math/matmul.h
+ *    7227  math/layout.h
+ *    7280  math/conv.h
+ *    7334  math/sort.h
+ *    7395  math/linalg_lu.h
+ *    7412  math/linalg_qr.h
+ *    7428  math/linalg_eig.h
+ *    7441  math/linalg_svd.h
+ *    7454  math/linalg.h
+ *    7510  math/fft.h
+ *    7579  math/fwht.h
+ *    7602  math/attention.h
+ *    7631  math/ops.h
+ *    7648  math/sparse.h
+ *    7721  math/all.h
+ *    7727  the shared functions again, where the other header came first
+ *    7908  llm/quant/format.h
+ *    7996  llm/file/fd.h
+ *    8008  llm/file/gguf.h
+ *    8104  llm/file/gguf_write.h
+ *    8160  llm/file/safetensors.h
+ *    8179  llm/file/llama2c.h
+ *    8198  llm/file/open.h
+ *    8219  llm/tinyllm.h
+ *    8230  internal functions
+ *    8281  core/status.c
+ *    8291  core/atomic.h
+ *    8343  core/state.h
+ *    8406  core/tensor.c
+ *    8555  core/cpu.h
+ *    8589  core/ctx.c
+ *    8824  core/mem.c
+ *    8920  core/thread.c
+ *    9109  core/rng.c
+ *    9192  core/op.c
+ *    9499  core/record.c
+ *    9597  core/bytes.c
+ *    9677  core/file.c
+ *    9857  core/time.c
+ *    9895  core/half.h
+ *    9948  core/conform.c
+ *   10707  math/table.h
+ *   10754  math/rows.h
+ *   10803  math/walk.h
+ *   10919  math/binary.c
+ *   11233  math/elem.c
+ *   11981  math/convert.c
+ *   12473  math/reduce.c
+ *   13000  math/softmax.c
+ *   13367  math/norm.c
+ *   13891  math/gemm.h
+ *   13970  math/gemm_i8.h
+ *   13986  math/matmul.c
+ *   14339  math/layout.c
+ *   15098  math/conv.c
+ *   15622  math/sort.c
+ *   16511  math/linalg_block.h
+ *   16646  math/linalg_lu.c
+ *   16991  math/linalg_qr.c
+ *   17346  math/linalg_eig.c
+ *   17854  math/linalg_svd.c
+ *   18259  math/linalg.c
+ *   18527  math/fft.c
+ *   19465  math/fwht.c
+ *   19615  math/attention.c
+ *   19868  math/ops.c
+ *   19905  math/sparse.c
+ *   20894  math/normal.c
+ *   20913  core/target.h
+ *   21235  math/targets.c
+ *   21364  math/all.c
+ *   21368  core/cpu.c
+ *   21582  math/matvec.h
+ *   21593  math/gemm.c
+ *   22176  math/gemm_i8.c
+ *   22399  math/linalg_block.c
+ *   22932  math/matvec.c
+ *   22986  the shared functions forwarded, where the other header has their bodies
+ *   23162  llm/quant/blocks.h
+ *   23221  llm/quant/direct.h
+ *   23236  llm/quant/kformats.h
+ *   23247  llm/quant/lattice.h
+ *   23258  llm/quant/format.c
+ *   23304  llm/file/fd.c
+ *   23354  llm/file/store.h
+ *   23433  llm/file/gguf.c
+ *   23717  llm/file/gguf_write.c
+ *   24336  llm/file/safetensors.c
+ *   24757  llm/file/llama2c.c
+ *   25033  llm/file/open.c
+ *   25141  llm/quant/direct.c
+ *   25652  llm/quant/kformats.c
+ *   26368  llm/quant/lattice.c
+ *   27010  llm/file/store.c
+ *   27537  llm/tinyllm.c
+ *   27541  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -128,6 +151,7 @@
  *
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
+ *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -5790,6 +5814,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef TINYI_STITCHED
 #define TINYI_STITCHED 1
 #endif
+/* The bodies come from another file or an archive, whatever this file asks for. */
+#ifdef TINYLLM_LINKED
+#undef TINYLLM_IMPLEMENTATION
+#endif
 /* The name under which this file can include itself. */
 #ifndef TINYLLM_FILE
 #define TINYLLM_FILE "tinyllm.h"
@@ -7876,6 +7904,317 @@ TINYI_C_END
 
 #ifndef TINYI_LLM_DECLARED
 #define TINYI_LLM_DECLARED 1
+
+/* src/llm/quant/format.h - the block formats of model files: one row each
+ *
+ *   const tllm_format *f = tllm_format_by_name("Q4_K");
+ *   size_t bytes = tllm_format_bytes(f, n);        n floats, whole blocks
+ *   f->pack(x, q, n, NULL);                        floats to blocks
+ *   f->unpack(q, y, n);                            and back
+ *
+ * A block holds `values` numbers in `bytes` bytes. All fields are little endian, at any address, on every machine; the
+ * same input gives the same bits everywhere. Both functions take whole blocks only (n a multiple of values; 0 is nothing
+ * to do), keep no state, allocate nothing, and may run in any number of threads.
+ *
+ * pack with weights: importance[i] >= 0 is how much an error of value i counts, sum of importance (x - y)^2 is what the
+ * search makes small. Not a number, negative: 0. Formats without TLLM_FORMAT_IMPORTANCE do not look at it.
+ * pack of strange numbers (block formats): not a number becomes 0; magnitudes are cut to what the scale can hold. F16,
+ * BF16, F32 and F64 keep them.                                                                                        */
+#ifndef TINYI_FORMAT_H
+#define TINYI_FORMAT_H
+TINYI_C_BEGIN
+
+/* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, packs (1) or not (0), what is
+ * true of it */
+#define TINYI_FORMATS(F) \
+    F(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
+    F(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
+    F(BF16, 30, 1, 2, 30, 1, TLLM_FORMAT_PLAIN) \
+    F(Q8_0, 8, 32, 34, 8, 1, 0) \
+    F(Q4_0, 2, 32, 18, 8, 1, 0) \
+    F(Q4_1, 3, 32, 20, 9, 1, 0) \
+    F(Q5_0, 6, 32, 22, 8, 1, 0) \
+    F(Q5_1, 7, 32, 24, 9, 1, 0) \
+    F(Q8_1, 9, 32, 36, 9, 1, TLLM_FORMAT_ACTIVATIONS) \
+    F(Q2_K, 10, 256, 84, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(Q3_K, 11, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(Q4_K, 12, 256, 144, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(Q5_K, 13, 256, 176, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(Q6_K, 14, 256, 210, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(Q8_K, 15, 256, 292, 15, 1, TLLM_FORMAT_ACTIVATIONS) \
+    F(IQ2_XXS, 16, 256, 66, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    F(IQ2_XS, 17, 256, 74, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    F(IQ3_XXS, 18, 256, 98, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(IQ1_S, 19, 256, 50, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    F(IQ4_NL, 20, 32, 18, 8, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(IQ3_S, 21, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(IQ2_S, 22, 256, 82, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(IQ4_XS, 23, 256, 136, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    F(IQ1_M, 29, 256, 56, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    F(TQ1_0, 34, 256, 54, 15, 1, 0) \
+    F(TQ2_0, 35, 256, 66, 15, 1, 0) \
+    F(MXFP4, 39, 32, 17, 8, 1, 0) \
+    F(NVFP4, 40, 64, 36, 8, 1, 0) \
+    F(Q1_0, 41, 128, 18, 8, 1, 0) \
+    F(Q2_0, 42, 64, 18, 8, 1, 0) \
+    F(I8, 24, 1, 1, 24, 0, TLLM_FORMAT_PLAIN) \
+    F(I16, 25, 1, 2, 25, 0, TLLM_FORMAT_PLAIN) \
+    F(I32, 26, 1, 4, 26, 0, TLLM_FORMAT_PLAIN) \
+    F(I64, 27, 1, 8, 27, 0, TLLM_FORMAT_PLAIN) \
+    F(F64, 28, 1, 8, 28, 1, TLLM_FORMAT_PLAIN)
+
+#define TINYI_FORMAT_ENUM(name, id, values, bytes, dot, packs, flags) TLLM_FORMAT_##name = id,
+typedef enum tllm_format_id { TINYI_FORMATS(TINYI_FORMAT_ENUM) TLLM_FORMAT_ID_END = 64 } tllm_format_id;
+#undef TINYI_FORMAT_ENUM
+
+enum {
+    TLLM_FORMAT_PLAIN = 1,                  /* a number by itself, no blocks */
+    TLLM_FORMAT_IMPORTANCE = 2,             /* pack minimises the weighted error */
+    TLLM_FORMAT_WANTS_IMPORTANCE = 4,       /* so few bits that models suffer much without it */
+    TLLM_FORMAT_ACTIVATIONS = 8             /* for the other factor of a product; not found in files */
+};
+
+typedef struct tllm_format {
+    const char *name;                       /* "Q4_K", as files and users write it */
+    int id;                                 /* type id in a GGUF file */
+    int values, bytes;                      /* of a block */
+    int dot;                                /* id of the format that activations take beside it in a product */
+    unsigned flags;
+    void (*unpack)(const void *q, float *x, size_t n);      /* n values, whole blocks */
+    void (*pack)(const float *x, void *q, size_t n, const float *importance);  /* NULL: only read; importance: n or NULL */
+} tllm_format;
+
+TINY_API const tllm_format *tllm_format_of(int id);                 /* NULL: there is none */
+TINY_API const tllm_format *tllm_format_by_name(const char *name);  /* any case; NULL: there is none */
+TINY_API const tllm_format *tllm_format_at(size_t i);               /* all of them in turn; NULL after the last */
+/* 0: f is NULL, n_values are no whole blocks, or the size does not fit. */
+TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values);
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/fd.h - a piece of an open file as bytes: an asset inside a package, a descriptor from another process */
+#ifndef TINYI_FD_H
+#define TINYI_FD_H
+TINYI_C_BEGIN
+
+/* n_bytes at offset; 0: up to the end. Mapped where the system can, else read. name stands in the sentences. The descriptor
+ * stays the caller's; its position is not used and not kept. tiny_file_close gives the bytes back. */
+TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tiny_file *out);
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/gguf.h - GGUF files: what a model says about itself, and its tensors in place
+ *
+ *   tllm_gguf *g;
+ *   if (tllm_gguf_open(ctx, "model.gguf", &g)) ... the sentence names the file, the key or the tensor ...
+ *   const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
+ *   int64_t n_layer;
+ *   if (!tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &n_layer)) ... not there, or no integer ...
+ *   tllm_gguf_close(ctx, g);
+ *
+ * Versions 2 and 3, little endian. The file is mapped; opening reads the metadata and the list of tensors and touches no
+ * page of the data. Everything is checked before it is handed out: every count against the bytes that are left, every
+ * tensor against the end of the file and against its neighbours, every key and name against doubles. What a file may make
+ * us allocate is at most twice its size and a megabyte.
+ *
+ * The same view is given for safetensors and .bin files: llm/file/open.h.
+ *
+ * Views (tllm_text, tllm_meta, tllm_gguf_tensor) live until the close. Any number of threads may read one tllm_gguf.     */
+#ifndef TINYI_GGUF_H
+#define TINYI_GGUF_H
+TINYI_C_BEGIN
+
+typedef struct tllm_text { const char *at; size_t n; } tllm_text;      /* n bytes, not ended by a 0 */
+
+/* the types of a value, numbered as in the file */
+enum {
+    TLLM_U8, TLLM_I8, TLLM_U16, TLLM_I16, TLLM_U32, TLLM_I32, TLLM_F32, TLLM_BOOL, TLLM_STRING, TLLM_ARRAY, TLLM_U64, TLLM_I64, TLLM_F64,
+    TLLM_VALUE_TYPES
+};
+
+#define TLLM_MAX_RANK 6                     /* GGUF itself has at most 4; safetensors have more */
+#define TLLM_MAX_KEY 65535                  /* bytes of a key or of the name of a tensor */
+#define TLLM_MAX_PARTS 1000                 /* of a split file */
+
+typedef struct tllm_meta {
+    tllm_text key;
+    short type, item_type;                  /* of a scalar both the same; of an array TLLM_ARRAY and the type of its items */
+    uint32_t hash;                          /* of the key */
+    size_t count;                           /* items; 1 for a scalar */
+    const unsigned char *at;                /* numbers: little endian, any alignment; texts: ask tllm_meta_text */
+} tllm_meta;
+
+typedef struct tllm_gguf_tensor {
+    tllm_text name;
+    int type;                               /* id of llm/quant/format.h, or a TLLM_TYPE_ below */
+    int rank;
+    uint64_t dim[TLLM_MAX_RANK];            /* dim[0] innermost, as in the file; 1 past the rank */
+    const unsigned char *data;              /* any alignment that the file has */
+    size_t bytes;
+    uint32_t hash, part;                    /* of the name; number of the file it lies in, from 0 */
+} tllm_gguf_tensor;
+
+/* element types that only safetensors have: no format of ours computes with them */
+enum { TLLM_TYPE_BOOL = 0x10000, TLLM_TYPE_U8, TLLM_TYPE_U16, TLLM_TYPE_U32, TLLM_TYPE_U64, TLLM_TYPE_F8_E4M3, TLLM_TYPE_F8_E5M2 };
+
+typedef struct tllm_gguf tllm_gguf;
+
+/* path may name any part of NAME-00001-of-0000N.gguf: all are opened. On failure *out is NULL. */
+TINY_API tiny_status tllm_gguf_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
+/* No copy: bytes must stay until the close. A model linked into the program is opened so. */
+TINY_API tiny_status tllm_gguf_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);
+/* n_bytes at offset of an open file; n_bytes 0: up to its end. The descriptor stays yours and may be closed after the call.
+ * name stands in the sentences; NULL: "descriptor N". */
+TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tllm_gguf **out);
+TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g);     /* takes NULL */
+
+/* in the order of the file */
+TINY_API size_t tllm_gguf_n_meta(const tllm_gguf *g);
+TINY_API const tllm_meta *tllm_gguf_meta_at(const tllm_gguf *g, size_t i);     /* NULL past the end */
+TINY_API const tllm_meta *tllm_gguf_find(const tllm_gguf *g, const char *key); /* NULL: not there */
+TINY_API size_t tllm_gguf_n_tensors(const tllm_gguf *g);
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i);
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_find(const tllm_gguf *g, const char *name);
+
+TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part);   /* as in the sentences; NULL past the last part */
+TINY_API size_t tllm_gguf_n_parts(const tllm_gguf *g);
+TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part);       /* size of that file */
+TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *tensor);   /* of its data in its file */
+TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g);                /* 2 or 3; 0 where the file is no GGUF */
+TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g);
+
+/* Item i of a value (a scalar has item 0): 1, or 0 and *v as it was when m is NULL, i is past the end, or the value does not
+ * convert without loss. Integers never come from floats or bools, bools only from bools. Each costs O(1), texts too. */
+TINY_API int tllm_meta_i64(const tllm_meta *m, size_t i, int64_t *v);
+TINY_API int tllm_meta_u64(const tllm_meta *m, size_t i, uint64_t *v);
+TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v);
+TINY_API int tllm_meta_bool(const tllm_meta *m, size_t i, int *v);
+TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v);
+
+TINY_API int tllm_text_is(tllm_text text, const char *s);               /* the same bytes? */
+TINY_API const char *tllm_value_name(int type);                         /* "u32"; "?" for an unknown one */
+TINY_API size_t tllm_value_bytes(int type);                             /* of one number; 0 for texts, arrays, unknown */
+TINY_API const char *tllm_type_name(int type);                          /* of a tensor: "Q4_K"; "?" for an unknown one */
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/gguf_write.h - writing GGUF files, as a stream
+ *
+ *   tllm_writer_desc d = { 0 };
+ *   d.path = "out.gguf";
+ *   tllm_writer_open(ctx, &d, &w);
+ *   for (i = 0; i < tllm_gguf_n_meta(g); i++) tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i));    all of another file
+ *   tllm_writer_put_u32(ctx, w, "general.file_type", 7);                                                replaces it
+ *   for (i = 0; i < n; i++) tllm_writer_put_tensor(ctx, w, name, type, rank, dim, NULL);               first all of them
+ *   for (i = 0; i < n; i++) tllm_writer_data(ctx, w, bytes, n_bytes);                                   then their bytes, in that order
+ *   st = tllm_writer_finish(ctx, w);
+ *   tllm_writer_close(ctx, w);
+ *
+ * The file grows beside its place, as path.part, and takes it when all is written: readers see the old file or the new one.
+ * After a failure every further call answers that failure, so that only the last status must be looked at.             */
+#ifndef TINYI_GGUF_WRITE_H
+#define TINYI_GGUF_WRITE_H
+TINYI_C_BEGIN
+
+typedef struct tllm_writer tllm_writer;
+
+typedef struct tllm_writer_desc {           /* all zero: version 3, alignment 32, one file, into memory */
+    const char *path;                       /* NULL: into memory */
+    uint32_t version;                       /* 2 or 3; 0: 3 */
+    uint32_t alignment;                     /* 0: what general.alignment says, else 32 */
+    uint64_t part_bytes;                    /* not 0: where the tensors are more bytes than this, NAME.gguf becomes NAME-00001-of-0000N.gguf ...,
+                                               each with no more of them than this (but at least one tensor) */
+} tllm_writer_desc;
+
+TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *desc, tllm_writer **out);
+TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w);        /* takes NULL; removes what is not finished */
+
+/* A key that was put before gets the new value in the old place. split.no, split.count and split.tensors.count are the
+ * writer's own: putting them does nothing. value points to the C type of the value: uint8_t for TLLM_U8 and TLLM_BOOL,
+ * float for TLLM_F32, tllm_text for TLLM_STRING ...; items to count of them. */
+TINY_API tiny_status tllm_writer_put(tiny_ctx *ctx, tllm_writer *w, const char *key, int type, const void *value);
+TINY_API tiny_status tllm_writer_put_array(tiny_ctx *ctx, tllm_writer *w, const char *key, int item_type, const void *items, size_t count);
+TINY_API tiny_status tllm_writer_put_meta(tiny_ctx *ctx, tllm_writer *w, const tllm_meta *m);
+TINY_API tiny_status tllm_writer_put_u32(tiny_ctx *ctx, tllm_writer *w, const char *key, uint32_t v);
+TINY_API tiny_status tllm_writer_put_i32(tiny_ctx *ctx, tllm_writer *w, const char *key, int32_t v);
+TINY_API tiny_status tllm_writer_put_u64(tiny_ctx *ctx, tllm_writer *w, const char *key, uint64_t v);
+TINY_API tiny_status tllm_writer_put_f32(tiny_ctx *ctx, tllm_writer *w, const char *key, float v);
+TINY_API tiny_status tllm_writer_put_bool(tiny_ctx *ctx, tllm_writer *w, const char *key, int v);
+TINY_API tiny_status tllm_writer_put_text(tiny_ctx *ctx, tllm_writer *w, const char *key, const char *text);
+
+/* dim[0] innermost. data: its bytes, which must stay until tllm_writer_finish; NULL: they come through tllm_writer_data. */
+TINY_API tiny_status tllm_writer_put_tensor(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank, const uint64_t *dim, const void *data);
+/* The next bytes of the tensors that have none, in pieces of any size; the first call closes the lists of keys and tensors. */
+TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void *bytes, size_t n_bytes);
+/* Writes what is left, and the file takes its place. Bytes that never came are refused with the name of their tensor. */
+TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w);
+/* After finish of a writer into memory: the file, until the close. */
+TINY_API const void *tllm_writer_memory(const tllm_writer *w, size_t *n_bytes);
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/safetensors.h - safetensors files, seen as a tllm_gguf
+ *
+ * Keys are those of __metadata__, all of them texts. Shapes are turned round: dim[0] is the innermost. Types that GGUF has
+ * no number for are TLLM_TYPE_BOOL and so on. Tensors may have up to TLLM_MAX_RANK dimensions, some of them 0.
+ *
+ * The header is read strictly, as the format says: one object with no value twice, every byte of the data in exactly one
+ * tensor.                                                                                                              */
+#ifndef TINYI_SAFETENSORS_H
+#define TINYI_SAFETENSORS_H
+TINYI_C_BEGIN
+
+#define TLLM_MAX_SAFETENSORS_HEADER 100000000   /* bytes, as in the format's own reader */
+
+TINY_API tiny_status tllm_safetensors_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
+TINY_API tiny_status tllm_safetensors_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);  /* no copy */
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/llama2c.h - the first .bin layout of llama2.c, seen as a tllm_gguf of the architecture llama
+ *
+ * Keys and tensors carry the names that GGUF files of llama models have, so that what loads those loads these; the weights
+ * stay where they are in the file. With a tokenizer file its tokens, scores and types stand there too: blanks are written
+ * as U+2581, the types follow from the texts, 0 is unknown, 1 begins and 2 ends a text.                                 */
+#ifndef TINYI_LLAMA2C_H
+#define TINYI_LLAMA2C_H
+TINYI_C_BEGIN
+
+/* tokenizer: path of the tokenizer.bin that belongs to the model; NULL: none */
+TINY_API tiny_status tllm_llama2c_open(tiny_ctx *ctx, const char *path, const char *tokenizer, tllm_gguf **out);
+/* No copy of the model; the tokenizer's bytes are not needed after the call. tokenizer may be NULL. */
+TINY_API tiny_status tllm_llama2c_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const void *tokenizer, size_t n_tokenizer, tllm_gguf **out);
+/* The size that the header of a .bin asks for; 0 when it is no such header. */
+TINY_API uint64_t tllm_llama2c_bytes(const void *bytes, size_t n_bytes);
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/open.h - a model file of whatever kind: GGUF, safetensors, .bin of llama2.c
+ *
+ * The kind is told from the bytes, not from the name. What is given back is the same view for all of them.            */
+#ifndef TINYI_OPEN_H
+#define TINYI_OPEN_H
+TINYI_C_BEGIN
+
+enum { TLLM_FILE_GGUF, TLLM_FILE_SAFETENSORS, TLLM_FILE_LLAMA2C };
+
+/* Beside a .bin of n tokens a tokenizer is looked for: tokN.bin, tokenizerN.bin, tokenizer.bin. One that does not fit the model
+ * is left alone, and the log hears why. */
+TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
+TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);  /* no copy */
+TINY_API int tllm_file_kind(const tllm_gguf *g);
+TINY_API const char *tllm_file_kind_name(const tllm_gguf *g);      /* "GGUF" */
+/* what the bytes look like; -1: like none of them */
+TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes);
+
+TINYI_C_END
+#endif
 
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
@@ -22819,6 +23158,4381 @@ TINY_API tiny_status tinyllm_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a
 TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinygnn_sparse_free(ctx, a); }
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form) { return tinygnn_sparse_form_name(form); }
 #endif
+
+/* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
+#ifndef TINYI_BLOCKS_H
+#define TINYI_BLOCKS_H
+TINYI_C_BEGIN
+
+TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
+TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return (uint32_t)tinyi_q_u16(p) | (uint32_t)tinyi_q_u16(p + 2) << 16; }
+TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
+TINYI_INLINE void tinyi_q_put16(unsigned char *p, unsigned v) { p[0] = (unsigned char)v; p[1] = (unsigned char)(v >> 8); }
+TINYI_INLINE void tinyi_q_put32(unsigned char *p, uint32_t v) { tinyi_q_put16(p, v & 0xffffu); tinyi_q_put16(p + 2, v >> 16); }
+
+/* A scale as half, at most the largest finite one: an infinite scale would make 0 * inf of every zero code. */
+TINYI_INLINE uint16_t tinyi_q_to_half(float d)
+{
+    uint16_t h = tinyi_f32_to_f16(d);
+    return (h & 0x7fffu) >= 0x7c00u ? (uint16_t)((h & 0x8000u) | 0x7bffu) : h;
+}
+TINYI_INLINE void tinyi_q_put_half(unsigned char *p, float d) { tinyi_q_put16(p, tinyi_q_to_half(d)); }
+
+/* An input of a format whose scale is a half: no product of such a scale reaches 2^40, and squares of 2^40 are still floats. */
+TINYI_INLINE float tinyi_q_in(float x)
+{
+    return x != x ? 0.0f : x > 1099511627776.0f ? 1099511627776.0f : x < -1099511627776.0f ? -1099511627776.0f : x;
+}
+
+/* To the nearest integer, half away from zero, as the writers of the formats do; what no int32 can hold becomes 0. */
+TINYI_INLINE int tinyi_q_away(float v)
+{
+    float a = v < 0.0f ? -v : v;
+    int i;
+    if (!(a < 2147483648.0f)) return 0;
+    i = (int)a;
+    if (a - (float)i >= 0.5f) i++;          /* exact: the difference of a float and its integer part */
+    return v < 0.0f ? -i : i;
+}
+/* Towards zero; what no int32 can hold becomes 0. */
+TINYI_INLINE int tinyi_q_cut(float v) { return v > -2147483648.0f && v < 2147483648.0f ? (int)v : 0; }
+TINYI_INLINE float tinyi_q_abs(float x) { return x < 0.0f ? -x : x; }
+TINYI_INLINE int tinyi_q_min(int a, int b) { return a < b ? a : b; }
+TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+/* What both families with a search share (kformats.c). */
+/* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that any code
+ * is as good as none, and y and w are not set. */
+TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w);
+/* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from lo to hi
+ * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
+#define TINYI_Q_KEEP 6
+TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
+TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
+
+/* Declares the two functions of a format. */
+#define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
+#define TINYI_Q_PACK(name) TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance);
+#define TINYI_Q_DECLARE(name) TINYI_Q_UNPACK(name) TINYI_Q_PACK(name)
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/direct.h - formats whose bytes follow from the floats by a formula */
+#ifndef TINYI_DIRECT_H
+#define TINYI_DIRECT_H
+TINYI_C_BEGIN
+
+TINYI_Q_DECLARE(F32) TINYI_Q_DECLARE(F16) TINYI_Q_DECLARE(BF16) TINYI_Q_DECLARE(F64)
+TINYI_Q_UNPACK(I8) TINYI_Q_UNPACK(I16) TINYI_Q_UNPACK(I32) TINYI_Q_UNPACK(I64)
+TINYI_Q_DECLARE(Q8_0) TINYI_Q_DECLARE(Q8_1) TINYI_Q_DECLARE(Q8_K)
+TINYI_Q_DECLARE(Q4_0) TINYI_Q_DECLARE(Q4_1) TINYI_Q_DECLARE(Q5_0) TINYI_Q_DECLARE(Q5_1)
+TINYI_Q_DECLARE(TQ1_0) TINYI_Q_DECLARE(TQ2_0) TINYI_Q_DECLARE(MXFP4) TINYI_Q_DECLARE(NVFP4)
+TINYI_Q_DECLARE(Q1_0) TINYI_Q_DECLARE(Q2_0)
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/kformats.h - super-blocks of 256 values: groups with small scales under one or two halves */
+#ifndef TINYI_KFORMATS_H
+#define TINYI_KFORMATS_H
+TINYI_C_BEGIN
+
+TINYI_Q_DECLARE(Q2_K) TINYI_Q_DECLARE(Q3_K) TINYI_Q_DECLARE(Q4_K) TINYI_Q_DECLARE(Q5_K) TINYI_Q_DECLARE(Q6_K)
+TINYI_Q_DECLARE(IQ4_NL) TINYI_Q_DECLARE(IQ4_XS)
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/lattice.h - super-blocks of 256 values out of code books: 8 or 4 values are one entry */
+#ifndef TINYI_LATTICE_H
+#define TINYI_LATTICE_H
+TINYI_C_BEGIN
+
+TINYI_Q_DECLARE(IQ1_S) TINYI_Q_DECLARE(IQ1_M) TINYI_Q_DECLARE(IQ2_XXS) TINYI_Q_DECLARE(IQ2_XS) TINYI_Q_DECLARE(IQ2_S)
+TINYI_Q_DECLARE(IQ3_XXS) TINYI_Q_DECLARE(IQ3_S)
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/format.c - the table of block formats and what is asked of it */
+
+#define TINYI_FORMAT_PACK_0(name) NULL
+#define TINYI_FORMAT_PACK_1(name) tinyi_pack_##name
+#define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
+    { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name) },
+static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS(TINYI_FORMAT_ROW) };
+#undef TINYI_FORMAT_ROW
+#undef TINYI_FORMAT_PACK_0
+#undef TINYI_FORMAT_PACK_1
+
+TINY_API const tllm_format *tllm_format_at(size_t i)
+{
+    return i < TINYI_COUNT(tinyi_format_rows) ? &tinyi_format_rows[i] : NULL;
+}
+
+TINY_API const tllm_format *tllm_format_of(int id)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_format_rows); i++)
+        if (tinyi_format_rows[i].id == id) return &tinyi_format_rows[i];
+    return NULL;
+}
+
+static int tinyi_format_upper(char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; }
+
+TINY_API const tllm_format *tllm_format_by_name(const char *name)
+{
+    size_t i, k;
+    if (!name) return NULL;
+    for (i = 0; i < TINYI_COUNT(tinyi_format_rows); i++) {
+        const char *s = tinyi_format_rows[i].name;
+        for (k = 0; s[k] && tinyi_format_upper(name[k]) == s[k]; k++) { }
+        if (!s[k] && !name[k]) return &tinyi_format_rows[i];
+    }
+    return NULL;
+}
+
+TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values)
+{
+    uint64_t blocks;
+    if (!f || n_values % (unsigned)f->values) return 0;
+    blocks = n_values / (unsigned)f->values;
+    return blocks > (uint64_t)PTRDIFF_MAX / (unsigned)f->bytes ? 0 : (size_t)(blocks * (unsigned)f->bytes);
+}
+
+/* src/llm/file/fd.c */
+#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
+#define TINYI_FD_MAPS 1
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#else
+#define TINYI_FD_MAPS 0
+#endif
+
+TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tiny_file *out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = tiny_file_memory(NULL, 0);
+    if (st) return st;
+    if (!out || !name) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file from a descriptor needs a name and a place for its bytes");
+#if TINYI_FD_MAPS
+    {
+        struct stat info;
+        uint64_t size, page = (uint64_t)sysconf(_SC_PAGESIZE), before;
+        void *p;
+        if (fstat(fd, &info)) return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name, strerror(errno));
+        if (!S_ISREG(info.st_mode)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is no regular file", name);
+        size = (uint64_t)info.st_size;
+        if (offset > size || n_bytes > size - offset)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were asked for, the file ends at %llu", name, (unsigned long long)n_bytes,
+                              (unsigned long long)offset, (unsigned long long)size);
+        if (!n_bytes) n_bytes = size - offset;
+        if (!n_bytes) return TINY_OK;
+        before = offset % page;             /* a mapping starts with a page */
+        if (n_bytes > (uint64_t)TINY_IDX_MAX - before)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu bytes are more than this machine can address", name, (unsigned long long)n_bytes);
+        p = mmap(NULL, (size_t)(n_bytes + before), PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - before));
+        if (p == MAP_FAILED) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes cannot be mapped: %s", name, (unsigned long long)n_bytes, strerror(errno));
+        out->mapped = p;
+        out->mapped_bytes = (size_t)(n_bytes + before);
+        out->bytes = (const unsigned char *)p + before;
+        out->n_bytes = (size_t)n_bytes;
+        return TINY_OK;
+    }
+#else
+    (void)fd;
+    (void)offset;
+    (void)n_bytes;
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this system has no descriptors that can be mapped", name);
+#endif
+}
+
+/* src/llm/file/store.h - the tables behind tllm_gguf, filled by the readers of GGUF, safetensors and .bin files
+ *
+ * A reader counts first and fills afterwards, so that everything it takes is known, and compared with the size of the
+ * file, before it is allocated. Keys and names are found by their hash: the tables are sorted by (hash, name), which
+ * finds in log(n) steps also where somebody has chosen names with one hash, and brings doubles together.              */
+#ifndef TINYI_STORE_H
+#define TINYI_STORE_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_store_part {
+    tiny_file file;
+    char *path;                             /* ours */
+    size_t kv_at, info_at, data_at;         /* offsets in the file; GGUF only */
+    size_t n_meta, n_tensors, n_steps;
+    uint32_t version, alignment;
+    uint64_t split_no, split_count, split_tensors;
+} tinyi_store_part;
+
+struct tllm_gguf {
+    size_t n_parts, n_meta, n_tensors;
+    tinyi_store_part *part;
+    tllm_meta *meta;
+    tllm_gguf_tensor *tensor;
+    uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
+    const unsigned char **step;             /* of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    void *tables;
+    unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
+    size_t made_bytes;
+    int kind;                               /* TLLM_FILE_ of llm/file/open.h */
+};
+
+/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. */
+typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
+
+/* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
+#define TINYI_TEXT_STEP 8
+
+#define TINYI_STORE_EXTRA ((size_t)1 << 20) /* a file may make us allocate twice its size, and this */
+#define TINYI_SHOW 80
+
+/* a text from outside, fit for a sentence: shortened, and without control bytes */
+TINYI_FN const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]);
+TINYI_FN tllm_text tinyi_text(const char *s);
+
+/* g with room for n_parts, all zero. */
+TINYI_FN tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out);
+TINYI_FN tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *path);
+/* what a file of so many bytes may take */
+TINYI_FN size_t tinyi_store_most(size_t file_bytes);
+/* The tables for the counts in g and n_steps; refuses what is above that. */
+TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes);
+/* When all keys and tensors stand: hashes, order, doubles, overlaps. */
+TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
+
+/* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only *n_steps
+ * grows. path stands in the sentences. */
+TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
+                                     const unsigned char **step, size_t *n_steps);
+TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);
+TINYI_FN void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n);              /* n bytes, little endian */
+TINYI_FN void tinyi_made_key(tinyi_made *m, const char *key, int type);        /* the value comes next */
+TINYI_FN void tinyi_made_array(tinyi_made *m, const char *key, int item_type, size_t count);
+TINYI_FN void tinyi_made_u32(tinyi_made *m, const char *key, uint64_t v);
+TINYI_FN void tinyi_made_f32(tinyi_made *m, const char *key, float v);
+TINYI_FN void tinyi_made_text(tinyi_made *m, const char *key, const char *text);
+/* g->made with room for what was counted. */
+TINYI_FN tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes);
+/* Fills g->meta from g->made, which holds g->n_meta keys; the tables stand, with room for its text marks. */
+TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
+
+/* the bytes of a value as in the file: the number, the text with its length, or the items */
+TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
+
+/* bytes of the tensor t by its type, rank and dims; a dimension of 0 makes them 0 */
+TINYI_FN tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_tensor *t, size_t *bytes);
+
+TINYI_C_END
+#endif
+
+/* src/llm/file/gguf.c - the reader of GGUF
+ *
+ *   "GGUF"  u32 version  u64 n_tensors  u64 n_keys
+ *   n_keys times     text key, u32 type, value        text: u64 n, n bytes; array: u32 item type, u64 n, items
+ *   n_tensors times  text name, u32 rank, rank times u64 dim (innermost first), u32 type, u64 offset
+ *   padding to general.alignment (32 when there is none); offsets count from here and are multiples of it
+ *
+ * Two walks: the first checks keys and structure and counts, the second fills tables of exactly that size. Nothing recurses,
+ * and nothing is allocated for a count before the bytes that it stands for are seen.
+ *
+ * Left out: version 1 (32-bit counts, 2023 only), big-endian files, arrays of arrays: refused, each with its sentence.   */
+#include <string.h>
+#include <stdio.h>
+
+/* the least bytes of a key with its value (8 length, 1 key, 4 type, 1 value) and of a tensor (8 length, 1 name, 4 rank, 4 type, 8 offset) */
+#define TINYI_GGUF_LEAST_KEY 14
+#define TINYI_GGUF_LEAST_TENSOR 25
+#define TINYI_GGUF_MAX_RANK 4
+#define TINYI_GGUF_ALIGNMENT 32
+
+static tiny_status tinyi_gguf_head(tiny_ctx *ctx, tinyi_store_part *p, tinyi_cursor *c)
+{
+    uint64_t n_tensors, n_meta;
+    const unsigned char *magic;
+    if (!tinyi_rd_bytes(c, 4, &magic)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", p->path, p->file.n_bytes);
+    if (memcmp(magic, "GGUF", 4))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: is no GGUF file: it begins with the bytes %02x %02x %02x %02x", p->path, magic[0], magic[1], magic[2], magic[3]);
+    if (!tinyi_rd_u32(c, &p->version)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the version", p->path);
+    if (!(p->version & 0xffffu) && p->version)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a big-endian GGUF file; only little-endian ones are read: convert it where it was made", p->path);
+    if (p->version == 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is GGUF version 1, which was given up in 2023; versions 2 and 3 are read", p->path);
+    if (p->version != 2 && p->version != 3)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is GGUF version %lu; versions 2 and 3 are read", p->path, (unsigned long)p->version);
+    if (!tinyi_rd_u64(c, &n_tensors) || !tinyi_rd_u64(c, &n_meta)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the counts of keys and tensors", p->path);
+    if (!tinyi_count_fits(c, n_meta, TINYI_GGUF_LEAST_KEY))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu keys; the %zu bytes left hold at most %zu", p->path, (unsigned long long)n_meta, c->left,
+                          c->left / TINYI_GGUF_LEAST_KEY);
+    if (!tinyi_count_fits(c, n_tensors, TINYI_GGUF_LEAST_TENSOR))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu tensors; the %zu bytes left hold at most %zu", p->path, (unsigned long long)n_tensors, c->left,
+                          c->left / TINYI_GGUF_LEAST_TENSOR);
+    p->n_meta = (size_t)n_meta;
+    p->n_tensors = (size_t)n_tensors;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_gguf_special(tiny_ctx *ctx, tinyi_store_part *p, const tllm_meta *m)
+{
+    uint64_t v = 0;
+    if (tllm_text_is(m->key, "general.alignment")) {
+        if (m->type != TLLM_U32) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.alignment has type %s, not u32", p->path, tllm_value_name(m->type));
+        (void)tllm_meta_u64(m, 0, &v);
+        if (v < 8 || (v & (v - 1)))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.alignment is %llu; it must be a power of two and at least 8", p->path, (unsigned long long)v);
+        p->alignment = (uint32_t)v;
+    } else if (tllm_text_is(m->key, "split.no") || tllm_text_is(m->key, "split.count") || tllm_text_is(m->key, "split.tensors.count")) {
+        if (m->type == TLLM_ARRAY || !tllm_meta_u64(m, 0, &v)) {
+            char key[TINYI_SHOW];
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no count (its type is %s)", p->path, tinyi_show(m->key, key), tllm_value_name(m->type));
+        }
+        if (m->key.n == 8) p->split_no = v;
+        else if (m->key.n == 11) p->split_count = v;
+        else p->split_tensors = v;
+    }
+    return TINY_OK;
+}
+
+/* One record of the list of tensors; *offset is where the file says its data starts, counted from the data section. */
+static tiny_status tinyi_gguf_record(tiny_ctx *ctx, const tinyi_store_part *p, tinyi_cursor *c, size_t i, tllm_gguf_tensor *t, uint64_t *offset)
+{
+    char name[TINYI_SHOW];
+    const unsigned char *at;
+    uint64_t n;
+    uint32_t rank, type;
+    uint32_t a;
+    if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the name length of tensor %zu of %zu", p->path, i, p->n_tensors);
+    if (n > TLLM_MAX_KEY || !n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the name of tensor %zu of %zu says it has %llu bytes; 1 to %d are possible", p->path, i, p->n_tensors,
+                          (unsigned long long)n, TLLM_MAX_KEY);
+    if (!tinyi_rd_bytes(c, (size_t)n, &at))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the name of tensor %zu of %zu says it has %llu bytes, %zu are left", p->path, i, p->n_tensors,
+                          (unsigned long long)n, c->left);
+    memset(t, 0, sizeof *t);
+    t->name.at = (const char *)at;
+    t->name.n = (size_t)n;
+    (void)tinyi_show(t->name, name);
+    if (!tinyi_rd_u32(c, &rank)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the rank of tensor %s", p->path, name);
+    if (rank > TINYI_GGUF_MAX_RANK)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s says it has %lu dimensions; the most is %d", p->path, name, (unsigned long)rank, TINYI_GGUF_MAX_RANK);
+    t->rank = (int)rank;
+    for (a = 0; a < TLLM_MAX_RANK; a++) t->dim[a] = 1;
+    for (a = 0; a < rank; a++) {
+        if (!tinyi_rd_u64(c, &t->dim[a])) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in dimension %lu of tensor %s", p->path, (unsigned long)a, name);
+        if (!t->dim[a] || t->dim[a] > (uint64_t)INT64_MAX)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: dimension %lu is %llu; 1 to 2^63-1 are possible", p->path, name, (unsigned long)a,
+                              (unsigned long long)t->dim[a]);
+    }
+    if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of tensor %s", p->path, name);
+    if (type > 0xffffu) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %lu, which is not known here", p->path, name, (unsigned long)type);
+    t->type = (int)type;
+    if (!tinyi_rd_u64(c, offset)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the offset of tensor %s", p->path, name);
+    return TINY_OK;
+}
+
+/* The first walk over a part: everything up to the data is checked but the tensors against the file, and counted. */
+static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
+{
+    tinyi_cursor c = tinyi_cursor_make(p->file.bytes, p->file.n_bytes);
+    tiny_status st = tinyi_gguf_head(ctx, p, &c);
+    tllm_gguf_tensor t;
+    tllm_meta m;
+    uint64_t offset, end;
+    size_t i;
+    if (st) return st;
+    p->alignment = TINYI_GGUF_ALIGNMENT;
+    p->kv_at = p->file.n_bytes - c.left;
+    for (i = 0; i < p->n_meta && !st; i++) {
+        st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &m, NULL, &p->n_steps);
+        if (!st) st = tinyi_gguf_special(ctx, p, &m);
+    }
+    if (st) return st;
+    p->info_at = p->file.n_bytes - c.left;
+    if (!tinyi_count_fits(&c, p->n_tensors, TINYI_GGUF_LEAST_TENSOR))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %zu tensors; the %zu bytes behind the keys hold at most %zu", p->path, p->n_tensors, c.left,
+                          c.left / TINYI_GGUF_LEAST_TENSOR);
+    for (i = 0; i < p->n_tensors && !st; i++) st = tinyi_gguf_record(ctx, p, &c, i, &t, &offset);
+    if (st) return st;
+    end = p->file.n_bytes - c.left;
+    end += (p->alignment - end % p->alignment) % p->alignment;      /* the file is in memory: no wrap in 64 bits */
+    if (end > p->file.n_bytes) {
+        if (p->n_tensors)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the data of %zu tensors starts at %llu, the file ends at %zu", p->path, p->n_tensors,
+                              (unsigned long long)end, p->file.n_bytes);
+        end = p->file.n_bytes;
+    }
+    p->data_at = (size_t)end;
+    return TINY_OK;
+}
+
+/* The second walk. Metadata come from the first part alone. */
+static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, size_t first)
+{
+    tinyi_store_part *p = &g->part[i_part];
+    tinyi_cursor c = tinyi_cursor_make(p->file.bytes + p->kv_at, p->file.n_bytes - p->kv_at);
+    size_t i, n_steps = 0, room = p->file.n_bytes - p->data_at;
+    tiny_status st = TINY_OK;
+    for (i = 0; !i_part && i < p->n_meta && !st; i++) st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, &n_steps);
+    c = tinyi_cursor_make(p->file.bytes + p->info_at, p->file.n_bytes - p->info_at);
+    for (i = 0; i < p->n_tensors && !st; i++) {
+        tllm_gguf_tensor *t = &g->tensor[first + i];
+        char name[TINYI_SHOW];
+        uint64_t offset = 0;
+        st = tinyi_gguf_record(ctx, p, &c, i, t, &offset);
+        if (!st) st = tinyi_store_size(ctx, p->path, t, &t->bytes);
+        if (st) return st;
+        if (offset % p->alignment)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s starts at %llu, which is no multiple of the alignment %lu", p->path, tinyi_show(t->name, name),
+                              (unsigned long long)offset, (unsigned long)p->alignment);
+        if (offset > room || t->bytes > room - offset)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: %zu bytes of %s at %llu of the data, which starts at %zu: the file ends at %zu", p->path,
+                              tinyi_show(t->name, name), t->bytes, tllm_type_name(t->type), (unsigned long long)offset, p->data_at, p->file.n_bytes);
+        t->data = p->file.bytes + p->data_at + offset;
+        t->part = (uint32_t)i_part;
+    }
+    return st;
+}
+
+/* NAME-00002-of-00003.gguf: the length of NAME, or 0 when the path is not of that form with these numbers */
+static size_t tinyi_gguf_stem(const char *path, uint64_t no, uint64_t count)
+{
+    char tail[64];
+    size_t n = strlen(path), k;
+    (void)snprintf(tail, sizeof tail, "-%05u-of-%05u.gguf", (unsigned)no + 1, (unsigned)count);
+    k = strlen(tail);
+    return n > k && !memcmp(path + n - k, tail, k) ? n - k : 0;
+}
+
+/* Opens part i of the file whose first skimmed part stands in *first; takes *first over when it is that part. */
+static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_store_part *first, size_t stem, size_t i)
+{
+    size_t n_path = strlen(first->path) + 1;
+    tiny_status st;
+    if (i == first->split_no) {
+        *p = *first;
+        p->path = NULL;
+        first->file = tiny_file_memory(NULL, 0);
+        return tinyi_store_path(ctx, p, first->path);
+    }
+    p->path = (char *)tinyi_alloc(ctx, n_path, 1);
+    if (!p->path) return ctx->status;
+    memcpy(p->path, first->path, stem);
+    (void)snprintf(p->path + stem, n_path - stem, "-%05u-of-%05u.gguf", (unsigned)i + 1, (unsigned)first->split_count);
+    st = tiny_file_open(ctx, p->path, &p->file);
+    if (!st) st = tinyi_gguf_skim(ctx, p);
+    if (st) return st;
+    if (p->split_no != i || p->split_count != first->split_count)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it is part %llu of %llu, not part %zu of %llu", p->path, (unsigned long long)p->split_no + 1,
+                          (unsigned long long)p->split_count, i + 1, (unsigned long long)first->split_count);
+    return TINY_OK;
+}
+
+/* Takes the file over, also on failure. */
+static tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
+{
+    tinyi_store_part first;
+    tllm_gguf *g = NULL;
+    tiny_status st;
+    size_t i, n_parts = 1, stem = 0, at = 0, bytes = 0;
+    memset(&first, 0, sizeof first);
+    first.file = *file;
+    st = tinyi_store_path(ctx, &first, path);
+    if (!st) st = tinyi_gguf_skim(ctx, &first);
+    if (!st && first.split_count > 1) {
+        if (first.split_count > TLLM_MAX_PARTS || first.split_no >= first.split_count)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it is part %llu of %llu; the most parts of a file are %d", path, (unsigned long long)first.split_no + 1,
+                            (unsigned long long)first.split_count, TLLM_MAX_PARTS);
+        else if (!is_path)
+            st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is part %llu of %llu of a split file; only a path leads to the others", path,
+                            (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count);
+        else if (!(stem = tinyi_gguf_stem(path, first.split_no, first.split_count)))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: is part %llu of %llu of a split file; its name must end in -%05u-of-%05u.gguf, so that the others are found", path,
+                            (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count, (unsigned)first.split_no + 1, (unsigned)first.split_count);
+        n_parts = (size_t)first.split_count;
+    } else first.split_no = 0;
+    if (!st) st = tinyi_store_open(ctx, n_parts, &g);
+    for (i = 0; i < n_parts && !st; i++) {
+        st = tinyi_gguf_part(ctx, &g->part[i], &first, stem, i);
+        g->n_tensors += g->part[i].n_tensors;
+        bytes += g->part[i].file.n_bytes;
+    }
+    if (!st && first.split_count > 1 && g->part[0].split_tensors && g->part[0].split_tensors != g->n_tensors)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: split.tensors.count is %llu, the %zu parts hold %zu tensors", g->part[0].path,
+                        (unsigned long long)g->part[0].split_tensors, n_parts, g->n_tensors);
+    if (!st) {
+        g->n_meta = g->part[0].n_meta;
+        st = tinyi_store_tables(ctx, g, g->part[0].n_steps, bytes);
+    }
+    for (i = 0; i < n_parts && !st; i++) {
+        st = tinyi_gguf_fill(ctx, g, i, at);
+        at += g->part[i].n_tensors;
+    }
+    if (!st) st = tinyi_store_finish(ctx, g);
+    tiny_file_close(ctx, &first.file);      /* empty once a part has taken it */
+    tiny_free(ctx, first.path);
+    *file = tiny_file_memory(NULL, 0);
+    if (st) tllm_gguf_close(ctx, g);
+    else *out = g;
+    return st;
+}
+
+static tiny_status tinyi_gguf_enter(tiny_ctx *ctx, const void *what, tllm_gguf **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!what || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its path or its bytes, and a place for the view");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_gguf_open(tiny_ctx *ctx, const char *path, tllm_gguf **out)
+{
+    tiny_file file;
+    tiny_status st = tinyi_gguf_enter(ctx, path, out);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    return st ? st : tinyi_gguf_build(ctx, path, 1, &file, out);
+}
+
+TINY_API tiny_status tllm_gguf_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out)
+{
+    tiny_file file = tiny_file_memory(bytes, n_bytes);
+    tiny_status st = tinyi_gguf_enter(ctx, bytes, out);
+    return st ? st : tinyi_gguf_build(ctx, "memory", 0, &file, out);
+}
+
+TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tllm_gguf **out)
+{
+    tiny_file file;
+    char number[40];
+    tiny_status st = tinyi_gguf_enter(ctx, out, out);
+    (void)snprintf(number, sizeof number, "descriptor %d", fd);
+    if (!name) name = number;
+    if (!st) st = tllm_file_from_fd(ctx, fd, offset, n_bytes, name, &file);
+    return st ? st : tinyi_gguf_build(ctx, name, 0, &file, out);
+}
+
+/* src/llm/file/gguf_write.c */
+#include <string.h>
+#include <stdio.h>
+#ifndef TINY_NO_STDIO
+#include <errno.h>
+#endif
+#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && defined _POSIX_C_SOURCE && !defined __EMSCRIPTEN__ && !defined __wasi__
+#include <unistd.h>
+#define TINYI_WRITER_SYNC(f) fsync(fileno(f))
+#else
+#define TINYI_WRITER_SYNC(f) 0
+#endif
+#if !defined TINY_NO_STDIO && defined _WIN32
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsigned long);
+#endif
+
+typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
+/* places in the texts above, which may move */
+typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
+typedef struct tinyi_writer_tensor { size_t name_at, n_name; uint64_t dim[4], offset; size_t bytes; const unsigned char *data; uint32_t part; int type, rank; } tinyi_writer_tensor;
+
+struct tllm_writer {
+    tiny_status status;                     /* the first failure */
+    uint32_t version, alignment;
+    uint64_t part_bytes;
+    char *path, *name;                      /* name: of the part at work, with .part */
+    size_t n_path;
+    tinyi_writer_text keys, names, key_list, tensor_list, memory;
+    size_t n_keys, n_tensors, n_parts;
+    int begun, finished, in_memory;
+    size_t part, n_renamed, at_tensor, at_byte;
+    uint64_t written;                       /* of the part at work */
+#ifndef TINY_NO_STDIO
+    FILE *file;
+#endif
+};
+
+static tiny_status tinyi_writer_room(tiny_ctx *ctx, tinyi_writer_text *t, size_t n)
+{
+    size_t need, room = t->room ? t->room : 512;
+    unsigned char *p;
+    if (!tinyi_size_add(t->n, n, &need)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu bytes and %zu more are more than this machine can address", t->n, n);
+    if (need <= t->room) return TINY_OK;
+    while (room < need) room = room > SIZE_MAX / 2 ? need : room * 2;
+    p = (unsigned char *)tinyi_alloc(ctx, room, 1);
+    if (!p) return ctx->status;
+    if (t->n) memcpy(p, t->at, t->n);
+    tiny_free(ctx, t->at);
+    t->at = p;
+    t->room = room;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_writer_add(tiny_ctx *ctx, tinyi_writer_text *t, const void *bytes, size_t n)
+{
+    tiny_status st = tinyi_writer_room(ctx, t, n);
+    if (st) return st;
+    if (n) memcpy(t->at + t->n, bytes, n);
+    t->n += n;
+    return TINY_OK;
+}
+
+static void tinyi_writer_le(unsigned char *p, uint64_t v, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
+static tiny_status tinyi_writer_number(tiny_ctx *ctx, tinyi_writer_text *t, uint64_t v, size_t n)
+{
+    unsigned char p[8];
+    tinyi_writer_le(p, v, n);
+    return tinyi_writer_add(ctx, t, p, n);
+}
+
+/* one value of a C type, as in the file */
+static tiny_status tinyi_writer_item(tiny_ctx *ctx, tinyi_writer_text *t, int type, const void *value, size_t i)
+{
+    const unsigned char *p = (const unsigned char *)value + i * tllm_value_bytes(type);
+    uint64_t u64;
+    uint32_t u32;
+    uint16_t u16;
+    switch (type) {
+    case TLLM_BOOL: return tinyi_writer_number(ctx, t, *p ? 1 : 0, 1);
+    case TLLM_U8: case TLLM_I8: return tinyi_writer_number(ctx, t, *p, 1);
+    case TLLM_U16: case TLLM_I16: memcpy(&u16, p, 2); return tinyi_writer_number(ctx, t, u16, 2);
+    case TLLM_U32: case TLLM_I32: case TLLM_F32: memcpy(&u32, p, 4); return tinyi_writer_number(ctx, t, u32, 4);
+    case TLLM_U64: case TLLM_I64: case TLLM_F64: memcpy(&u64, p, 8); return tinyi_writer_number(ctx, t, u64, 8);
+    default: {
+        const tllm_text *text = (const tllm_text *)value + i;
+        tiny_status st = tinyi_writer_number(ctx, t, text->n, 8);
+        return st ? st : tinyi_writer_add(ctx, t, text->at, text->n);
+    }
+    }
+}
+
+static tiny_status tinyi_writer_enter(tiny_ctx *ctx, const tllm_writer *w, int still_open)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer");
+    if (w->status) return w->status;
+    if (w->finished || (still_open && w->begun))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: keys and tensors are put before the first data and before the end", w->path);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_writer_keep(tllm_writer *w, tiny_status st)
+{
+    if (w && st && !w->status) w->status = st;
+    return st;
+}
+
+TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *desc, tllm_writer **out)
+{
+    tllm_writer_desc d;
+    tllm_writer *w;
+    tiny_status st = tinyi_ctx_check(ctx);
+    const char *path;
+    if (out) *out = NULL;
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    path = d.path ? d.path : "memory";
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a writer needs a place for it", path);
+    if (d.version != 0 && d.version != 2 && d.version != 3)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: GGUF version %lu cannot be written; 2 and 3 can", path, (unsigned long)d.version);
+    if (d.alignment && (d.alignment < 8 || (d.alignment & (d.alignment - 1))))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: alignment %lu: it must be a power of two and at least 8", path, (unsigned long)d.alignment);
+    if (d.part_bytes && !d.path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: only a file with a path can be split", path);
+#ifdef TINY_NO_STDIO
+    if (d.path) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path);
+#endif
+    w = (tllm_writer *)tinyi_alloc(ctx, 1, sizeof *w);
+    if (!w) return ctx->status;
+    memset(w, 0, sizeof *w);
+    w->version = d.version ? d.version : 3;
+    w->part_bytes = d.part_bytes;
+    w->in_memory = !d.path;
+    w->n_parts = 1;
+    w->n_path = strlen(path);
+    w->path = (char *)tinyi_alloc(ctx, w->n_path + 1, 1);
+    w->name = w->path ? (char *)tinyi_alloc(ctx, w->n_path + 64, 1) : NULL;
+    if (w->path && w->name) memcpy(w->path, path, w->n_path + 1);
+    else st = ctx->status;
+    if (!st && d.alignment) st = tllm_writer_put_u32(ctx, w, "general.alignment", d.alignment);
+    if (st) tllm_writer_close(ctx, w);
+    else *out = w;
+    return st;
+}
+
+/* ---- keys ---------------------------------------------------------------------------------------------------- */
+
+static tinyi_writer_key *tinyi_writer_keys(const tllm_writer *w) { return (tinyi_writer_key *)(void *)w->key_list.at; }
+static tinyi_writer_tensor *tinyi_writer_tensors(const tllm_writer *w) { return (tinyi_writer_tensor *)(void *)w->tensor_list.at; }
+
+static tiny_status tinyi_writer_put_key(tiny_ctx *ctx, tllm_writer *w, tllm_text key, int type, int item_type, const void *items, size_t count, const tllm_meta *m)
+{
+    tinyi_writer_key k;
+    const unsigned char *value;
+    size_t n, i, all;
+    tiny_status st;
+    char name[TINYI_SHOW];
+    if (!key.n || key.n > TLLM_MAX_KEY)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has %zu bytes; 1 to %d are possible", w->path, tinyi_show(key, name), key.n, TLLM_MAX_KEY);
+    if (item_type < 0 || item_type >= TLLM_VALUE_TYPES || item_type == TLLM_ARRAY)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s: no value can be written with type %d", w->path, tinyi_show(key, name), item_type);
+    if (!items && !m && count) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: key %s has no value", w->path, tinyi_show(key, name));
+    if (tllm_text_is(key, "split.no") || tllm_text_is(key, "split.count") || tllm_text_is(key, "split.tensors.count")) return TINY_OK;
+    if (tllm_text_is(key, "general.alignment")) {
+        uint64_t v = 0;
+        uint32_t v32 = 0;
+        if (m) (void)tllm_meta_u64(m, 0, &v);
+        else if (type == TLLM_U32) { memcpy(&v32, items, 4); v = v32; }
+        if (type != TLLM_U32 || v < 8 || (v & (v - 1)))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: general.alignment must be a u32, a power of two and at least 8", w->path);
+        w->alignment = (uint32_t)v;
+    }
+    memset(&k, 0, sizeof k);
+    k.at = w->keys.n;
+    k.n_bytes = key.n;
+    st = tinyi_writer_add(ctx, &w->keys, key.at, key.n);
+    k.value_at = w->keys.n;
+    if (!st) st = tinyi_writer_number(ctx, &w->keys, (uint64_t)(unsigned)type, 4);
+    if (!st && type == TLLM_ARRAY) {
+        st = tinyi_writer_number(ctx, &w->keys, (uint64_t)(unsigned)item_type, 4);
+        if (!st) st = tinyi_writer_number(ctx, &w->keys, count, 8);
+    }
+    if (!st && m) {
+        tinyi_store_value(m, &value, &n);
+        st = tinyi_writer_add(ctx, &w->keys, value, n);
+    } else if (!st) {
+        if (!tinyi_size_mul(count, tllm_value_bytes(item_type), &all)) all = SIZE_MAX;      /* refused by the allocation */
+        st = tinyi_writer_room(ctx, &w->keys, all);
+        for (i = 0; i < count && !st; i++) st = tinyi_writer_item(ctx, &w->keys, item_type, items, i);
+    }
+    k.value_bytes = w->keys.n - k.value_at;
+    if (!st) st = tinyi_writer_add(ctx, &w->key_list, &k, sizeof k);
+    if (!st) w->n_keys++;
+    return st;
+}
+
+TINY_API tiny_status tllm_writer_put(tiny_ctx *ctx, tllm_writer *w, const char *key, int type, const void *value)
+{
+    tiny_status st = tinyi_writer_enter(ctx, w, 1);
+    if (st) return st;
+    if (!key) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a key is missing", w->path));
+    return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, tinyi_text(key), type, type, value, 1, NULL));
+}
+
+TINY_API tiny_status tllm_writer_put_array(tiny_ctx *ctx, tllm_writer *w, const char *key, int item_type, const void *items, size_t count)
+{
+    tiny_status st = tinyi_writer_enter(ctx, w, 1);
+    if (st) return st;
+    if (!key) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a key is missing", w->path));
+    return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, tinyi_text(key), TLLM_ARRAY, item_type, items, count, NULL));
+}
+
+TINY_API tiny_status tllm_writer_put_meta(tiny_ctx *ctx, tllm_writer *w, const tllm_meta *m)
+{
+    tiny_status st = tinyi_writer_enter(ctx, w, 1);
+    if (st) return st;
+    if (!m) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the key to copy is missing", w->path));
+    return tinyi_writer_keep(w, tinyi_writer_put_key(ctx, w, m->key, m->type, m->item_type, NULL, m->count, m));
+}
+
+TINY_API tiny_status tllm_writer_put_u32(tiny_ctx *ctx, tllm_writer *w, const char *key, uint32_t v) { return tllm_writer_put(ctx, w, key, TLLM_U32, &v); }
+TINY_API tiny_status tllm_writer_put_i32(tiny_ctx *ctx, tllm_writer *w, const char *key, int32_t v) { return tllm_writer_put(ctx, w, key, TLLM_I32, &v); }
+TINY_API tiny_status tllm_writer_put_u64(tiny_ctx *ctx, tllm_writer *w, const char *key, uint64_t v) { return tllm_writer_put(ctx, w, key, TLLM_U64, &v); }
+TINY_API tiny_status tllm_writer_put_f32(tiny_ctx *ctx, tllm_writer *w, const char *key, float v) { return tllm_writer_put(ctx, w, key, TLLM_F32, &v); }
+TINY_API tiny_status tllm_writer_put_bool(tiny_ctx *ctx, tllm_writer *w, const char *key, int v)
+{
+    unsigned char b = v ? 1 : 0;
+    return tllm_writer_put(ctx, w, key, TLLM_BOOL, &b);
+}
+TINY_API tiny_status tllm_writer_put_text(tiny_ctx *ctx, tllm_writer *w, const char *key, const char *text)
+{
+    tllm_text t;
+    if (!text) return tllm_writer_put(ctx, w, key, TLLM_STRING, NULL);
+    t = tinyi_text(text);
+    return tllm_writer_put(ctx, w, key, TLLM_STRING, &t);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_writer_put_one(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank, const uint64_t *dim, const void *data)
+{
+    tllm_gguf_tensor t;
+    tinyi_writer_tensor e;
+    char shown[TINYI_SHOW];
+    tiny_status st;
+    int a;
+    if (!name.at || !name.n || name.n > TLLM_MAX_KEY)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of tensor %zu has %zu bytes; 1 to %d are possible", w->path, w->n_tensors, name.n, TLLM_MAX_KEY);
+    (void)tinyi_show(name, shown);
+    if (rank < 0 || rank > 4 || (rank && !dim)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %d dimensions; GGUF has 0 to 4", w->path, shown, rank);
+    if (type < 0 || type > 0xffff) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: GGUF has no type %s", w->path, shown, tllm_type_name(type));
+    memset(&t, 0, sizeof t);
+    memset(&e, 0, sizeof e);
+    t.name = name;
+    t.type = e.type = type;
+    t.rank = e.rank = rank;
+    for (a = 0; a < TLLM_MAX_RANK; a++) {
+        t.dim[a] = a < rank ? dim[a] : 1;
+        if (!t.dim[a]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: dimension %d is 0", w->path, shown, a);
+        if (a < 4) e.dim[a] = t.dim[a];
+    }
+    st = tinyi_store_size(ctx, w->path, &t, &e.bytes);
+    if (st) return st;
+    e.data = (const unsigned char *)data;
+    e.name_at = w->names.n;
+    e.n_name = name.n;
+    st = tinyi_writer_add(ctx, &w->names, name.at, name.n);
+    if (!st) st = tinyi_writer_add(ctx, &w->tensor_list, &e, sizeof e);
+    if (!st) w->n_tensors++;
+    return st;
+}
+
+TINY_API tiny_status tllm_writer_put_tensor(tiny_ctx *ctx, tllm_writer *w, tllm_text name, int type, int rank, const uint64_t *dim, const void *data)
+{
+    tiny_status st = tinyi_writer_enter(ctx, w, 1);
+    return st ? st : tinyi_writer_keep(w, tinyi_writer_put_one(ctx, w, name, type, rank, dim, data));
+}
+
+/* Sorts numbers 0 .. n-1 by the texts they stand for (equal ones by number) with a merge sort in order[n], spare[n]. */
+static int tinyi_writer_after(const tllm_writer *w, int tensors, size_t a, size_t b)
+{
+    const unsigned char *p, *q;
+    size_t n, m;
+    int c;
+    if (tensors) {
+        p = w->names.at + tinyi_writer_tensors(w)[a].name_at; n = tinyi_writer_tensors(w)[a].n_name;
+        q = w->names.at + tinyi_writer_tensors(w)[b].name_at; m = tinyi_writer_tensors(w)[b].n_name;
+    } else {
+        p = w->keys.at + tinyi_writer_keys(w)[a].at; n = tinyi_writer_keys(w)[a].n_bytes;
+        q = w->keys.at + tinyi_writer_keys(w)[b].at; m = tinyi_writer_keys(w)[b].n_bytes;
+    }
+    if (n != m) return n < m ? -1 : 1;
+    c = memcmp(p, q, n);
+    return c;
+}
+static void tinyi_writer_sort(const tllm_writer *w, int tensors, size_t n, size_t *order, size_t *spare)
+{
+    size_t width, i;
+    for (i = 0; i < n; i++) order[i] = i;
+    for (width = 1; width < n; width *= 2) {
+        for (i = 0; i < n; i += 2 * width) {
+            size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
+            while (a < mid || b < end)
+                spare[k++] = b == end || (a < mid && tinyi_writer_after(w, tensors, order[a], order[b]) <= 0) ? order[a++] : order[b++];
+        }
+        memcpy(order, spare, n * sizeof *order);
+    }
+}
+
+static size_t tinyi_writer_pad(uint64_t at, uint32_t alignment) { return (size_t)((alignment - at % alignment) % alignment); }
+
+/* Later values go to the place of the first one; equal names of tensors are refused; every tensor gets its part and offset. */
+static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
+{
+    size_t n = TINYI_MAX(w->n_keys, w->n_tensors), i, *order;
+    tinyi_writer_key *key = tinyi_writer_keys(w);
+    tinyi_writer_tensor *tensor = tinyi_writer_tensors(w);
+    char shown[TINYI_SHOW];
+    uint64_t end = 0, used = 0;
+    tiny_status st = TINY_OK;
+    if (!w->alignment) w->alignment = 32;
+    order = (size_t *)tinyi_alloc(ctx, n, 2 * sizeof *order);
+    if (!order) return ctx->status;
+    tinyi_writer_sort(w, 0, w->n_keys, order, order + n);
+    for (i = w->n_keys; i-- > 1;)           /* from the back: the last value wanders to the first place */
+        if (!tinyi_writer_after(w, 0, order[i - 1], order[i])) {
+            key[order[i - 1]].value_at = key[order[i]].value_at;
+            key[order[i - 1]].value_bytes = key[order[i]].value_bytes;
+            key[order[i]].dropped = 1;
+        }
+    tinyi_writer_sort(w, 1, w->n_tensors, order, order + n);
+    for (i = 1; i < w->n_tensors && !st; i++)
+        if (!tinyi_writer_after(w, 1, order[i - 1], order[i])) {
+            tllm_text name;
+            name.at = (const char *)w->names.at + tensor[order[i]].name_at;
+            name.n = tensor[order[i]].n_name;
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s was put twice", w->path, tinyi_show(name, shown));
+        }
+    tiny_free(ctx, order);
+    for (i = 0; i < w->n_tensors && !st; i++) {
+        tinyi_writer_tensor *t = &tensor[i];
+        if (w->part_bytes && used && (used > w->part_bytes || t->bytes > w->part_bytes - used)) {
+            w->n_parts++;
+            end = used = 0;
+        }
+        t->part = (uint32_t)(w->n_parts - 1);
+        t->offset = end;
+        if (end > (uint64_t)INT64_MAX - t->bytes - w->alignment) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the tensors together are above 2^63 bytes", w->path);
+        end += t->bytes;
+        end += tinyi_writer_pad(end, w->alignment);
+        used += t->bytes;
+    }
+    if (!st && w->n_parts > TLLM_MAX_PARTS)
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes, w->n_parts,
+                        TLLM_MAX_PARTS);
+    return st;
+}
+
+/* ---- bytes that go out --------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *bytes, size_t n)
+{
+    w->written += n;
+    if (w->in_memory) return tinyi_writer_add(ctx, &w->memory, bytes, n);
+#ifndef TINY_NO_STDIO
+    if (n && fwrite(bytes, 1, n, w->file) != n)
+        return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name, (unsigned long long)(w->written - n), strerror(errno));
+#endif
+    return TINY_OK;
+}
+static tiny_status tinyi_writer_out_number(tiny_ctx *ctx, tllm_writer *w, uint64_t v, size_t n)
+{
+    unsigned char p[8];
+    tinyi_writer_le(p, v, n);
+    return tinyi_writer_out(ctx, w, p, n);
+}
+static tiny_status tinyi_writer_out_text(tiny_ctx *ctx, tllm_writer *w, const void *s, size_t n)
+{
+    tiny_status st = tinyi_writer_out_number(ctx, w, n, 8);
+    return st ? st : tinyi_writer_out(ctx, w, s, n);
+}
+static tiny_status tinyi_writer_out_count(tiny_ctx *ctx, tllm_writer *w, const char *key, int type, uint64_t v)
+{
+    tiny_status st = tinyi_writer_out_text(ctx, w, key, strlen(key));
+    if (!st) st = tinyi_writer_out_number(ctx, w, (uint64_t)(unsigned)type, 4);
+    return st ? st : tinyi_writer_out_number(ctx, w, v, tllm_value_bytes(type));
+}
+static tiny_status tinyi_writer_out_pad(tiny_ctx *ctx, tllm_writer *w)
+{
+    static const unsigned char zeros[64] = { 0 };
+    size_t n = tinyi_writer_pad(w->written, w->alignment);
+    tiny_status st = TINY_OK;
+    for (; n && !st; n -= TINYI_MIN(n, sizeof zeros)) st = tinyi_writer_out(ctx, w, zeros, TINYI_MIN(n, sizeof zeros));
+    return st;
+}
+
+/* the path of a part into w->name; tail is ".part" or "" */
+static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
+{
+    size_t stem = w->n_path;
+    if (w->n_parts == 1) {
+        (void)snprintf(w->name, w->n_path + 64, "%s%s", w->path, tail);
+        return;
+    }
+    if (stem > 5 && !memcmp(w->path + stem - 5, ".gguf", 5)) stem -= 5;
+    memcpy(w->name, w->path, stem);
+    (void)snprintf(w->name + stem, w->n_path + 64 - stem, "-%05u-of-%05u.gguf%s", (unsigned)part + 1, (unsigned)w->n_parts, tail);
+}
+
+/* Starts a part: its file, its keys, its list of tensors. */
+static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
+{
+    const tinyi_writer_key *key = tinyi_writer_keys(w);
+    const tinyi_writer_tensor *t = tinyi_writer_tensors(w);
+    size_t i, n_keys = 0, n_tensors = 0;
+    int a, split = w->n_parts > 1;
+    tiny_status st = TINY_OK;
+    w->written = 0;
+#ifndef TINY_NO_STDIO
+    if (!w->in_memory) {
+        tinyi_writer_name(w, w->part, ".part");
+        w->file = fopen(w->name, "wb");
+        if (!w->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", w->name, strerror(errno));
+    }
+#endif
+    for (i = 0; i < w->n_keys; i++) n_keys += !key[i].dropped && !w->part;
+    for (i = 0; i < w->n_tensors; i++) n_tensors += t[i].part == w->part;
+    if (w->part && w->alignment != 32) n_keys++;        /* the other parts count their offsets by it too */
+    if (split) n_keys += 3;
+    st = tinyi_writer_out(ctx, w, "GGUF", 4);
+    if (!st) st = tinyi_writer_out_number(ctx, w, w->version, 4);
+    if (!st) st = tinyi_writer_out_number(ctx, w, n_tensors, 8);
+    if (!st) st = tinyi_writer_out_number(ctx, w, n_keys, 8);
+    for (i = 0; i < w->n_keys && !w->part && !st; i++) {
+        if (key[i].dropped) continue;
+        st = tinyi_writer_out_text(ctx, w, w->keys.at + key[i].at, key[i].n_bytes);
+        if (!st) st = tinyi_writer_out(ctx, w, w->keys.at + key[i].value_at, key[i].value_bytes);
+    }
+    if (!st && w->part && w->alignment != 32) st = tinyi_writer_out_count(ctx, w, "general.alignment", TLLM_U32, w->alignment);
+    if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.no", TLLM_U16, w->part);
+    if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.count", TLLM_U16, w->n_parts);
+    if (!st && split) st = tinyi_writer_out_count(ctx, w, "split.tensors.count", TLLM_I32, w->n_tensors);
+    for (i = 0; i < w->n_tensors && !st; i++) {
+        if (t[i].part != w->part) continue;
+        st = tinyi_writer_out_text(ctx, w, w->names.at + t[i].name_at, t[i].n_name);
+        if (!st) st = tinyi_writer_out_number(ctx, w, (uint64_t)(unsigned)t[i].rank, 4);
+        for (a = 0; a < t[i].rank && !st; a++) st = tinyi_writer_out_number(ctx, w, t[i].dim[a], 8);
+        if (!st) st = tinyi_writer_out_number(ctx, w, (uint64_t)(unsigned)t[i].type, 4);
+        if (!st) st = tinyi_writer_out_number(ctx, w, t[i].offset, 8);
+    }
+    return st ? st : tinyi_writer_out_pad(ctx, w);
+}
+
+/* Closes the file of a part; it waits under its other name until all are there. */
+static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
+{
+#ifndef TINY_NO_STDIO
+    int bad;
+    if (w->in_memory) return TINY_OK;
+    bad = fflush(w->file) != 0;
+    bad |= TINYI_WRITER_SYNC(w->file) != 0;
+    bad |= fclose(w->file) != 0;
+    w->file = NULL;
+    if (bad) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
+#else
+    (void)ctx;
+    (void)w;
+#endif
+    return TINY_OK;
+}
+
+/* Over tensors that are complete, through those whose bytes are known, to one that waits for tllm_writer_data. */
+static tiny_status tinyi_writer_move(tiny_ctx *ctx, tllm_writer *w)
+{
+    const tinyi_writer_tensor *t = tinyi_writer_tensors(w);
+    tiny_status st = TINY_OK;
+    while (!st && w->at_tensor < w->n_tensors) {
+        const tinyi_writer_tensor *now = &t[w->at_tensor];
+        if (now->part != w->part) {
+            st = tinyi_writer_shut(ctx, w);
+            w->part++;
+            if (!st) st = tinyi_writer_head(ctx, w);
+            continue;
+        }
+        if (now->data && !w->at_byte) {
+            st = tinyi_writer_out(ctx, w, now->data, now->bytes);
+            w->at_byte = now->bytes;
+        }
+        if (w->at_byte < now->bytes) break;
+        if (!st) st = tinyi_writer_out_pad(ctx, w);
+        w->at_tensor++;
+        w->at_byte = 0;
+    }
+    return st;
+}
+
+static tiny_status tinyi_writer_begin(tiny_ctx *ctx, tllm_writer *w)
+{
+    tiny_status st;
+    if (w->begun) return TINY_OK;
+    w->begun = 1;
+    st = tinyi_writer_plan(ctx, w);
+    if (!st) st = tinyi_writer_head(ctx, w);
+    return st ? st : tinyi_writer_move(ctx, w);
+}
+
+TINY_API tiny_status tllm_writer_data(tiny_ctx *ctx, tllm_writer *w, const void *bytes, size_t n_bytes)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    tiny_status st = tinyi_writer_enter(ctx, w, 0);
+    if (st) return st;
+    if (!p && n_bytes) return tinyi_writer_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data are nowhere", w->path, n_bytes));
+    st = tinyi_writer_begin(ctx, w);
+    while (n_bytes && !st) {
+        size_t n;
+        if (w->at_tensor == w->n_tensors) {
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu bytes of data come after the last tensor", w->path, n_bytes);
+            break;
+        }
+        n = tinyi_writer_tensors(w)[w->at_tensor].bytes - w->at_byte;
+        n = TINYI_MIN(n, n_bytes);
+        st = tinyi_writer_out(ctx, w, p, n);
+        w->at_byte += n;
+        p += n;
+        n_bytes -= n;
+        if (!st) st = tinyi_writer_move(ctx, w);
+    }
+    return tinyi_writer_keep(w, st);
+}
+
+static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
+{
+#ifndef TINY_NO_STDIO
+    while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
+        size_t part = w->n_parts - 1 - w->n_renamed, n;
+        char *from;
+        int bad;
+        tiny_status st = TINY_OK;
+        tinyi_writer_name(w, part, ".part");
+        n = strlen(w->name) + 1;
+        from = (char *)tinyi_alloc(ctx, n, 1);
+        if (!from) return ctx->status;
+        memcpy(from, w->name, n);
+        tinyi_writer_name(w, part, "");
+#ifdef _WIN32
+        bad = !MoveFileExA(from, w->name, 1);
+#else
+        bad = rename(from, w->name) != 0;
+#endif
+        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", from, w->name, strerror(errno));
+        tiny_free(ctx, from);
+        if (st) return st;
+        w->n_renamed++;
+    }
+#else
+    (void)ctx;
+    (void)w;
+#endif
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w)
+{
+    tiny_status st = tinyi_writer_enter(ctx, w, 0);
+    if (st) return st;
+    st = tinyi_writer_begin(ctx, w);
+    if (!st && w->at_tensor < w->n_tensors) {
+        const tinyi_writer_tensor *t = &tinyi_writer_tensors(w)[w->at_tensor];
+        tllm_text name;
+        char shown[TINYI_SHOW];
+        name.at = (const char *)w->names.at + t->name_at;
+        name.n = t->n_name;
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path, tinyi_show(name, shown), t->bytes, w->at_byte);
+    }
+    if (!st) st = tinyi_writer_shut(ctx, w);
+    if (!st && !w->in_memory) st = tinyi_writer_rename(ctx, w);
+    if (!st) w->finished = 1;
+    return tinyi_writer_keep(w, st);
+}
+
+TINY_API const void *tllm_writer_memory(const tllm_writer *w, size_t *n_bytes)
+{
+    int there = w && w->finished && w->in_memory;
+    if (n_bytes) *n_bytes = there ? w->memory.n : 0;
+    return there ? w->memory.at : NULL;
+}
+
+TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
+{
+    if (!w || tinyi_ctx_check(ctx)) return;
+#ifndef TINY_NO_STDIO
+    if (w->file) (void)fclose(w->file);
+    if (!w->in_memory && w->begun && !w->finished && w->name) {
+        size_t i;
+        for (i = 0; i + w->n_renamed < w->n_parts && i <= w->part; i++) {
+            tinyi_writer_name(w, i, ".part");
+            (void)remove(w->name);
+        }
+    }
+#endif
+    tiny_free(ctx, w->path);
+    tiny_free(ctx, w->name);
+    tiny_free(ctx, w->keys.at);
+    tiny_free(ctx, w->names.at);
+    tiny_free(ctx, w->key_list.at);
+    tiny_free(ctx, w->tensor_list.at);
+    tiny_free(ctx, w->memory.at);
+    tiny_free(ctx, w);
+}
+
+/* src/llm/file/safetensors.c
+ *
+ *   u64 n   n bytes of JSON   data
+ *   { "__metadata__": { "key": "text", ... },
+ *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
+ *
+ * The form has a fixed depth, so that the reader needs neither recursion nor a stack. It walks the header twice: once to
+ * check and count, once to fill tables of that size. Names without escapes stay views of the file.
+ *
+ * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+#include <string.h>
+
+typedef struct tinyi_json { tiny_ctx *ctx; const char *path; const unsigned char *start, *at, *end; } tinyi_json;
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
+
+static tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
+{
+    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the header ends where %s should stand", j->path, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of the header is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), *j->at, wanted);
+}
+
+static void tinyi_json_space(tinyi_json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+}
+
+/* Skips space; takes the character when it comes next. */
+static int tinyi_json_is(tinyi_json *j, int c)
+{
+    tinyi_json_space(j);
+    if (j->at == j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
+{
+    int i;
+    *v = 0;
+    if (end - p < 4) return 0;
+    for (i = 0; i < 4; i++) {
+        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) return 0;
+        *v = *v << 4 | d;
+    }
+    return 1;
+}
+
+/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
+static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
+{
+    size_t n, i;
+    unsigned c = *p, least;
+    if (c < 0x80) return 1;
+    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!n || (size_t)(end - p) < n) return 0;
+    for (i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+static tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
+{
+    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
+    t->at = j->at;
+    t->escapes = 0;
+    for (;;) {
+        size_t n;
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (*j->at == '"') break;
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at == '\\') {
+            t->escapes = 1;
+            j->at++;
+            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
+            if (*j->at++ == 'u') {
+                unsigned v, low;
+                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
+                j->at += 4;
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xd800 && v <= 0xdbff) {
+                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
+                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                    j->at += 6;
+                }
+            }
+            continue;
+        }
+        n = tinyi_json_utf8(j->at, j->end);
+        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        j->at += n;
+    }
+    t->n = (size_t)(j->at - t->at);
+    j->at++;
+    return TINY_OK;
+}
+
+/* a text that tinyi_json_string has taken, without its escapes */
+static void tinyi_json_plain(tinyi_made *m, tinyi_json_text t)
+{
+    const unsigned char *p = t.at, *end = t.at + t.n;
+    while (p < end) {
+        unsigned char utf8[4];
+        unsigned v, low;
+        size_t n = 1;
+        if (*p != '\\') {
+            tinyi_made_bytes(m, p++, 1);
+            continue;
+        }
+        p += 2;
+        switch (p[-1]) {
+        case 'b': v = '\b'; break;
+        case 'f': v = '\f'; break;
+        case 'n': v = '\n'; break;
+        case 'r': v = '\r'; break;
+        case 't': v = '\t'; break;
+        case 'u':
+            (void)tinyi_json_hex(p, end, &v);
+            p += 4;
+            if (v >= 0xd800 && v <= 0xdbff) {
+                (void)tinyi_json_hex(p + 2, end, &low);
+                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+                p += 6;
+            }
+            break;
+        default: v = p[-1];
+        }
+        if (v < 0x80) utf8[0] = (unsigned char)v;
+        else if (v < 0x800) {
+            utf8[0] = (unsigned char)(0xc0 | v >> 6);
+            utf8[1] = (unsigned char)(0x80 | (v & 63));
+            n = 2;
+        } else if (v < 0x10000) {
+            utf8[0] = (unsigned char)(0xe0 | v >> 12);
+            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v & 63));
+            n = 3;
+        } else {
+            utf8[0] = (unsigned char)(0xf0 | v >> 18);
+            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[3] = (unsigned char)(0x80 | (v & 63));
+            n = 4;
+        }
+        tinyi_made_bytes(m, utf8, n);
+    }
+}
+
+static size_t tinyi_json_plain_bytes(tinyi_json_text t)
+{
+    tinyi_made count = { NULL, 0, 0 };
+    tinyi_json_plain(&count, t);
+    return count.n;
+}
+
+static int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
+
+/* a whole number below 2^63, as safetensors writes them */
+static tiny_status tinyi_json_count(tinyi_json *j, uint64_t *v)
+{
+    const unsigned char *first;
+    tinyi_json_space(j);
+    first = j->at;
+    *v = 0;
+    while (j->at < j->end && *j->at >= '0' && *j->at <= '9') {
+        unsigned d = (unsigned)(*j->at - '0');
+        if (*v > ((uint64_t)INT64_MAX - d) / 10) return tinyi_json_fail(j, "a number below 2^63");
+        *v = *v * 10 + d;
+        j->at++;
+    }
+    if (j->at == first) return tinyi_json_fail(j, "a whole number");
+    if (*first == '0' && j->at - first > 1) {
+        j->at = first;
+        return tinyi_json_fail(j, "a number without leading zeros");
+    }
+    return TINY_OK;
+}
+
+/* [1, 2, ...]: at most most of them */
+static tiny_status tinyi_json_counts(tinyi_json *j, uint64_t *v, int most, int *n)
+{
+    tiny_status st;
+    *n = 0;
+    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
+    if (tinyi_json_is(j, ']')) return TINY_OK;
+    for (;;) {
+        if (*n == most) return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+        st = tinyi_json_count(j, &v[*n]);
+        if (st) return st;
+        ++*n;
+        if (tinyi_json_is(j, ']')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
+    }
+}
+
+typedef struct tinyi_st_walk {
+    tllm_gguf *g;
+    tinyi_made keys, names;                 /* at NULL in the first walk */
+    size_t n_tensors, data_bytes;
+    const unsigned char *data;
+    uint64_t sum;
+    int fill;
+} tinyi_st_walk;
+
+static tiny_status tinyi_st_metadata(tinyi_json *j, tinyi_st_walk *w)
+{
+    tinyi_json_text key, text;
+    tiny_status st;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (tinyi_json_is(j, '}')) return TINY_OK;
+    for (;;) {
+        st = tinyi_json_string(j, &key, "a key in quotes");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
+        if (st) return st;
+        tinyi_made_le(&w->keys, tinyi_json_plain_bytes(key), 8);
+        tinyi_json_plain(&w->keys, key);
+        tinyi_made_le(&w->keys, TLLM_STRING, 4);
+        tinyi_made_le(&w->keys, tinyi_json_plain_bytes(text), 8);
+        tinyi_json_plain(&w->keys, text);
+        w->keys.n_keys++;
+        if (tinyi_json_is(j, '}')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+}
+
+static const struct { const char *name; int type; } tinyi_st_type[] = {
+    { "F32", 0 }, { "F16", 1 }, { "BF16", 30 }, { "F64", 28 }, { "I8", 24 }, { "I16", 25 }, { "I32", 26 }, { "I64", 27 },
+    { "BOOL", TLLM_TYPE_BOOL }, { "U8", TLLM_TYPE_U8 }, { "U16", TLLM_TYPE_U16 }, { "U32", TLLM_TYPE_U32 }, { "U64", TLLM_TYPE_U64 },
+    { "F8_E4M3", TLLM_TYPE_F8_E4M3 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2 }
+};
+
+static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_text name)
+{
+    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    tllm_gguf_tensor t;
+    tinyi_json_text word, dtype = { NULL, 0, 0 };
+    uint64_t shape[TLLM_MAX_RANK] = { 0 }, offset[2] = { 0 };
+    char shown[TINYI_SHOW];
+    tiny_status st = TINY_OK;
+    int seen = 0, n = 0, a;
+    size_t i;
+    memset(&t, 0, sizeof t);
+    t.name.at = (const char *)name.at;
+    t.name.n = name.n;
+    (void)tinyi_show(t.name, shown);
+    if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
+    if (name.n > TLLM_MAX_KEY) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    for (;;) {
+        int member;
+        st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
+        if (st) return st;
+        member = tinyi_json_text_is(word, "dtype") ? DTYPE : tinyi_json_text_is(word, "shape") ? SHAPE : tinyi_json_text_is(word, "data_offsets") ? OFFSETS : 0;
+        if (!member || (seen & member)) {
+            tllm_text what;
+            char shown_word[TINYI_SHOW];
+            what.at = (const char *)word.at;
+            what.n = word.n;
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word), member ? "stands there twice" : "is no member of a tensor");
+        }
+        seen |= member;
+        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
+        if (member == DTYPE) st = tinyi_json_string(j, &dtype, "the name of a type in quotes");
+        else if (member == SHAPE) st = tinyi_json_counts(j, shape, TLLM_MAX_RANK, &t.rank);
+        else {
+            st = tinyi_json_counts(j, offset, 2, &n);
+            if (!st && n != 2) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path, shown, n);
+        }
+        if (st) return st;
+        if (tinyi_json_is(j, '}')) break;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+    if (seen != (DTYPE | SHAPE | OFFSETS))
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown, !(seen & DTYPE) ? "dtype" : !(seen & SHAPE) ? "shape" : "data_offsets");
+    for (i = 0; i < TINYI_COUNT(tinyi_st_type) && !tinyi_json_text_is(dtype, tinyi_st_type[i].name); i++) {}
+    if (i == TINYI_COUNT(tinyi_st_type)) {
+        tllm_text what;
+        char shown_type[TINYI_SHOW];
+        what.at = (const char *)dtype.at;
+        what.n = dtype.n;
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path, shown, tinyi_show(what, shown_type));
+    }
+    t.type = tinyi_st_type[i].type;
+    for (a = 0; a < TLLM_MAX_RANK; a++) t.dim[a] = a < t.rank ? shape[t.rank - 1 - a] : 1;
+    st = tinyi_store_size(j->ctx, j->path, &t, &t.bytes);
+    if (st) return st;
+    if (offset[0] > offset[1] || offset[1] > w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data", j->path, shown, (unsigned long long)offset[0],
+                          (unsigned long long)offset[1], w->data_bytes);
+    if (offset[1] - offset[0] != t.bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown, t.bytes,
+                          (unsigned long long)(offset[1] - offset[0]));
+    t.data = w->data + offset[0];
+    if (name.escapes) {
+        if (w->fill) t.name.at = (const char *)w->names.at + w->names.n;
+        t.name.n = tinyi_json_plain_bytes(name);
+        tinyi_json_plain(&w->names, name);
+    }
+    if (w->fill) w->g->tensor[w->n_tensors] = t;
+    w->n_tensors++;
+    w->sum += t.bytes;                      /* each is at most the file: a sum of 2^32 of them has room */
+    return TINY_OK;
+}
+
+static tiny_status tinyi_st_walk_all(tinyi_json *j, tinyi_st_walk *w)
+{
+    tinyi_json_text name;
+    tiny_status st;
+    int metadata = 0;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '}')) {
+        for (;;) {
+            st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
+            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+            if (st) return st;
+            if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_tensor(j, w, name);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else st = tinyi_st_metadata(j, w);
+            if (st) return st;
+            if (tinyi_json_is(j, '}')) break;
+            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        }
+    }
+    tinyi_json_space(j);
+    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
+    if (w->sum != w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+                          (unsigned long long)w->sum, w->data_bytes);
+    return TINY_OK;
+}
+
+/* Takes the file over, also on failure. */
+static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *file, tllm_gguf **out)
+{
+    tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
+    tinyi_st_walk w;
+    tinyi_made all;
+    tinyi_json j;
+    tllm_gguf *g = NULL;
+    uint64_t n = 0;
+    tiny_status st = tinyi_store_open(ctx, 1, &g);
+    if (st) {
+        tiny_file_close(ctx, file);
+        return st;
+    }
+    g->kind = TLLM_FILE_SAFETENSORS;
+    g->part[0].file = *file;
+    st = tinyi_store_path(ctx, &g->part[0], path);
+    if (!st && !tinyi_rd_u64(&c, &n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path, file->n_bytes);
+    if (!st && (n > c.left || n > TLLM_MAX_SAFETENSORS_HEADER))
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path, (unsigned long long)n, c.left,
+                        TLLM_MAX_SAFETENSORS_HEADER);
+    memset(&w, 0, sizeof w);
+    memset(&j, 0, sizeof j);
+    if (!st) {
+        j.ctx = ctx;
+        j.path = path;
+        j.start = j.at = c.at;
+        j.end = c.at + (size_t)n;
+        w.g = g;
+        w.data = j.end;
+        w.data_bytes = c.left - (size_t)n;
+        st = tinyi_st_walk_all(&j, &w);
+    }
+    if (!st) {
+        all = w.keys;
+        all.n += w.names.n;
+        st = tinyi_store_make(ctx, g, &all, file->n_bytes);
+    }
+    if (!st) {
+        size_t n_keys = w.keys.n_keys, n_tensors = w.n_tensors, key_bytes = w.keys.n;
+        /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk writes
+         * keys and tensors, and the tables of keys are filled behind it. */
+        g->n_tensors = n_tensors;
+        g->n_meta = n_keys;
+        st = tinyi_store_tables(ctx, g, 0, file->n_bytes);
+        memset(&w.keys, 0, sizeof w.keys);
+        memset(&w.names, 0, sizeof w.names);
+        w.keys.at = g->made;
+        w.names.at = g->made + key_bytes;
+        w.n_tensors = 0;
+        w.sum = 0;
+        w.fill = 1;
+        j.at = j.start;
+        if (!st) st = tinyi_st_walk_all(&j, &w);
+        if (!st) st = tinyi_store_made(ctx, g);
+    }
+    if (!st) st = tinyi_store_finish(ctx, g);
+    *file = tiny_file_memory(NULL, 0);
+    if (st) tllm_gguf_close(ctx, g);
+    else *out = g;
+    return st;
+}
+
+static tiny_status tinyi_st_enter(tiny_ctx *ctx, const void *what, tllm_gguf **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!what || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a safetensors file needs its path or its bytes, and a place for the view");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_safetensors_open(tiny_ctx *ctx, const char *path, tllm_gguf **out)
+{
+    tiny_file file;
+    tiny_status st = tinyi_st_enter(ctx, path, out);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    return st ? st : tinyi_st_build(ctx, path, &file, out);
+}
+
+TINY_API tiny_status tllm_safetensors_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out)
+{
+    tiny_file file = tiny_file_memory(bytes, n_bytes);
+    tiny_status st = tinyi_st_enter(ctx, bytes, out);
+    return st ? st : tinyi_st_build(ctx, "memory", &file, out);
+}
+
+/* src/llm/file/llama2c.c
+ *
+ *   int32 dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx     n_vocab negative: a separate output matrix at the end
+ *   float32 embedding[n_vocab][dim]
+ *     attention norm[n_layer][dim], q[n_layer][dim][dim], k, v[n_layer][kv_dim][dim], output[n_layer][dim][dim]
+ *     ffn norm[n_layer][dim], gate (w1)[n_layer][hidden][dim], down (w2)[n_layer][dim][hidden], up (w3)[n_layer][hidden][dim]
+ *     last norm[dim], two tables of n_ctx * head/2 rotations (not used), output matrix[n_vocab][dim]
+ *
+ *   tokenizer.bin:  int32 longest, then for each token: float32 score, int32 n, n bytes
+ *
+ * The rotation is of neighbours, as in GGUF files of llama: the matrices need no turning. The file must have exactly the
+ * size that its header asks for: the layout has no magic number, and this is as good as one.
+ *
+ * Left out: versions 1 and 2 of the layout (they begin with "ak42"): refused with a sentence.                           */
+#include <string.h>
+#include <stdio.h>
+
+#define TINYI_L2C_HEAD 28
+#define TINYI_L2C_MAGIC 0x616b3432u
+
+enum { TINYI_L2C_EMBED, TINYI_L2C_ATTN_NORM, TINYI_L2C_Q, TINYI_L2C_K, TINYI_L2C_V, TINYI_L2C_O, TINYI_L2C_FFN_NORM, TINYI_L2C_GATE, TINYI_L2C_DOWN,
+       TINYI_L2C_UP, TINYI_L2C_NORM, TINYI_L2C_ROPE, TINYI_L2C_OUTPUT, TINYI_L2C_BLOCKS };
+
+static const struct { const char *name; int per_layer; } tinyi_l2c_row[TINYI_L2C_BLOCKS] = {
+    { "token_embd.weight", 0 }, { "attn_norm.weight", 1 }, { "attn_q.weight", 1 }, { "attn_k.weight", 1 }, { "attn_v.weight", 1 },
+    { "attn_output.weight", 1 }, { "ffn_norm.weight", 1 }, { "ffn_gate.weight", 1 }, { "ffn_down.weight", 1 }, { "ffn_up.weight", 1 },
+    { "output_norm.weight", 0 }, { NULL, 0 }, { "output.weight", 0 }
+};
+
+typedef struct tinyi_l2c {
+    uint64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
+    int separate;
+    uint64_t rows[TINYI_L2C_BLOCKS], cols[TINYI_L2C_BLOCKS];   /* of one matrix; a vector has one row */
+} tinyi_l2c;
+
+static uint64_t tinyi_l2c_mul(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
+static uint64_t tinyi_l2c_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+/* floats of a block over all layers; UINT64_MAX: more than that */
+static uint64_t tinyi_l2c_floats(const tinyi_l2c *h, int block)
+{
+    uint64_t n = tinyi_l2c_mul(h->rows[block], h->cols[block]);
+    return tinyi_l2c_row[block].per_layer ? tinyi_l2c_mul(n, h->n_layer) : n;
+}
+
+/* The header; a sentence is left only when ctx is there. */
+static tiny_status tinyi_l2c_head(tiny_ctx *ctx, const char *path, tinyi_cursor *c, tinyi_l2c *h)
+{
+    static const char *const names[7] = { "dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "seq_len" };
+    uint64_t *const to[7] = { &h->dim, &h->hidden, &h->n_layer, &h->n_head, &h->n_head_kv, &h->n_vocab, &h->n_ctx };
+    uint64_t kv;
+    uint32_t v = 0;
+    int i;
+    memset(h, 0, sizeof *h);
+    for (i = 0; i < 7; i++) {
+        if (!tinyi_rd_u32(c, &v)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in %s of the .bin header", path, names[i]);
+        if (!i && v == TINYI_L2C_MAGIC)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a .bin of a later version (\"ak42\"); only the first layout, without a magic number, is read", path);
+        if (i == 5 && v >> 31 && v != 0x80000000u) {
+            h->separate = 1;
+            v = 0u - v;
+        }
+        if (!v || v >> 31) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is %lld in the .bin header", path, names[i],
+                                            (long long)v - (v >> 31 ? 4294967296LL : 0));
+        *to[i] = v;
+    }
+    if (h->dim % h->n_head || (h->dim / h->n_head) % 2)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: dim %lu and n_heads %lu of the .bin header make no heads of an even size", path, (unsigned long)h->dim,
+                          (unsigned long)h->n_head);
+    if (h->n_head % h->n_head_kv)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: n_heads %lu of the .bin header is no multiple of n_kv_heads %lu", path, (unsigned long)h->n_head,
+                          (unsigned long)h->n_head_kv);
+    kv = h->dim / h->n_head * h->n_head_kv;
+    for (i = 0; i < TINYI_L2C_BLOCKS; i++) h->cols[i] = h->dim;
+    h->rows[TINYI_L2C_ATTN_NORM] = h->rows[TINYI_L2C_FFN_NORM] = h->rows[TINYI_L2C_NORM] = 1;
+    h->rows[TINYI_L2C_Q] = h->rows[TINYI_L2C_O] = h->rows[TINYI_L2C_DOWN] = h->dim;
+    h->rows[TINYI_L2C_K] = h->rows[TINYI_L2C_V] = kv;
+    h->rows[TINYI_L2C_GATE] = h->rows[TINYI_L2C_UP] = h->hidden;
+    h->cols[TINYI_L2C_DOWN] = h->hidden;
+    h->rows[TINYI_L2C_EMBED] = h->n_vocab;
+    h->rows[TINYI_L2C_OUTPUT] = h->separate ? h->n_vocab : 0;
+    h->rows[TINYI_L2C_ROPE] = h->n_ctx;
+    h->cols[TINYI_L2C_ROPE] = h->dim / h->n_head;
+    return TINY_OK;
+}
+
+static uint64_t tinyi_l2c_size(const tinyi_l2c *h)
+{
+    uint64_t n = 0;
+    int i;
+    for (i = 0; i < TINYI_L2C_BLOCKS; i++) n = tinyi_l2c_add(n, tinyi_l2c_floats(h, i));
+    return tinyi_l2c_add(tinyi_l2c_mul(n, 4), TINYI_L2C_HEAD);
+}
+
+TINY_API uint64_t tllm_llama2c_bytes(const void *bytes, size_t n_bytes)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    tinyi_l2c h;
+    return bytes && !tinyi_l2c_head(NULL, NULL, &c, &h) ? tinyi_l2c_size(&h) : 0;
+}
+
+/* The tokens' texts, scores or types; the file was checked by the first of these walks. */
+enum { TINYI_L2C_TEXTS, TINYI_L2C_SCORES, TINYI_L2C_KINDS };
+static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_file *f, uint64_t n_vocab, int what, tinyi_made *m)
+{
+    tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes);
+    uint32_t longest, score, n;
+    uint64_t i;
+    if (!tinyi_rd_u32(&c, &longest)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the longest token", path);
+    if (!tinyi_count_fits(&c, n_vocab, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the model has %llu tokens; the %zu bytes of this tokenizer hold at most %zu", path, (unsigned long long)n_vocab,
+                          f->n_bytes, c.left / 8);
+    for (i = 0; i < n_vocab; i++) {
+        const unsigned char *p;
+        size_t k, from = 0, all;
+        if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
+        if (n > longest || !tinyi_rd_bytes(&c, n, &p))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path, (unsigned long long)i,
+                              (unsigned long long)n_vocab, (unsigned long)n, c.left, (unsigned long)longest);
+        all = n;
+        if ((i == 1 || i == 2) && all > 1 && p[0] == '\n' && p[all - 1] == '\n') {     /* "\n<s>\n" */
+            from = 1;
+            all--;
+        }
+        if (what == TINYI_L2C_SCORES) tinyi_made_le(m, score, 4);
+        else if (what == TINYI_L2C_KINDS) {
+            int byte = all == 6 && !memcmp(p, "<0x", 3) && p[5] == '>';
+            tinyi_made_le(m, i == 0 ? 2 : i < 3 ? 3 : byte ? 6 : 1, 4);         /* unknown, control, byte, normal */
+        } else {
+            size_t blanks = 0;
+            for (k = from; k < all; k++) blanks += p[k] == ' ';
+            tinyi_made_le(m, all - from + 2 * blanks, 8);
+            for (k = from; k < all; k++) {
+                if (p[k] == ' ') tinyi_made_bytes(m, "\xe2\x96\x81", 3);
+                else tinyi_made_bytes(m, p + k, 1);
+            }
+        }
+    }
+    if (c.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes are left behind the %llu tokens of the model", path, c.left, (unsigned long long)n_vocab);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_l2c_keys(tiny_ctx *ctx, const tinyi_l2c *h, const char *tok_path, const tiny_file *tok, tinyi_made *m)
+{
+    tiny_status st = TINY_OK;
+    tinyi_made_text(m, "general.architecture", "llama");
+    tinyi_made_u32(m, "general.file_type", 0);
+    tinyi_made_u32(m, "llama.context_length", h->n_ctx);
+    tinyi_made_u32(m, "llama.embedding_length", h->dim);
+    tinyi_made_u32(m, "llama.block_count", h->n_layer);
+    tinyi_made_u32(m, "llama.feed_forward_length", h->hidden);
+    tinyi_made_u32(m, "llama.attention.head_count", h->n_head);
+    tinyi_made_u32(m, "llama.attention.head_count_kv", h->n_head_kv);
+    tinyi_made_u32(m, "llama.rope.dimension_count", h->dim / h->n_head);
+    tinyi_made_f32(m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    tinyi_made_u32(m, "llama.vocab_size", h->n_vocab);
+    if (!tok) return TINY_OK;
+    tinyi_made_text(m, "tokenizer.ggml.model", "llama");
+    tinyi_made_array(m, "tokenizer.ggml.tokens", TLLM_STRING, (size_t)h->n_vocab);
+    st = tinyi_l2c_tokens(ctx, tok_path, tok, h->n_vocab, TINYI_L2C_TEXTS, m);
+    if (st) return st;
+    tinyi_made_array(m, "tokenizer.ggml.scores", TLLM_F32, (size_t)h->n_vocab);
+    (void)tinyi_l2c_tokens(ctx, tok_path, tok, h->n_vocab, TINYI_L2C_SCORES, m);
+    tinyi_made_array(m, "tokenizer.ggml.token_type", TLLM_I32, (size_t)h->n_vocab);
+    (void)tinyi_l2c_tokens(ctx, tok_path, tok, h->n_vocab, TINYI_L2C_KINDS, m);
+    tinyi_made_u32(m, "tokenizer.ggml.bos_token_id", 1);
+    tinyi_made_u32(m, "tokenizer.ggml.eos_token_id", 2);
+    tinyi_made_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+    return TINY_OK;
+}
+
+static void tinyi_l2c_name(int block, uint64_t layer, char name[64])
+{
+    if (tinyi_l2c_row[block].per_layer) (void)snprintf(name, 64, "blk.%lu.%s", (unsigned long)layer, tinyi_l2c_row[block].name);
+    else (void)snprintf(name, 64, "%s", tinyi_l2c_row[block].name);
+}
+
+/* Takes the model's file over, also on failure. tok_file may be NULL. */
+static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *file, const char *tok_path, const tiny_file *tok_file, tllm_gguf **out)
+{
+    tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
+    tinyi_made made = { NULL, 0, 0 }, names = { NULL, 0, 0 }, all;
+    char name[64];
+    tllm_gguf *g = NULL;
+    tinyi_l2c h;
+    uint64_t want, layer;
+    size_t at, file_bytes = 0, i = 0;
+    int block, fill;
+    tiny_status st = tinyi_store_open(ctx, 1, &g);
+    if (st) {
+        tiny_file_close(ctx, file);
+        return st;
+    }
+    memset(&h, 0, sizeof h);
+    g->kind = TLLM_FILE_LLAMA2C;
+    g->part[0].file = *file;
+    st = tinyi_store_path(ctx, &g->part[0], path);
+    if (!st) st = tinyi_l2c_head(ctx, path, &c, &h);
+    want = st ? 0 : tinyi_l2c_size(&h);
+    if (!st && want != file->n_bytes)
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the .bin header asks for %llu bytes, the file has %zu", path, (unsigned long long)want, file->n_bytes);
+    if (!st && !tinyi_size_add(file->n_bytes, tok_file ? tok_file->n_bytes : 0, &file_bytes)) file_bytes = SIZE_MAX;
+    for (fill = 0; fill < 2 && !st; fill++) {           /* counted, then written */
+        if (fill) {
+            all = made;
+            all.n += names.n;
+            g->n_meta = made.n_keys;
+            g->n_tensors = i;
+            st = tinyi_store_make(ctx, g, &all, file_bytes);
+            /* of the arrays only the texts have marks */
+            if (!st) st = tinyi_store_tables(ctx, g, tok_file ? ((size_t)h.n_vocab + TINYI_TEXT_STEP - 1) / TINYI_TEXT_STEP : 0, file_bytes);
+            if (st) break;
+            names.at = g->made + made.n;
+            made.at = g->made;
+            made.n = made.n_keys = names.n = 0;
+        }
+        st = tinyi_l2c_keys(ctx, &h, tok_path, tok_file, &made);
+        at = TINYI_L2C_HEAD;
+        i = 0;
+        for (block = 0; block < TINYI_L2C_BLOCKS && !st; block++) {
+            uint64_t n = tinyi_l2c_row[block].per_layer ? h.n_layer : tinyi_l2c_row[block].name && h.rows[block] ? 1 : 0;
+            for (layer = 0; layer < n; layer++, i++) {
+                tinyi_l2c_name(block, layer, name);
+                if (fill) {
+                    tllm_gguf_tensor *t = &g->tensor[i];
+                    int a;
+                    memset(t, 0, sizeof *t);
+                    t->name.at = (const char *)names.at + names.n;
+                    t->name.n = strlen(name);
+                    for (a = 0; a < TLLM_MAX_RANK; a++) t->dim[a] = 1;
+                    t->rank = h.rows[block] == 1 && block != TINYI_L2C_EMBED ? 1 : 2;
+                    t->dim[0] = h.cols[block];
+                    t->dim[1] = h.rows[block];
+                    t->bytes = (size_t)(h.rows[block] * h.cols[block] * 4);
+                    t->data = g->part[0].file.bytes + at + layer * t->bytes;
+                }
+                tinyi_made_bytes(&names, name, strlen(name));
+            }
+            at += (size_t)tinyi_l2c_floats(&h, block) * 4;      /* the sum is the size of the file */
+        }
+    }
+    if (!st) st = tinyi_store_made(ctx, g);
+    if (!st) st = tinyi_store_finish(ctx, g);
+    *file = tiny_file_memory(NULL, 0);
+    if (st) tllm_gguf_close(ctx, g);
+    else *out = g;
+    return st;
+}
+
+static tiny_status tinyi_l2c_enter(tiny_ctx *ctx, const void *what, tllm_gguf **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!what || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a .bin file needs its path or its bytes, and a place for the view");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_llama2c_open(tiny_ctx *ctx, const char *path, const char *tokenizer, tllm_gguf **out)
+{
+    tiny_file file, tok = tiny_file_memory(NULL, 0);
+    tiny_status st = tinyi_l2c_enter(ctx, path, out);
+    if (!st && tokenizer) st = tiny_file_open(ctx, tokenizer, &tok);
+    if (!st) st = tiny_file_open(ctx, path, &file);
+    if (!st) st = tinyi_l2c_build(ctx, path, &file, tokenizer, tokenizer ? &tok : NULL, out);
+    if (!tinyi_ctx_check(ctx)) tiny_file_close(ctx, &tok);
+    return st;
+}
+
+TINY_API tiny_status tllm_llama2c_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const void *tokenizer, size_t n_tokenizer, tllm_gguf **out)
+{
+    tiny_file file = tiny_file_memory(bytes, n_bytes), tok = tiny_file_memory(tokenizer, n_tokenizer);
+    tiny_status st = tinyi_l2c_enter(ctx, bytes, out);
+    return st ? st : tinyi_l2c_build(ctx, "memory", &file, "tokenizer in memory", tokenizer ? &tok : NULL, out);
+}
+
+/* src/llm/file/open.c */
+#include <string.h>
+#include <stdio.h>
+
+TINY_API int tllm_file_kind(const tllm_gguf *g) { return g ? g->kind : -1; }
+TINY_API const char *tllm_file_kind_name(const tllm_gguf *g)
+{
+    static const char *const names[] = { "GGUF", "safetensors", ".bin of llama2.c" };
+    return g ? names[g->kind] : "?";
+}
+
+TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint64_t n;
+    if (!bytes) return -1;
+    if (n_bytes >= 4 && !memcmp(p, "GGUF", 4)) return TLLM_FILE_GGUF;
+    if (tinyi_rd_u64(&c, &n) && n >= 2 && n <= c.left && p[8] == '{') return TLLM_FILE_SAFETENSORS;
+    if (tllm_llama2c_bytes(bytes, n_bytes) == n_bytes) return TLLM_FILE_LLAMA2C;
+    return -1;
+}
+
+static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const unsigned char *p, size_t n)
+{
+    if (n < 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", path, n);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
+                      p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
+}
+
+#ifndef TINY_NO_STDIO
+/* With the tokenizer that lies beside a .bin and fits it, or without one. */
+static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **out)
+{
+    tiny_status st = tllm_llama2c_open(ctx, path, NULL, out);
+    size_t folder = strlen(path);
+    uint64_t n_vocab = 0;
+    char *beside;
+    int i;
+    if (st) return st;
+    (void)tllm_meta_u64(tllm_gguf_find(*out, "llama.vocab_size"), 0, &n_vocab);
+    tllm_gguf_close(ctx, *out);
+    *out = NULL;
+    while (folder && path[folder - 1] != '/' && path[folder - 1] != '\\') folder--;
+    beside = (char *)tinyi_alloc(ctx, folder + 64, 1);
+    if (!beside) return ctx->status;
+    memcpy(beside, path, folder);
+    for (i = 0; i < 3; i++) {
+        FILE *f;
+        if (i == 0) (void)snprintf(beside + folder, 64, "tok%lu.bin", (unsigned long)n_vocab);
+        else if (i == 1) (void)snprintf(beside + folder, 64, "tokenizer%lu.bin", (unsigned long)n_vocab);
+        else (void)snprintf(beside + folder, 64, "tokenizer.bin");
+        f = fopen(beside, "rb");
+        if (!f) continue;
+        (void)fclose(f);
+        st = tllm_llama2c_open(ctx, path, beside, out);
+        if (st != TINY_E_FORMAT) break;
+        tinyi_log(ctx, TINY_LOG_WARNING, "%s: its tokenizer would be %s, but that does not fit", path, beside);
+    }
+    tiny_free(ctx, beside);
+    return i < 3 ? st : tllm_llama2c_open(ctx, path, NULL, out);
+}
+#endif
+
+TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_file file;
+    int kind;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its path, and a place for the view");
+    st = tiny_file_open(ctx, path, &file);
+    if (st) return st;
+    kind = tllm_file_looks(file.bytes, file.n_bytes);
+    n_path = strlen(path);
+    if (kind < 0) {                         /* the name may say what it was meant to be; its reader says what is wrong */
+        if (n_path > 5 && !strcmp(path + n_path - 5, ".gguf")) kind = TLLM_FILE_GGUF;
+        else if (n_path > 12 && !strcmp(path + n_path - 12, ".safetensors")) kind = TLLM_FILE_SAFETENSORS;
+        else if (n_path > 4 && !strcmp(path + n_path - 4, ".bin")) kind = TLLM_FILE_LLAMA2C;
+        else st = tinyi_open_unknown(ctx, path, file.bytes, file.n_bytes);
+    }
+    tiny_file_close(ctx, &file);
+    if (st) return st;
+    if (kind == TLLM_FILE_GGUF) return tllm_gguf_open(ctx, path, out);
+    if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
+#ifndef TINY_NO_STDIO
+    return tinyi_open_bin(ctx, path, out);
+#else
+    return tllm_llama2c_open(ctx, path, NULL, out);
+#endif
+}
+
+TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
+    switch (tllm_file_looks(bytes, n_bytes)) {
+    case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
+    case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);
+    case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
+    default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
+    }
+}
+
+/* src/llm/quant/direct.c - block formats without a search
+ *
+ * Data     Q8_0: 32 int8 under a half; Q4_0, Q5_0: 32 codes of 4 (5) bits, value d (q - 8 or 16); Q4_1, Q5_1: d q + m;
+ *          Q8_1: Q8_0 and d times the sum of its codes; Q8_K: 256 int8 under a float and the sums of 16 codes each;
+ *          TQ1_0, TQ2_0: 256 of -1, 0, 1; MXFP4: 32 E2M1 numbers under a power of two; NVFP4: 16 each under an E4M3
+ *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j + 16.
+ * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
+ *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
+ * Left out importance: these formats have one scale formula, and programs compare their bytes                          */
+
+TINY_REF_BEGIN
+
+/* ---- single numbers ------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_unpack_F32(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const uint32_t u = tinyi_q_u32(b + 4 * i);
+        memcpy(x + i, &u, 4);
+    }
+}
+TINYI_FN void tinyi_pack_F32(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    size_t i;
+    (void)importance;
+    for (i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, x + i, 4);
+        tinyi_q_put32(b + 4 * i, u);
+    }
+}
+TINYI_FN void tinyi_unpack_F16(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = tinyi_q_half(b + 2 * i);
+}
+TINYI_FN void tinyi_pack_F16(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    size_t i;
+    (void)importance;
+    for (i = 0; i < n; i++) tinyi_q_put16(b + 2 * i, tinyi_f32_to_f16(x[i]));
+}
+TINYI_FN void tinyi_unpack_BF16(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = tinyi_bf16_to_f32(tinyi_q_u16(b + 2 * i));
+}
+TINYI_FN void tinyi_pack_BF16(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    size_t i;
+    (void)importance;
+    for (i = 0; i < n; i++) tinyi_q_put16(b + 2 * i, tinyi_f32_to_bf16(x[i]));
+}
+
+static uint64_t tinyi_direct_u64(const unsigned char *p) { return (uint64_t)tinyi_q_u32(p) | (uint64_t)tinyi_q_u32(p + 4) << 32; }
+TINYI_FN void tinyi_unpack_F64(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const uint64_t u = tinyi_direct_u64(b + 8 * i);
+        double v;
+        memcpy(&v, &u, 8);
+        x[i] = v > 3.5e38 ? tinyi_bits_f32(0x7f800000u) : v < -3.5e38 ? tinyi_bits_f32(0xff800000u) : (float)v;
+    }
+}
+TINYI_FN void tinyi_pack_F64(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    size_t i;
+    (void)importance;
+    for (i = 0; i < n; i++) {
+        const double v = (double)x[i];
+        uint64_t u;
+        memcpy(&u, &v, 8);
+        tinyi_q_put32(b + 8 * i, (uint32_t)u);
+        tinyi_q_put32(b + 8 * i + 4, (uint32_t)(u >> 32));
+    }
+}
+TINYI_FN void tinyi_unpack_I8(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = (float)((b[i] ^ 128) - 128);
+}
+TINYI_FN void tinyi_unpack_I16(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = (float)((tinyi_q_u16(b + 2 * i) ^ 0x8000) - 0x8000);
+}
+TINYI_FN void tinyi_unpack_I32(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) x[i] = (float)((int64_t)(tinyi_q_u32(b + 4 * i) ^ 0x80000000u) - 2147483648LL);
+}
+TINYI_FN void tinyi_unpack_I64(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const uint64_t u = tinyi_direct_u64(b + 8 * i);
+        int64_t v;
+        memcpy(&v, &u, 8);
+        x[i] = (float)v;
+    }
+}
+
+/* ---- 8 bits --------------------------------------------------------------------------------------------------- */
+
+static float tinyi_direct_largest(const float *x, float *v, int n)     /* v: x made harmless */
+{
+    float most = 0.0f;
+    int j;
+    for (j = 0; j < n; j++) {
+        v[j] = tinyi_q_in(x[j]);
+        if (tinyi_q_abs(v[j]) > most) most = tinyi_q_abs(v[j]);
+    }
+    return most;
+}
+
+TINYI_FN void tinyi_unpack_Q8_0(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 32; n -= 32, x += 32, b += 34) {
+        const float d = tinyi_q_half(b);
+        for (j = 0; j < 32; j++) x[j] = (float)((b[2 + j] ^ 128) - 128) * d;
+    }
+}
+TINYI_FN void tinyi_pack_Q8_0(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[32];
+    int j;
+    (void)importance;
+    for (; n >= 32; n -= 32, x += 32, b += 34) {
+        const float d = tinyi_direct_largest(x, v, 32) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        tinyi_q_put_half(b, d);
+        for (j = 0; j < 32; j++) b[2 + j] = (unsigned char)tinyi_q_away(v[j] * inverse);
+    }
+}
+
+TINYI_FN void tinyi_unpack_Q8_1(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 32; n -= 32, x += 32, b += 36) {
+        const float d = tinyi_q_half(b);
+        for (j = 0; j < 32; j++) x[j] = (float)((b[4 + j] ^ 128) - 128) * d;
+    }
+}
+TINYI_FN void tinyi_pack_Q8_1(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[32];
+    int j, sum, c;
+    (void)importance;
+    for (; n >= 32; n -= 32, x += 32, b += 36) {
+        const float d = tinyi_direct_largest(x, v, 32) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        for (j = sum = 0; j < 32; j++) {
+            c = tinyi_q_away(v[j] * inverse);
+            sum += c;
+            b[4 + j] = (unsigned char)c;
+        }
+        tinyi_q_put_half(b, d);
+        tinyi_q_put_half(b + 2, (float)sum * d);
+    }
+}
+
+TINYI_FN void tinyi_unpack_Q8_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 256; n -= 256, x += 256, b += 292) {
+        const float d = tinyi_bits_f32(tinyi_q_u32(b));
+        for (j = 0; j < 256; j++) x[j] = d * (float)((b[4 + j] ^ 128) - 128);
+    }
+}
+TINYI_FN void tinyi_pack_Q8_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[256];
+    int g, j, sum, c;
+    (void)importance;
+    for (; n >= 256; n -= 256, x += 256, b += 292) {
+        const float d = tinyi_direct_largest(x, v, 256) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        tinyi_q_put32(b, tinyi_f32_bits(d));
+        for (g = 0; g < 16; g++) {
+            for (j = sum = 0; j < 16; j++) {
+                c = tinyi_q_away(v[16 * g + j] * inverse);
+                sum += c;
+                b[4 + 16 * g + j] = (unsigned char)c;
+            }
+            tinyi_q_put16(b + 260 + 2 * g, (unsigned)sum & 0xffffu);
+        }
+    }
+}
+
+/* ---- 4 and 5 bits ------------------------------------------------------------------------------------------------ */
+
+static void tinyi_direct_unpack45(const unsigned char *b, float *x, size_t n, int bits, int shifted)
+{
+    const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0;
+    int j;
+    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16) {
+        const float d = tinyi_q_half(b), m = shifted ? tinyi_q_half(b + 2) : 0.0f;
+        const uint32_t high = bits == 5 ? tinyi_q_u32(b + head) : 0;
+        const unsigned char *code = b + head + high_bytes;
+        for (j = 0; j < 16; j++) {
+            const int low = (code[j] & 15) | (int)(high >> j & 1) << 4, up = code[j] >> 4 | (int)(high >> (j + 16) & 1) << 4;
+            if (shifted) {
+                x[j] = (float)low * d + m;
+                x[j + 16] = (float)up * d + m;
+            } else {
+                x[j] = (float)(low - (1 << (bits - 1))) * d;
+                x[j + 16] = (float)(up - (1 << (bits - 1))) * d;
+            }
+        }
+    }
+}
+static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int bits, int shifted)
+{
+    const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0, top = (1 << bits) - 1;
+    float v[32];
+    int j, code[32];
+    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16) {
+        float lowest, highest, largest, d, inverse, offset = 0.5f, base = 0.0f;
+        uint32_t high = 0;
+        lowest = highest = largest = tinyi_q_in(x[0]);
+        for (j = 0; j < 32; j++) {
+            v[j] = tinyi_q_in(x[j]);
+            if (v[j] < lowest) lowest = v[j];
+            if (v[j] > highest) highest = v[j];
+            if (tinyi_q_abs(v[j]) > tinyi_q_abs(largest)) largest = v[j];
+        }
+        if (shifted) {
+            d = (highest - lowest) / (float)top;
+            base = lowest;
+            tinyi_q_put_half(b + 2, base);
+        } else {
+            d = largest / (float)(-(1 << (bits - 1)));
+            offset += (float)(1 << (bits - 1));
+        }
+        inverse = d != 0.0f ? 1.0f / d : 0.0f;
+        tinyi_q_put_half(b, d);
+        for (j = 0; j < 32; j++) {
+            code[j] = tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
+            high |= (uint32_t)(code[j] >> 4 & 1) << j;
+        }
+        if (bits == 5) tinyi_q_put32(b + head, high);
+        for (j = 0; j < 16; j++) b[head + high_bytes + j] = (unsigned char)((code[j] & 15) | (code[j + 16] & 15) << 4);
+    }
+}
+
+#define TINYI_DIRECT_45(name, bits, shifted) \
+    TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n) { tinyi_direct_unpack45((const unsigned char *)q, x, n, bits, shifted); } \
+    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { (void)importance; tinyi_direct_pack45(x, (unsigned char *)q, n, bits, shifted); }
+TINYI_DIRECT_45(Q4_0, 4, 0)
+TINYI_DIRECT_45(Q4_1, 4, 1)
+TINYI_DIRECT_45(Q5_0, 5, 0)
+TINYI_DIRECT_45(Q5_1, 5, 1)
+#undef TINYI_DIRECT_45
+
+/* ---- three values ------------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_unpack_TQ2_0(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j, l;
+    for (; n >= 256; n -= 256, x += 256, b += 66) {
+        const float d = tinyi_q_half(b + 64);
+        for (j = 0; j < 256; j += 32)
+            for (l = 0; l < 32; l++) x[j + l] = (float)((b[j / 128 * 32 + l] >> (j / 32 % 4 * 2) & 3) - 1) * d;
+    }
+}
+TINYI_FN void tinyi_pack_TQ2_0(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[256];
+    int j, l;
+    (void)importance;
+    for (; n >= 256; n -= 256, x += 256, b += 66) {
+        const float d = tinyi_direct_largest(x, v, 256), inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        memset(b, 0, 64);
+        for (j = 0; j < 256; j += 32)
+            for (l = 0; l < 32; l++) {
+                unsigned char *at = b + j / 128 * 32 + l;
+                *at = (unsigned char)(*at | (tinyi_q_away(v[j + l] * inverse) + 1) << (j / 32 % 4 * 2));
+            }
+        tinyi_q_put_half(b + 64, d);
+    }
+}
+
+/* Byte k of a TQ1_0 block holds the values of places first, first + step, first + 2 step, ...: 5 of them, or 4 for the last bytes. */
+static int tinyi_direct_trits(int k, int *first, int *step)
+{
+    *first = k < 32 ? k : k < 48 ? 160 + k - 32 : 240 + k - 48;
+    *step = k < 32 ? 32 : k < 48 ? 16 : 4;
+    return k < 48 ? 5 : 4;
+}
+TINYI_FN void tinyi_unpack_TQ1_0(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int k, i, first, step;
+    for (; n >= 256; n -= 256, x += 256, b += 54) {
+        const float d = tinyi_q_half(b + 52);
+        for (k = 0; k < 52; k++) {
+            const int count = tinyi_direct_trits(k, &first, &step);
+            unsigned left = b[k];           /* a fraction of 256: times 3, the digit is what goes over */
+            for (i = 0; i < count; i++, left &= 255) {
+                left *= 3;
+                x[first + i * step] = (float)((int)(left >> 8) - 1) * d;
+            }
+        }
+    }
+}
+TINYI_FN void tinyi_pack_TQ1_0(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[256];
+    int k, i, first, step;
+    (void)importance;
+    for (; n >= 256; n -= 256, x += 256, b += 54) {
+        const float d = tinyi_direct_largest(x, v, 256), inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        for (k = 0; k < 52; k++) {
+            const int count = tinyi_direct_trits(k, &first, &step);
+            int number = 0;
+            for (i = 0; i < 5; i++) number = 3 * number + (i < count ? tinyi_q_away(v[first + i * step] * inverse) + 1 : 0);
+            b[k] = (unsigned char)((number * 256 + 242) / 243);     /* rounded up: the digits come out again by cutting */
+        }
+        tinyi_q_put_half(b + 52, d);
+    }
+}
+
+/* ---- E2M1 ------------------------------------------------------------------------------------------------------------ */
+
+static const signed char tinyi_direct_e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };     /* twice the number */
+
+/* The code with the nearest value; of two at the same distance the one that stands first. */
+static int tinyi_direct_nearest(float x, float d)
+{
+    int i, best = 0;
+    float least = tinyi_q_abs(0.0f * d - x);
+    const int first = x < 0.0f ? 9 : 1;
+    for (i = first; i < first + 7; i++) {
+        const float off = tinyi_q_abs((float)tinyi_direct_e2m1[i] * d - x);
+        if (off < least) { least = off; best = i; }
+    }
+    return best;
+}
+
+static float tinyi_direct_power(int e)      /* 2^(e - 128) */
+{
+    return tinyi_bits_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* The exponent of a float, floor(log2 a), a > 0. */
+static int tinyi_direct_exponent(float a)
+{
+    const uint32_t u = tinyi_f32_bits(a);
+    int e = (int)(u >> 23) - 127;
+    uint32_t m;
+    if (u >> 23) return e;
+    for (e = -127, m = u << 1; !(m & 0x800000u); m <<= 1) e--;
+    return e;
+}
+
+/* As tinyi_q_in, for the formats whose scale reaches further. */
+static float tinyi_direct_wide(float x)
+{
+    return x != x ? 0.0f : x > 1e38f ? 1e38f : x < -1e38f ? -1e38f : x;
+}
+
+TINYI_FN void tinyi_unpack_MXFP4(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 32; n -= 32, x += 32, b += 17) {
+        const float d = tinyi_direct_power(b[0]);
+        for (j = 0; j < 16; j++) {
+            x[j] = (float)tinyi_direct_e2m1[b[1 + j] & 15] * d;
+            x[j + 16] = (float)tinyi_direct_e2m1[b[1 + j] >> 4] * d;
+        }
+    }
+}
+TINYI_FN void tinyi_pack_MXFP4(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    int j, e;
+    (void)importance;
+    for (; n >= 32; n -= 32, x += 32, b += 17) {
+        float most = 0.0f, d, v[32];
+        for (j = 0; j < 32; j++) {
+            v[j] = tinyi_direct_wide(x[j]);
+            if (tinyi_q_abs(v[j]) > most) most = tinyi_q_abs(v[j]);
+        }
+        e = most > 0.0f ? tinyi_direct_exponent(most) + 125 : 0;
+        b[0] = (unsigned char)e;
+        d = tinyi_direct_power(b[0]);
+        for (j = 0; j < 16; j++) b[1 + j] = (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 16], d) << 4);
+    }
+}
+
+/* E4M3 without sign, halved since the table holds doubles; 0x7f is not a number there and 0 here. */
+static float tinyi_direct_e4m3(int s)
+{
+    const int e = s >> 3 & 15, m = s & 7;
+    if (s == 0 || s == 0x7f) return 0.0f;
+    return e ? tinyi_bits_f32((uint32_t)(e - 8 + 127) << 23 | (uint32_t)m << 20) : (float)m * (1.0f / 1024.0f);
+}
+static int tinyi_direct_to_e4m3(float x)    /* half up */
+{
+    const uint32_t u = tinyi_f32_bits(x);
+    int e, m;
+    if (!(x > 0.0f)) return 0;
+    e = (int)(u >> 23) - 120;
+    if (e <= 0) return tinyi_q_min((int)(x * 512.0f + 0.5f), 7);
+    m = 8 * e + (int)((u >> 20 & 7) + (u >> 19 & 1));
+    return m < 8 * 15 ? m : 0x7e;           /* the writer of the format makes no use of what lies from 256 to 416 */
+}
+TINYI_FN void tinyi_unpack_NVFP4(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int s, j;
+    for (; n >= 64; n -= 64, x += 64, b += 36)
+        for (s = 0; s < 4; s++) {
+            const float d = tinyi_direct_e4m3(b[s]);
+            for (j = 0; j < 8; j++) {
+                x[16 * s + j] = (float)tinyi_direct_e2m1[b[4 + 8 * s + j] & 15] * d;
+                x[16 * s + j + 8] = (float)tinyi_direct_e2m1[b[4 + 8 * s + j] >> 4] * d;
+            }
+        }
+}
+TINYI_FN void tinyi_pack_NVFP4(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    int s, j;
+    (void)importance;
+    for (; n >= 64; n -= 64, x += 64, b += 36)
+        for (s = 0; s < 4; s++) {
+            float v[16], d;
+            b[s] = (unsigned char)tinyi_direct_to_e4m3(tinyi_direct_largest(x + 16 * s, v, 16) / 6.0f);
+            d = tinyi_direct_e4m3(b[s]);
+            for (j = 0; j < 8; j++) b[4 + 8 * s + j] = (unsigned char)(tinyi_direct_nearest(v[j], d) | tinyi_direct_nearest(v[j + 8], d) << 4);
+        }
+}
+
+/* ---- one and two bits -------------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_unpack_Q1_0(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 128; n -= 128, x += 128, b += 18) {
+        const float d = tinyi_q_half(b);
+        for (j = 0; j < 128; j++) x[j] = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
+    }
+}
+TINYI_FN void tinyi_pack_Q1_0(const float *x, void *q, size_t n, const float *importance)      /* d: the mean of |x| */
+{
+    unsigned char *b = (unsigned char *)q;
+    int j;
+    (void)importance;
+    for (; n >= 128; n -= 128, x += 128, b += 18) {
+        float sum = 0.0f;
+        memset(b, 0, 18);
+        for (j = 0; j < 128; j++) {
+            const float v = tinyi_q_in(x[j]);
+            sum += tinyi_q_abs(v);
+            if (v >= 0.0f) b[2 + j / 8] = (unsigned char)(b[2 + j / 8] | 1 << j % 8);
+        }
+        tinyi_q_put_half(b, sum / 128.0f);
+    }
+}
+TINYI_FN void tinyi_unpack_Q2_0(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int j;
+    for (; n >= 64; n -= 64, x += 64, b += 18) {
+        const float d = tinyi_q_half(b);
+        for (j = 0; j < 64; j++) x[j] = (float)((b[2 + j / 4] >> j % 4 * 2 & 3) - 1) * d;
+    }
+}
+TINYI_FN void tinyi_pack_Q2_0(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    float v[64];
+    int j;
+    (void)importance;
+    for (; n >= 64; n -= 64, x += 64, b += 18) {
+        const float d = tinyi_direct_largest(x, v, 64), inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        memset(b, 0, 18);
+        tinyi_q_put_half(b, d);
+        for (j = 0; j < 64; j++) {
+            const float c = v[j] * inverse; /* infinite or not a number where the inverse is infinite */
+            b[2 + j / 4] = (unsigned char)(b[2 + j / 4] | (tinyi_q_abs(c) < 2.0f ? tinyi_q_away(c) + 1 : 0) << j % 4 * 2);
+        }
+    }
+}
+
+TINY_REF_END
+
+/* src/llm/quant/kformats.c - Q2_K to Q6_K, IQ4_NL and IQ4_XS
+ *
+ * Data     256 values in groups of 16 or 32; a group has a small integer scale k under the half D of the block, and Q2_K,
+ *          Q4_K, Q5_K also a small integer minimum m under the half M: y = D k q, or y = D k q - M m. IQ4: q goes through a
+ *          table of 16 unequal steps. IQ4_NL is one group of 32 without k.
+ * Search   minimises sum of w (x - y)^2, w the importance or 1, in three steps:
+ *          1. each group by itself: codes for a row of trial scales, for each the scale (and minimum) of least squares
+ *             given the codes; the best gives the wanted scale s and the curvature c = sum of w q^2;
+ *          2. D as the half for which sum of c (s - D k)^2 is least, tried around (largest s) / k; M likewise;
+ *          3. each group again: codes for the neighbouring integers k (and m), true errors, the least wins; D from least
+ *             squares given all codes is tried as well.
+ * Cost     about 25 trials a value in step 1, 10 in step 3
+ * Left out weights made of the values themselves, which some writers use where no importance is given: the error asked
+ *          for is then no longer the one that is made small                                                             */
+
+TINY_REF_BEGIN
+
+TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w)
+{
+    float most = 0.0f, top = 0.0f;
+    int i;
+    for (i = 0; i < n; i++) {
+        y[i] = tinyi_q_in(x[i]);
+        if (tinyi_q_abs(y[i]) > most) most = tinyi_q_abs(y[i]);
+        w[i] = 1.0f;
+        if (importance && importance[i] > top) top = importance[i];
+    }
+    if (!(most > 9.3132257e-10f)) return 0; /* 2^-30; the least half is 2^-24 */
+    if (top > 3e38f) top = 3e38f;
+    if (top > 0.0f)
+        for (i = 0; i < n; i++) {
+            const float v = importance[i];
+            w[i] = !(v > 0.0f) ? 0.0f : v >= top ? 1.0f : v / top;
+            if (w[i] < 1e-9f) w[i] = 1e-9f; /* a value of no weight still likes its own neighbourhood best */
+        }
+    return 1;
+}
+
+TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out)
+{
+    float most = 0.0f, cost[TINYI_Q_KEEP];
+    uint16_t kept[TINYI_Q_KEEP];
+    int g, side, i, u, n_kept = 0;
+    for (g = 0; g < n; g++)
+        if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
+    if (most == 0.0f) return 0;
+    for (side = 0; side < (lo < 0 ? 2 : 1); side++) {
+        const int end = side == (lo < 0) ? hi : lo, sign = end < 0 ? -1 : 1, tries = end * sign / 3 + 1;
+        for (i = 0; i < tries && i < 14; i++) {
+            const int k = end - sign * i;
+            const uint16_t middle = tinyi_q_to_half(most / (float)(odd ? 2 * k + 1 : k));
+            for (u = -1; u <= 1; u++) {
+                const int magnitude = tinyi_q_clamp((middle & 0x7fff) + u, 1, 0x7bff);
+                const uint16_t half = (uint16_t)((middle & 0x8000) | magnitude);
+                const float d = tinyi_f16_to_f32(half), inverse = 1.0f / d;
+                float sum = 0.0f;
+                int at;
+                for (g = 0; g < n; g++) {
+                    float m = s[g] * inverse, off;
+                    if (odd) m = (m - 1.0f) * 0.5f;
+                    m = m < (float)lo ? (float)lo : m > (float)hi ? (float)hi : tinyi_q_nearest(m);
+                    if (odd) m = 2.0f * m + 1.0f;
+                    off = s[g] - d * m;
+                    sum += c[g] * (off * off);
+                }
+                for (at = 0; at < n_kept && kept[at] != half; at++) { }
+                if (at < n_kept) continue;
+                for (at = n_kept; at > 0 && sum < cost[at - 1]; at--)
+                    if (at < TINYI_Q_KEEP) { cost[at] = cost[at - 1]; kept[at] = kept[at - 1]; }
+                if (at < TINYI_Q_KEEP) {
+                    cost[at] = sum;
+                    kept[at] = half;
+                    if (n_kept < TINYI_Q_KEEP) n_kept++;
+                }
+            }
+        }
+    }
+    for (g = 0; g < n_kept; g++) out[g] = tinyi_f16_to_f32(kept[g]);
+    return n_kept;
+}
+
+/* ---- y = D k q --------------------------------------------------------------------------------------------------- */
+
+static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: values of the table), scales k from k_lo to k_hi */
+    int groups, size, steps, lo, hi, k_lo, k_hi;
+    struct { float first, step; int count; } trial[2];      /* scales that put the largest value to lo (hi) times first, first + step, ... */
+} tinyi_k_even;
+
+static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, { { 0.80f, 0.05f, 11 }, { 0.80f, 0.05f, 11 } } };
+static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } } };
+static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
+static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
+
+/* The place of the nearest step; v is between the first and the last. */
+static int tinyi_k_place(float v)
+{
+    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 7.0f, 19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f };
+    int i = v >= middle[7] ? 8 : 0;
+    i += v >= middle[i + 3] ? 4 : 0;
+    i += v >= middle[i + 1] ? 2 : 0;
+    return i + (v >= middle[i] ? 1 : 0);
+}
+
+/* All halves from -127 to 113, and the step that what lies from there to the next half becomes: the middles are halves. */
+#define TINYI_K_STEP_AT 481
+static void tinyi_k_step_table(float *table)
+{
+    int i;
+    for (i = 0; i < TINYI_K_STEP_AT; i++) table[i] = (float)tinyi_k_steps[tinyi_k_place(0.5f * (float)i - 127.0f)];
+}
+
+/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
+static float tinyi_k_value(const tinyi_k_even *f, const float *table, float v)
+{
+    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
+    return f->steps ? table[(int)(2.0f * v + 254.0f)] : tinyi_q_nearest(v);
+}
+
+/* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns what it gains. */
+static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, const float *x, const float *w, int ends, float *scale, float *curve)
+{
+    float most = 0.0f, s = 0.0f, c = 0.0f;
+    double best = 0.0;
+    int j, t, end;
+    for (j = 0; j < f->size; j++)
+        if (tinyi_q_abs(x[j]) > tinyi_q_abs(most)) most = x[j];
+    *scale = *curve = 0.0f;
+    if (!(tinyi_q_abs(most) > 1e-12f)) return 0.0;
+    for (end = 0; end < 3; end++) {         /* 2: once more from the best */
+        const int count = end < 2 ? f->trial[end].count : s != 0.0f;
+        if (end < 2 && !(ends >> end & 1)) continue;
+        for (t = -1; t < count; t++) {      /* plain first, so that it wins where others are equal */
+            const float inverse = end == 2 ? 1.0f / s : (float)(end ? f->hi : f->lo) * (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
+            double xq = 0.0, qq = 0.0;
+            if (end == 2 && t < 0) continue;
+            for (j = 0; j < f->size; j++) {
+                const double q = (double)tinyi_k_value(f, table, x[j] * inverse), wq = (double)w[j] * q;
+                xq += wq * (double)x[j];
+                qq += wq * q;
+            }
+            if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-9)) {
+                best = xq * xq / qq;
+                s = (float)(xq / qq);
+                c = (float)qq;
+            }
+        }
+    }
+    *scale = s;
+    *curve = c;
+    return best;
+}
+
+/* Codes under the scale s, and their error. */
+static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s, signed char *code)
+{
+    const float inverse = s != 0.0f ? 1.0f / s : 0.0f;
+    double error = 0.0;
+    int j;
+    for (j = 0; j < f->size; j++) {
+        const float q = tinyi_k_value(f, table, x[j] * inverse), off = x[j] - s * q;
+        error += (double)(w[j] * (off * off));
+        code[j] = (signed char)q;
+    }
+    return error;
+}
+
+/* All groups under D; returns the error. */
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
+{
+    const float inverse = 1.0f / d;
+    signed char trial[32];
+    double sum = 0.0;
+    int g, t;
+    for (g = 0; g < f->groups; g++) {
+        const int at = g * f->size;
+        float v = s[g] * inverse;
+        double least = -1.0;
+        int middle;
+        v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
+        middle = (int)tinyi_q_nearest(v);
+        for (t = -1; t <= 1; t++) {
+            const int m = middle + (t == -1 ? 0 : t == 0 ? -1 : 1);
+            double e;
+            if (m < f->k_lo || m > f->k_hi) continue;
+            e = tinyi_k_even_codes(f, table, x + at, w + at, d * (float)m, trial);
+            if (least < 0.0 || e < least) {
+                least = e;
+                k[g] = m;
+                memcpy(code + at, trial, (size_t)f->size);
+            }
+        }
+        sum += least;
+    }
+    return sum;
+}
+
+/* Adds the half next to v to a list, once. */
+static int tinyi_k_add(float *list, int n, float v)
+{
+    int i;
+    v = tinyi_f16_to_f32(tinyi_q_to_half(v));
+    for (i = 0; i < n && list[i] != v; i++) { }
+    if (i < n || v == 0.0f) return n;
+    list[n] = v;
+    return n + 1;
+}
+
+/* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
+static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance, int *k, signed char *code)
+{
+    float y[256], w[256], s[16], c[16], d[2 * TINYI_Q_KEEP + 2], best_d = 0.0f;
+    signed char trial[256];
+    double least = -1.0, e, up = 0.0, down = 0.0;
+    int trial_k[16], g, i, n;
+    const int all = f->groups * f->size;
+    memset(k, 0, (size_t)f->groups * sizeof *k);
+    memset(code, 0, (size_t)all);
+    if (!tinyi_q_weigh(x, importance, all, y, w)) return 0.0f;
+    if (f->groups == 1) {                   /* no k: D of either sign, and its neighbours */
+        for (i = n = 0; i < 2; i++) {
+            (void)tinyi_k_even_group(f, table, y, w, 1 << i, s, c);
+            for (g = tinyi_q_scales(s, c, 1, 1, 1, 0, d + n); g > 0; g--) n++;
+        }
+        n = tinyi_k_add(d, n, 5.9604645e-8f);
+        n = tinyi_k_add(d, n, -5.9604645e-8f);
+    } else {
+        float most = 0.0f;
+        for (g = 0; g < f->groups; g++) {
+            (void)tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 3, s + g, c + g);
+            if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
+        }
+        n = tinyi_q_min(tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d), 2);
+        n = tinyi_k_add(d, n, most / (float)f->k_lo);
+    }
+    for (i = 0; i <= n; i++) {
+        if (i == n) {                       /* D of least squares, given the codes */
+            for (g = 0; g < all; g++) {
+                const double q = (double)((f->groups == 1 ? 1 : k[g / f->size]) * code[g]);
+                up += (double)w[g] * q * (double)y[g];
+                down += (double)w[g] * q * q;
+            }
+            if (!(down > 0.0) || tinyi_k_add(d, n, (float)(up / down)) == n) break;
+        }
+        if (f->groups == 1) e = tinyi_k_even_codes(f, table, y, w, d[i], trial);
+        else e = tinyi_k_even_block(f, table, y, w, s, d[i], trial_k, trial);
+        if (least < 0.0 || e < least) {
+            least = e;
+            best_d = d[i];
+            if (f->groups > 1) memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
+            memcpy(code, trial, (size_t)all);
+        }
+    }
+    for (g = 0, e = 0.0; g < all; g++) e += (double)w[g] * (double)y[g] * (double)y[g];
+    if (least >= 0.0 && least <= e) return best_d;
+    memset(k, 0, (size_t)f->groups * sizeof *k);        /* so small that nothing at all is nearer */
+    memset(code, 0, (size_t)all);
+    return 0.0f;
+}
+
+/* ---- y = D k q - M m ----------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_k_uneven { int groups, size, top, k_top; } tinyi_k_uneven;      /* codes 0..top, scales and minima 0..k_top */
+
+static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
+static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
+static const tinyi_k_uneven tinyi_k_q5 = { 8, 32, 31, 63 };
+
+/* What a group wants: scale s, minimum m, and the sums that tell what other ones cost. */
+typedef struct tinyi_k_wish { double s, m, w, q, qq; } tinyi_k_wish;
+
+static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, tinyi_k_wish *wish)
+{
+    float lowest = 0.0f, highest = x[0];
+    double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
+    int j, t;
+    const int trials = f->top == 3 ? 17 : 14;
+    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -0.7f : -1.2f, step = f->top == 3 ? 0.11f : f->top == 15 ? 0.13f : 0.2f;
+    for (j = 0; j < f->size; j++) {
+        if (x[j] < lowest) lowest = x[j];
+        if (x[j] > highest) highest = x[j];
+        sw += (double)w[j];
+        sx += (double)w[j] * (double)x[j];
+        sxx += (double)w[j] * (double)x[j] * (double)x[j];
+    }
+    wish->w = sw;
+    wish->s = wish->q = wish->qq = 0.0;
+    wish->m = (double)-lowest;
+    if (!(highest - lowest > 1e-12f)) return;
+    for (t = -1; t <= trials; t++) {        /* plain first, so that it wins where others are equal; last once more from the best */
+        const float spread = t < 0 ? 0.0f : first + step * (float)t;
+        const float inverse = t == trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
+        const float base = t == trials ? -(float)wish->m : lowest;
+        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, s, m, e;
+        for (j = 0; j < f->size; j++) {
+            float q = (x[j] - base) * inverse;
+            double wq;
+            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : tinyi_q_nearest(q);
+            wq = (double)w[j] * (double)q;
+            sq += wq;
+            sqq += wq * (double)q;
+            sxq += wq * (double)x[j];
+        }
+        if (!(sqq > 0.0)) continue;
+        d = sw * sqq - sq * sq;
+        s = m = 0.0;
+        if (d > sw * sqq * 1e-9) {
+            s = (sw * sxq - sx * sq) / d;
+            m = (sq * sxq - sqq * sx) / d;
+        }
+        if (!(s > 0.0) || m < 0.0) { m = 0.0; s = sxq / sqq; }
+        if (!(s > 0.0)) continue;
+        e = sxx + s * s * sqq + m * m * sw - 2.0 * (s * sxq - m * sx + s * m * sq);
+        if (best < 0.0 || e < best - 1e-13 * sxx) {
+            best = e < 0.0 ? 0.0 : e;
+            wish->s = s;
+            wish->m = m;
+            wish->q = sq;
+            wish->qq = sqq;
+        }
+        if (t == trials - 1 && !(wish->s > 0.0)) break;
+    }
+}
+
+static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
+{
+    const float inverse = s != 0.0f ? 1.0f / s : 0.0f, top = (float)f->top;
+    double error = 0.0;
+    int j;
+    for (j = 0; j < f->size; j++) {
+        float q = (x[j] + m) * inverse, off;
+        q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+        off = x[j] - (s * q - m);
+        error += (double)(w[j] * (off * off));
+        code[j] = (unsigned char)q;
+    }
+    return error;
+}
+
+static int tinyi_k_whole(double v, int top) { return v < 0.0 ? 0 : v > (double)top ? top : (int)(v + 0.5); }
+
+/* What a group loses by k and km instead of its wishes: sum of w (a q - b)^2 for the offs a and b of scale and minimum. The best km
+ * for a given k makes up for the off of the scale. */
+static double tinyi_k_uneven_loss(const tinyi_k_uneven *f, const tinyi_k_wish *wish, float d, float dm, int k, int *km)
+{
+    const double a = (double)d * k - wish->s;
+    double b;
+    *km = dm != 0.0f ? tinyi_k_whole((wish->m + a * wish->q / wish->w) / (double)dm, f->k_top) : 0;
+    b = (double)dm * *km - wish->m;
+    return a * a * wish->qq - 2.0 * a * b * wish->q + b * b * wish->w;
+}
+
+static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const tinyi_k_wish *wish, float d, float dm,
+                                   int *k, int *km, unsigned char *code)
+{
+    static const signed char around[5][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 } };
+    unsigned char trial[32];
+    double sum = 0.0;
+    int g, t;
+    for (g = 0; g < f->groups; g++) {
+        const int at = g * f->size, middle = d != 0.0f ? tinyi_k_whole(wish[g].s / (double)d, f->k_top) : 0;
+        double least = -1.0;
+        for (t = 0; t < 5; t++) {
+            const int a = middle + around[t][0];
+            int b;
+            double e;
+            if (a < 0 || a > f->k_top || (d == 0.0f && a)) continue;
+            (void)tinyi_k_uneven_loss(f, wish + g, d, dm, a, &b);
+            b += around[t][1];
+            if (b < 0 || b > f->k_top || (dm == 0.0f && b)) continue;
+            e = tinyi_k_uneven_codes(f, x + at, w + at, d * (float)a, dm * (float)b, trial);
+            if (least < 0.0 || e < least) {
+                least = e;
+                k[g] = a;
+                km[g] = b;
+                memcpy(code + at, trial, (size_t)f->size);
+            }
+        }
+        sum += least;
+    }
+    return sum;
+}
+
+/* D and M of least squares, given codes and small integers. */
+static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const float *w, const int *k, const int *km, const unsigned char *code, float *d, float *dm)
+{
+    double aa = 0.0, ab = 0.0, bb = 0.0, ax = 0.0, bx = 0.0, det;
+    int i;
+    for (i = 0; i < 256; i++) {
+        const double a = (double)(k[i / f->size] * code[i]), b = (double)km[i / f->size], wi = (double)w[i], xi = (double)x[i];
+        aa += wi * a * a;
+        ab += wi * a * b;
+        bb += wi * b * b;
+        ax += wi * a * xi;
+        bx += wi * b * xi;
+    }
+    det = aa * bb - ab * ab;
+    if (!(aa > 0.0)) return 0;
+    if (det > aa * bb * 1e-9) {
+        ax = (ax * bb - bx * ab) / det;
+        bx = (ax * ab - bx) / bb;
+    } else {
+        ax = (ax + (double)*dm * ab) / aa;
+        bx = (double)*dm;
+    }
+    if (!(ax > 0.0) || bx < 0.0) return 0;
+    *d = tinyi_f16_to_f32(tinyi_q_to_half((float)ax));
+    *dm = tinyi_f16_to_f32(tinyi_q_to_half((float)bx));
+    return 1;
+}
+
+static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
+                                  int *k, int *km, unsigned char *code)
+{
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[4][2];
+    tinyi_k_wish wish[16];
+    unsigned char trial[256];
+    int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
+    double least = -1.0, e, loss[3];
+    memset(k, 0, (size_t)f->groups * sizeof *k);
+    memset(km, 0, (size_t)f->groups * sizeof *km);
+    memset(code, 0, 256);
+    *best_d = *best_m = 0.0f;
+    if (!tinyi_q_weigh(x, importance, 256, y, w)) return;
+    for (g = 0; g < f->groups; g++) {
+        tinyi_k_uneven_group(f, y + g * f->size, w + g * f->size, wish + g);
+        s[g] = (float)wish[g].s;
+        c[g] = (float)wish[g].qq;
+        m[g] = (float)wish[g].m;
+        cm[g] = (float)wish[g].w;
+        if (s[g] > most) most = s[g];
+        if (m[g] > most_m) most_m = m[g];
+    }
+    n = tinyi_k_add(d, tinyi_q_scales(s, c, f->groups, 0, f->k_top, 0, d), most / (float)f->k_top);
+    n_m = tinyi_k_add(dm, tinyi_q_scales(m, cm, f->groups, 0, f->k_top, 0, dm), most_m / (float)f->k_top);
+    if (!n) { d[0] = 0.0f; n = 1; }
+    if (!n_m) { dm[0] = 0.0f; n_m = 1; }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n_m; j++) {
+            for (g = 0, e = 0.0; g < f->groups; g++) {
+                int b;
+                e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j], d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
+            }
+            for (at = n_pick; at > 0 && e < loss[at - 1]; at--)
+                if (at < 3) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
+            if (at < 3) {
+                loss[at] = e;
+                pick[at][0] = d[i];
+                pick[at][1] = dm[j];
+                if (n_pick < 3) n_pick++;
+            }
+        }
+    for (i = 0; i <= n_pick; i++) {
+        if (i == n_pick) {
+            pick[i][0] = *best_d;
+            pick[i][1] = *best_m;
+            if (!tinyi_k_uneven_refit(f, y, w, k, km, code, &pick[i][0], &pick[i][1]) || (pick[i][0] == *best_d && pick[i][1] == *best_m)) break;
+        }
+        e = tinyi_k_uneven_block(f, y, w, wish, pick[i][0], pick[i][1], trial_k, trial_m, trial);
+        if (least < 0.0 || e < least) {
+            least = e;
+            *best_d = pick[i][0];
+            *best_m = pick[i][1];
+            memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
+            memcpy(km, trial_m, (size_t)f->groups * sizeof *km);
+            memcpy(code, trial, 256);
+        }
+    }
+}
+
+/* ---- bytes: 2-bit codes of Q2_K and Q3_K --------------------------------------------------------------------------- */
+
+/* Value i has its 2 bits in this byte, at this shift. */
+static int tinyi_k_byte2(int i) { return i / 128 * 32 + i % 32; }
+static int tinyi_k_shift2(int i) { return i / 32 % 4 * 2; }
+
+TINYI_FN void tinyi_unpack_Q2_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 84) {
+        const float d = tinyi_q_half(b + 80), dm = tinyi_q_half(b + 82);
+        for (g = 0; g < 16; g++) {
+            const float s = d * (float)(b[g] & 15), m = dm * (float)(b[g] >> 4);
+            const unsigned char *code = b + 16 + tinyi_k_byte2(16 * g);
+            const int shift = tinyi_k_shift2(16 * g);
+            for (i = 0; i < 16; i++) x[16 * g + i] = s * (float)(code[i] >> shift & 3) - m;
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q2_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q, code[256];
+    int k[16], m[16], i;
+    float d, dm;
+    for (; n >= 256; n -= 256, x += 256, b += 84, importance = importance ? importance + 256 : NULL) {
+        tinyi_k_uneven_search(&tinyi_k_q2, x, importance, &d, &dm, k, m, code);
+        memset(b, 0, 80);
+        for (i = 0; i < 16; i++) b[i] = (unsigned char)(k[i] | m[i] << 4);
+        for (i = 0; i < 256; i++) b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
+        tinyi_q_put_half(b + 80, d);
+        tinyi_q_put_half(b + 82, dm);
+    }
+}
+
+TINYI_FN void tinyi_unpack_Q3_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 110) {
+        const float d = tinyi_q_half(b + 108);
+        for (g = 0; g < 16; g++) {
+            const int k = (g < 8 ? b[96 + g] & 15 : b[88 + g] >> 4) | (b[104 + g % 4] >> g / 4 * 2 & 3) << 4;
+            const float s = d * (float)(k - 32);
+            const unsigned char *code = b + 32 + tinyi_k_byte2(16 * g), *high = b + 16 * g % 32;
+            const int shift = tinyi_k_shift2(16 * g), bit = g / 2;
+            for (i = 0; i < 16; i++) x[16 * g + i] = s * (float)((code[i] >> shift & 3) - (high[i] >> bit & 1 ? 0 : 4));
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char code[256];
+    int k[16], i;
+    for (; n >= 256; n -= 256, x += 256, b += 110, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_q3, NULL, x, importance, k, code);
+        memset(b, 0, 108);
+        for (i = 0; i < 16; i++) {
+            unsigned char *low = b + 96 + i % 8, *up = b + 104 + i % 4;
+            *low = (unsigned char)(*low | ((k[i] + 32) & 15) << i / 8 * 4);
+            *up = (unsigned char)(*up | (k[i] + 32) >> 4 << i / 4 * 2);
+        }
+        for (i = 0; i < 256; i++) {
+            unsigned char *low = b + 32 + tinyi_k_byte2(i), *high = b + i % 32;
+            *low = (unsigned char)(*low | (code[i] & 3) << tinyi_k_shift2(i));
+            if (code[i] >= 0) *high = (unsigned char)(*high | 1 << i / 32);
+        }
+        tinyi_q_put_half(b + 108, d);
+    }
+}
+
+/* ---- bytes: Q4_K and Q5_K ---------------------------------------------------------------------------------------------- */
+
+static void tinyi_k_scale6(const unsigned char *s, int g, int *k, int *m)
+{
+    if (g < 4) {
+        *k = s[g] & 63;
+        *m = s[g + 4] & 63;
+    } else {
+        *k = (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
+        *m = s[g + 4] >> 4 | s[g] >> 6 << 4;
+    }
+}
+static void tinyi_k_put_scale6(unsigned char *s, const int *k, const int *m)
+{
+    int g;
+    for (g = 0; g < 4; g++) {
+        s[g] = (unsigned char)(k[g] | k[g + 4] >> 4 << 6);
+        s[g + 4] = (unsigned char)(m[g] | m[g + 4] >> 4 << 6);
+        s[g + 8] = (unsigned char)((k[g + 4] & 15) | (m[g + 4] & 15) << 4);
+    }
+}
+
+static void tinyi_k_unpack45(const unsigned char *b, float *x, size_t n, int bits)
+{
+    const unsigned char *high = b + 16, *code = b + (bits == 5 ? 48 : 16);
+    const size_t bytes = bits == 5 ? 176 : 144;
+    int g, i, k, m;
+    for (; n >= 256; n -= 256, x += 256, b += bytes, high += bytes, code += bytes) {
+        const float d = tinyi_q_half(b), dm = tinyi_q_half(b + 2);
+        for (g = 0; g < 8; g++) {
+            const unsigned char *at = code + g / 2 * 32;
+            const int shift = g % 2 * 4;
+            float s, base;
+            tinyi_k_scale6(b + 4, g, &k, &m);
+            s = d * (float)k;
+            base = dm * (float)m;
+            if (bits == 5)
+                for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)((at[i] >> shift & 15) | (high[i] >> g & 1) << 4) - base;
+            else
+                for (i = 0; i < 32; i++) x[32 * g + i] = s * (float)(at[i] >> shift & 15) - base;
+        }
+    }
+}
+static void tinyi_k_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits)
+{
+    unsigned char code[256], *high, *at;
+    const size_t bytes = bits == 5 ? 176 : 144;
+    int k[16], m[16], i;
+    float d, dm;
+    for (; n >= 256; n -= 256, x += 256, b += bytes, importance = importance ? importance + 256 : NULL) {
+        tinyi_k_uneven_search(bits == 5 ? &tinyi_k_q5 : &tinyi_k_q4, x, importance, &d, &dm, k, m, code);
+        high = b + 16;
+        at = b + (bits == 5 ? 48 : 16);
+        tinyi_q_put_half(b, d);
+        tinyi_q_put_half(b + 2, dm);
+        tinyi_k_put_scale6(b + 4, k, m);
+        for (i = 0; i < 128; i++) at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
+        if (bits != 5) continue;
+        memset(high, 0, 32);
+        for (i = 0; i < 256; i++) high[i % 32] = (unsigned char)(high[i % 32] | code[i] >> 4 << i / 32);
+    }
+}
+TINYI_FN void tinyi_unpack_Q4_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 4); }
+TINYI_FN void tinyi_unpack_Q5_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 5); }
+TINYI_FN void tinyi_pack_Q4_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 4); }
+TINYI_FN void tinyi_pack_Q5_K(const float *x, void *q, size_t n, const float *importance) { tinyi_k_pack45(x, (unsigned char *)q, n, importance, 5); }
+
+/* ---- bytes: Q6_K --------------------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_unpack_Q6_K(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g, i;
+    for (; n >= 256; n -= 256, x += 256, b += 210) {
+        const float d = tinyi_q_half(b + 208);
+        for (g = 0; g < 16; g++) {          /* group g: quarter g / 2 % 4 of half g / 8 */
+            const int quarter = g / 2 % 4, nibble = quarter / 2 * 4;
+            const unsigned char *low = b + g / 8 * 64 + quarter % 2 * 32 + g % 2 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
+            const float s = d * (float)((b[192 + g] ^ 128) - 128);
+            for (i = 0; i < 16; i++)
+                x[16 * g + i] = s * (float)(((low[i] >> nibble & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char code[256];
+    int k[16], i;
+    for (; n >= 256; n -= 256, x += 256, b += 210, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_q6, NULL, x, importance, k, code);
+        memset(b, 0, 192);
+        for (i = 0; i < 256; i++) {
+            const int quarter = i / 32 % 4, c = code[i] + 32;
+            unsigned char *low = b + i / 128 * 64 + quarter % 2 * 32 + i % 32, *high = b + 128 + i / 128 * 32 + i % 32;
+            *low = (unsigned char)(*low | (c & 15) << quarter / 2 * 4);
+            *high = (unsigned char)(*high | c >> 4 << 2 * quarter);
+        }
+        for (i = 0; i < 16; i++) b[192 + i] = (unsigned char)k[i];
+        tinyi_q_put_half(b + 208, d);
+    }
+}
+
+/* ---- bytes: IQ4 ------------------------------------------------------------------------------------------------------------ */
+
+static void tinyi_k_unpack16(const unsigned char *code, float d, float *x)
+{
+    int j;
+    for (j = 0; j < 16; j++) {
+        x[j] = d * (float)tinyi_k_steps[code[j] & 15];
+        x[j + 16] = d * (float)tinyi_k_steps[code[j] >> 4];
+    }
+}
+static void tinyi_k_pack16(const signed char *value, unsigned char *b)
+{
+    int j;
+    for (j = 0; j < 16; j++) b[j] = (unsigned char)(tinyi_k_place((float)value[j]) | tinyi_k_place((float)value[j + 16]) << 4);
+}
+
+TINYI_FN void tinyi_unpack_IQ4_NL(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    for (; n >= 32; n -= 32, x += 32, b += 18) tinyi_k_unpack16(b + 2, tinyi_q_half(b), x);
+}
+TINYI_FN void tinyi_pack_IQ4_NL(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char value[32];
+    float table[TINYI_K_STEP_AT];
+    int k;
+    tinyi_k_step_table(table);
+    for (; n >= 32; n -= 32, x += 32, b += 18, importance = importance ? importance + 32 : NULL) {
+        tinyi_q_put_half(b, tinyi_k_even_search(&tinyi_k_iq4nl, table, x, importance, &k, value));
+        tinyi_k_pack16(value, b + 2);
+    }
+}
+
+TINYI_FN void tinyi_unpack_IQ4_XS(const void *q, float *x, size_t n)
+{
+    const unsigned char *b = (const unsigned char *)q;
+    int g;
+    for (; n >= 256; n -= 256, x += 256, b += 136) {
+        const float d = tinyi_q_half(b);
+        const int high = tinyi_q_u16(b + 2);
+        for (g = 0; g < 8; g++) {
+            const int k = (b[4 + g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
+            tinyi_k_unpack16(b + 8 + 16 * g, d * (float)(k - 32), x + 32 * g);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_IQ4_XS(const float *x, void *q, size_t n, const float *importance)
+{
+    unsigned char *b = (unsigned char *)q;
+    signed char value[256];
+    float table[TINYI_K_STEP_AT];
+    int k[8], g;
+    tinyi_k_step_table(table);
+    for (; n >= 256; n -= 256, x += 256, b += 136, importance = importance ? importance + 256 : NULL) {
+        const float d = tinyi_k_even_search(&tinyi_k_iq4xs, table, x, importance, k, value);
+        unsigned high = 0;
+        memset(b + 4, 0, 4);
+        for (g = 0; g < 8; g++) {
+            b[4 + g / 2] = (unsigned char)(b[4 + g / 2] | ((k[g] + 32) & 15) << g % 2 * 4);
+            high |= (unsigned)((k[g] + 32) >> 4) << 2 * g;
+            tinyi_k_pack16(value + 32 * g, b + 8 + 16 * g);
+        }
+        tinyi_q_put_half(b, d);
+        tinyi_q_put16(b + 2, high);
+    }
+}
+
+TINY_REF_END
+
+/* src/llm/quant/lattice.c - IQ1, IQ2 and IQ3: code books of points of a lattice
+ *
+ * Data     256 values; 8 (IQ3: 4) values together are one entry of a code book times the scale of their group of 32 or 16,
+ *          D (2 k + 1) times a constant. IQ2 and IQ3: entries are magnitudes, signs stand apart (XXS, XS: 7 bits for 8
+ *          values, the eighth makes the number of minus signs even). IQ1: entries are -1, 0, 1, all shifted by 1/8 or -1/8.
+ * Books    an entry is two characters: its lower and its upper half, each a number in base 3 (four values) or base 8 (two
+ *          values), first value lowest, plus 35. They are sorted, so that entries with the same upper half stand together.
+ * Search   sum of w (x - s g)^2 = const + s (s N - 2 P), N and P sums over the values, hence over the two halves: two tables of
+ *          at most 81 numbers give every entry by one addition, and an upper half is skipped when even the best lower half
+ *          could not win. Groups, D and k as in kformats.c: trial scales, D by curvature, neighbouring k, least squares.
+ *          Where the number of minus signs must be even and is not, the value with the least w |x| takes the wrong sign.
+ * Cost     about 400 additions a value
+ * Left out finding the entry that is nearest for all trial scales at once                                                 */
+
+static const char tinyi_lattice_iq2xxs[] =    /* 256 */
+    "###%#'#)#+#-#/#5#7#;#=#\?#A#G#M#Q#S#Y#[#a#m$$$&$,$0$>$\\$h%#%%%7%[&$&&&,&6&8&>&@&D&P&Z&\\&b&n'#'%')'5'C'W'Y'c(*"
+    "(,(>(\\(n)#)')))/);)\?)A)G)I)_*&*>+%+/,$,&,,,6,>,P,\\,b,f-#-)-5-G-O-Y.8.B/#/)/5/9/E/Y020R1#112$2&2,2>2Z3#3'3k4H"
+    "5#5%5+5A5Q5Y5[6<6D7#7%8$8&8,8>8L9#9\?9S:b;);5;e=A>$>&>,>2>6>8>>>D>L>P>Z>\\>b\?#\?5\?Q\?Y\?]@$@,@D@L@VA#A)A5AYAi"
+    "B.B8C#D$D&D,D>DBE#EMEQE[FBFbG#G)G-G3G5GYG_H&H@HnIcJbJdK+L$LJM#M-M3MSN>O)P&P,P>PVQ#QKR2RPS#S'T,T.T\\V@Y#Y%Y+Y\?Y["
+    "Z&Z2Z>[-\\$\\&\\,\\0\\>\\P]#]C]e^*^>^P_%`&a-b&b,b8b>blc1cYdBe#e7eAfHhZi5k%kGk]l*m#n2qGr&";
+static const char tinyi_lattice_iq2xs[] =    /* 512 */
+    "###%#'#)#+#-#/#1#3#5#7#9#;#\?#A#C#E#G#I#K#M#Q#S#Y#[#]#_#c#e#i#k$$$&$($*$,$.$0$2$4$6$8$>$@$B$D$H$J$P$V$Z$\\$b%#%%"
+    "%'%)%-%/%5%\?%A%G%K%Y%a&$&&&(&*&,&.&0&2&6&8&>&@&B&D&H&J&L&P&Z&\\&b'#'%''')'-'/'5'\?'A'G'Q'Y($(&(,(:(>(@(\\)#)%)'"
+    ")))+)-)/)5)9)\?)A)G)M)Y)k)s*$*&*,*>*Z*`+#+5+;+g+k,$,&,(,*,,,.,0,2,6,8,>,@,B,D,H,J,P,X,Z,\\,b-#-%-'-)---/-5-\?-A"
+    "-G-Y-e-g.$.&.(.,.>.P/#/%/'/)/-///5/\?/A/E/G/S/Y0$0&0,0>1#1/1E2$2&2,2.2>2J2^3#3'3U4H4r5#5%5'5)5+5-5/555\?5A5G5Y5k"
+    "6$6&6,6>6D6T7#777Y7q8$8&8,8<8>9#9\?9I9i:$:4:p;#;);+;5;K;_;m<V<b=)=5=[=_=a>$>&>(>*>,>.>0>2>6>8>>>@>B>D>F>H>J>P>T"
+    ">Z>\\>b\?#\?%\?'\?)\?-\?/\?5\?\?\?A\?G\?Y\?]\?m@$@&@,@.@<@>A#A%A'A)A-A/A3A5A\?AAAGAYAeB$B&B,B8B>BjC#C+CACGD$D&D,"
+    "D>DBDJDRE#E-EAEGEWF&G#G%G'G)G-G/G5G;G\?GAGGGYH$H&H,H0H>H@I#IAIsJ$J&J,J6J>JPJZJlK#K)KYK_L6LVLlM#M/M\?MGMiN4N>N@O]"
+    "P$P&P,P>PJPRP^PrQ#R8RFRdS#S1T,T>TBTnV$VXW9X(XJXRY#Y%Y'Y)Y-Y/Y5Y=Y\?YAYGYYY[YqYsZ$Z&Z(Z,Z>ZHZN[#[5[Y[[[k[q\\$\\&"
+    "\\,\\.\\0\\>\\P\\`]#]A]o^2^X_#_)_9_O_Y_[_q`(a7aYa_agaqb$b&b,b>bLb\\c#c7cSdLd`e#e'eAeGeMf<fbfdg\?hHhpiEj0jPk#k%k)"
+    "k+k5k=kklHlNlpm#m%m)m=mYmkn>nfpTphq+q5q7q;qkqqr&r\\r^s;s=scss";
+static const char tinyi_lattice_iq2s[] =    /* 1024 */
+    "###%#'#)#+#-#/#1#3#5#7#9#;#\?#A#C#E#G#I#K#M#Q#S#U#W#Y#[#]#_#c#e#k#o#s$$$&$($*$,$.$0$2$6$8$>$@$B$D$H$J$L$N$P$T$V"
+    "$Z$\\$b$d$f$l$n%#%%%'%)%-%/%5%=%\?%A%C%E%G%K%Y%]%a%e%m&$&&&(&*&,&.&0&2&6&8&:&<&>&@&B&D&F&H&J&L&N&P&R&T&Z&\\&^&`"
+    "&b&f&h&l&n'#'%''')'+'-'/'1'3'5'9';'\?'A'C'E'G'I'K'M'Q'S'Y'[']'_'c'e'k($(&(((*(,(0(>(B(D(H(J(P(Z(\\(b)#)%)')))-)/"
+    ")1)3)5)9)=)\?)A)C)E)G)I)K)M)Q)S)Y)])e)s*$*&*,*.*0*2*6*>*B*D*H*J*P*Z*b+#+-+/+7+;+=+G+i,$,&,(,*,,,.,0,2,6,8,:,>,@"
+    ",B,D,H,J,L,N,P,R,T,V,Z,\\,^,b,f,h,l,n-#-%-'-)-+---/-1-3-5-7-9-;-\?-A-C-E-G-I-K-M-Q-S-Y-[-]-_-c-e.$.&.*.,.0.6.8.>"
+    ".B.H.J.Z.\\.b/#/%/'/)/-///1/3/5/9/;/\?/A/C/E/G/I/K/M/Q/S/Y/[/]/_/c/e/k0$0&0(0*0,0.000206080>0@0B0D0H0J0P0Z0\\0b"
+    "1#1'1)1-1/151\?1A1G1Y1s2$2&2(2*2,2022262>2@2B2D2H2J2P2Z2\\3#3%3'3)3-3/353\?3A3G3W3m4&4,4>4L5#5%5'5)5-5/51535559"
+    "5=5\?5A5G5I5K5S5Y5a5e5s6$6&6,6.60666>6@6B6H6J6P6Z6\\6b7#7+777;7=7A7G7_7a7q8$8&8(8*8,808286888>8@8B8D8H8J8P8Z8\\"
+    "8b9#9'9)9-9/959\?9A9G9U9Y:$:&:,:>:N;#;';-;/;\?;A;G;a;s<$<&<,<f=+=7=S=_=a>$>&>(>*>,>.>0>2>4>6>8>:>>>@>B>D>F>H>J>L"
+    ">N>P>R>T>Z>\\>b>f>h>l>n\?#\?%\?'\?)\?-\?/\?1\?3\?5\?7\?9\?\?\?A\?C\?E\?G\?I\?K\?M\?Q\?S\?Y\?[\?]\?_\?c\?e\?k@$@&"
+    "@,@.@0@2@8@>@B@D@H@J@P@Z@\\A#A%A'A)A+A-A/A1A3A5A7A9A;A\?AAACAEAGAIAKAMAQASAYA[A]A_AcAeAkB$B&B(B*B,B.B0B2B6B8B>B@"
+    "BBBDBHBJBPBXBZB\\BbC#C%C'C)C-C/C5C\?CACGCYCoD$D&D*D,D.D0D2D6D8D>D@DBDDDHDJDPD\\DbE#E%E'E)E-E/E5E\?EAEGEYEgF$F&F,"
+    "F>G#G%G'G)G-G/G1G3G5G7G9G;G\?GAGCGEGGGIGKGMGQGSGYG[G]G_GcGeH$H&H(H*H,H.H0H2H6H8H>H@HBHDHHHJHPHZH\\HbI#I'I)I-I/I5"
+    "I\?IAIGIWIYJ$J&J(J*J,J.J0J2J6J8J>J@JBJDJHJJJPJZJ\\JbK#K%K'K)K-K/K5K\?KAKGKYL$L&L,L:L>M#M%M'M)M-M/M5M\?MAMGMOMYN$"
+    "N&N,N>O#O3O]OqP$P&P(P,P.P0P2P6P8P>PBPDPHPJPPP\\PbQ#Q%Q'Q)Q-Q/Q5Q\?QAQGQYQiR&R,R>RLRlS#S'S)S-S/S5S\?SASGSYT$T&T,"
+    "T>TFTVTdU#UeV$V&V,VTVhW#W=X@XlY#Y%Y'Y)Y-Y/Y3Y5Y9Y\?YAYGYIYKYMYQYYY]YcYeZ$Z&Z*Z,Z.Z0Z2Z6Z8Z>Z@ZBZDZHZJZZZ\\ZbZr[#"
+    "['[+[-[/[\?[A[G\\$\\&\\(\\*\\,\\.\\0\\2\\6\\>\\@\\B\\D\\H\\J\\P\\Z\\\\\\b]#]%]'])]-]/]5]\?]A]G]Y]a^$^&^,^<^>_#_'"
+    "_-_/_\?_A_G_m`$`&`>`Ta7aMaOa[amb$b&b*b,b.b0b2b8b>b@bBbDbHbJbPbZb\\bbc#c'c-c/c\?cAcGcOd$d&d,d>dpe#e%e'e)e-e/e5e\?"
+    "eAeGeYegf$f&f,f>fhflg#gCgSh$h&h,h:h>hri#iEiIjbk#k'k+k/k7k=k\?kAkGkmksl>lTm%m+m7m;m=m[m_mamqn$n&n,n>n`nno#o3pHq+"
+    "q;qmrJr^s)s+s5s7s;s_ss";
+static const char tinyi_lattice_iq3xxs[] =    /* 256 */
+    "###%#'#,#.#2#3#5#<#E#^#`$$$&$+$-$4$8$;$=$D$O$[%#%%%'%,%3%5%<%>%B%L%R%`&$&*&+&-&8&['.'B'G'R'^'`($(*(=(M)@)W*+*/*1"
+    "*F*T+$+&+++-+4+6+;+=+\?+J+K,#,%,,,3,5-$-&-+---4-;-].#.%.3.<.I.Y/$/(/K03070I0\\1(252C3#3%3,3.3335393<3E4$4&4(4+4-"
+    "444;4V4Z4[5#5%5,5253555B5C5P6$6+6/6[6_7@7N8&8:8D8_:$:&:1:H;$;+;-;4;6;K;X;]<#<%<3<<<G<I=$=&=+=8=M=]>,>>\?;\?J\?]"
+    "@#@)@5@PA/AAAVB>BSC'C2C@CBCNCRD_E3EBECESEYF*FHG'GLGWH8HFH[J(J+J-J;K-KDK[L#L)L9LPM/M=M]N%NNO+O6O:O]P%P<QKR7RES7SG"
+    "SISWT4TTU2UWV;VAWGX(XMY>Z&Z4[&[([*[+[=[M\\9\\C]-]H]M^#^0^>^S_4_D`#`%`7a;";
+static const char tinyi_lattice_iq3s[] =    /* 512 */
+    "###$#%#(#*#+#,#-#/#1#3#4#8#>#C#E#H#J#L#N#S#U#\\#_#b$#$$$%$'$+$,$0$3$6$:$<$@$G$T$X$]%#%$%(%*%+%.%1%4%8%;%\?%E%H%J"
+    "%L%N%[%^&&&,&0&3&5&<&>&A&G&K&M&Z&\\&`'#'.'2'4'7'='C'F'L'[(%('(3(5(9(>(D(H(J(Y(^))),).)<)M)\\*#*%*'*3*5*9*>*K*O+#"
+    "+$+%+'+++,+.+0+2+3+5+<+\?+A+O+Q+T+],#,$,&,),+,/,4,;,>,D,K,M,[,a-#---0-2-3-7-=-C-F-P-S-].$.'.*.+...4.:.;.\?.D.U.["
+    "/&/(/-///</>/E/I/K/O0$0+0.040;0=0L13171:1G1I2$2&2+2-242@2D2U2[3#3$3&3(3*3+3-3/3134363:3;3=3D3F3H3K3M3Z3[3^3`4#4%"
+    "4+4.4245484<4\?4E4L5$5'5*54565;5B5D5N5R5\\5_6#6%6(6,65676<6>6E6K6Y7$7*73767=7@7D7]7`8'8,858B8C8N8[9#9%9*949P9T:("
+    ":,:9:;:F:K;%;,;.;0;2;5;<;>;@;E;G;J;L;V;\\<$<&<(</<4<6<C<S<]<a=#=-=3===\?=K>$>+>/>4>6>:>;>D>F>J>P>^\?&\?,\?1\?5"
+    "\?<\?M\?S\?W@$@+@-@8@=@G@Q@^A1ADB$B&B3B5B@C#C'C-C3C7C:C=CDCKC[D%D*D,D.D5D;D@DFDLDPE$E&E+E0E4E>ECEREUE[F'F,F.F3F5"
+    "F<F@G#G%G7GBGCG\\H(H*H4HUI.I\?ISJ+J0J;JFJLK%K+K/K5KCKGKJKMKYK_L$L&L(L-L4L=L]M#M,M6M;MAMNN%N*N+N:NGNLNXN^O$O'O3O="
+    "OIP-P9PLPNQER%R'R5S,S.S0S<S>SST#T3T:TWU-U\?UEUPUUU[V#V/V4VCW8WFWUX#X&X\?XSY(YCZ,Z.[#['[*[3[5[A[C[O[U\\%\\,\\7\\F"
+    "\\H]$]']+]1]4];]L^%^=^@^N_$_(_._3_K`5`Ea%a<b#";
+static const char tinyi_lattice_iq1[2][2049] = {   /* 2 x 1024: no string may be longer than 4095 */
+    "###%#'#)#+#-#0#5#7#;#=#B#H#J#L#T#Y#[#_#a#f#k#m#q#s$&$'$-$/$1$3$4$9$\?$C$E$I$K$O$Q$S$U$V$]$c$e$g$o%#%%%)%+%0%5%7"
+    "%;%=%B%H%N%S%W%Y%[%_%a%c%f%i%k%m%q%s&-&/&1&9&\?&E&K&O&S&T&c&i&o'$'&'''('0'2'4'<'>'B'F'G'H'J'K'L'N'P'R'T'V'X'Z'c"
+    "'f'h'j'l'n'o'p'r(/(3(\?(A(G(I(K(M(P(Q(U(W(](c(e(i)#)%)))+)0)5)7);)=)B)H)L)T)Y)[)_)a)f)k)m)q)s*'*-*/*3*8*9*\?*G*H"
+    "*K*Q*S*W*c*e*g*i*o+#+%+)+++0+5+7+;+=+B+H+N+Q+T+Y+[+]+_+a+f+k+m+q+s,,,-,/,3,8,9,\?,A,G,K,M,Q,S,T,W,c,e,g,l,o-$-&"
+    "-(-*-,-.-0-2-6-8-<-B-F-G-H-I-J-K-L-N-P-T-\\-d-f-l-n.-./.1.9.>.C.E.I.K.M.O.S.U.].c.e.g.o/$/(/*///0/2/3/6/:/\?/B/C"
+    "/D/F/H/J/K/L/N/R/T/V/\\/`/b/e/f/h/i/j/l/n/o/r0%0'0+0-0/0001030507090;0=0\?0A0B0C0H0I0J0K0L0N0O0Q0S0T0U0W0Y0[0\\"
+    "0]0_0a0b0c0e0f0g0i0j0k0m0o1$1&1'1(10111214161:1>1@1A1B1D1F1H1K1L1M1N1Q1S1T1V1W1X1^1a1d1f1n1r2-21292\?2A2C2E2G2K"
+    "2M2O2P2Q2S2U2W2]2c2e2o3,3.303436393@3A3B3D3H3J3K3L3N3O3P3T3X3`3c3d3f3h3l3p3r4*41484:4A4C4E4G4I4K4M4Q4U4W4]4c4g4j"
+    "5#5%5)5+505557595;5=5B5H5N5Q5T5Y5[5_5a5f5k5m5o5q5s6'6-6/63696@6A6E6K6M6O6Q6S6T6U6]6b6g6i6o7$7)7+7-7075777;7=7B7H"
+    "7L7N7T7Z7_7a7c7f7k7m7q7s8'8/8183898A8B8C8E8I8K8M8O8U8]8c8e8i8l8o9*90969<9>9B9D9H9J9K9N9R9T9V9`9b9e9f9h9j9l9n9p9r"
+    ":':,:.:3:9:\?:E:K:P:Q:W:\\:^:b:j;#;%;);+;0;5;7;;;=;B;H;J;T;Y;[;_;a;k;m;q;s<*<-</<3<9<C<E<I<K<Q<S<U<W<]<b<g<i<n<o"
+    "=#=%=)=+=5=7=;===B=H=L=N=T=Y=[=_=a=f=k=m=q=s>'>->1>9>E>I>K>M>O>Q>S>U>e>i>l>p\?#\?$\?&\?(\?*\?.\?0\?1\?2\?4\?6\?:"
+    "\?<\?B\?D\?F\?H\?J\?K\?L\?N\?O\?T\?V\?X\?Z\?\\\?^\?b\?d\?f\?k\?l\?m@'@-@/@1@9@\?@I@K@O@S@W@`@e@oA$A0A3A<ABADAFAH"
+    "AJAKALAQARATAVAXAZA^A`AbAdAfAkAlArB$B%B'B+B-B/B0B1B3B5B9B=B\?BABBBCBEBGBHBJBKBLBMBNBQBSBTBUBWB[B\\B]B_BcBeBfBgBi"
+    "BjBoBqBsC$C'C*C/C0C2C4C6C8C<C>C@CBCDCGCHCICKCLCNCRCTCVCZC]CaCeCfClCnCpD'D-D0D4D9D@DEDGDKDMDQDSDUDWD]DcDeDgDiDoE$"
+    "E'E(E+E,E/E0E2E6E8E:E>EBEFEHEIEJEKELENEPERETEUEXE^E`EdEfEgEhElEnEpErF1FAFCFEFKFMFOFSFWFeFoG$G&G'G(G*G.G0G4G6G8G<"
+    "G>GBGDGHGJGKGLGNGTGVG^G`GfGhGkGlGpGrH'H)H*H+H-H/H0H1H2H3H5H9H:H;H=H\?HAHBHCHEHGHHHIHJHKHLHMHNHOHQHSHTHUHWH[H]Hc"
+    "HeHfHgHiHkHoHsI$I(I.I0I4I6I8I@IBIFIHIJIKILINIRITI]IbIdIfIiIjInJ&J'J-J/J0J1J2J3J6J9J;J=J\?JAJBJCJEJFJGJHJJJKJLJM"
+    "JNJOJQJRJSJTJUJWJYJ_JaJcJeJfJgJiJlJnJoJsK$K%K&K'K(K*K,K-K.K/K0K1K3K4K6K8K9K:K<K>K\?K@KAKBKCKD",
+    "KEKGKHKIKJKKKLKMKNKOKPKQKSKTKUKVKWKXKZK\\K]K`KaKbKcKeKfKgKhKiKlKnKoKpKrL#L$L%L&L(L)L*L-L/L0L2L3L5L6L7L8L9L:L;L<"
+    "L\?LBLCLDLELFLGLHLILJLKLLLMLNLOLQLSLTLWL[L]L^L_L`LaLcLfLjLmLoLpLqLrM&M'M(M*M,M0M2M6M=MBMDMFMHMJMKMLMMMNMPMRMSMT"
+    "M[M`MbMdMfMhMlMrN$N%N'N+N-N/N0N1N3N9N\?NANBNCNENGNHNINJNKNLNMNNNONQNSNTNUNWNZN]N`NcNeNfNgNhNiNoO&O)O0O4O5O9O:O<"
+    "OBODOEOHOKOLOMONOROTOVOXOZOaOdOfOgOhOjOlP'P/P1P3P9PAPGPKPLPMPOPQPSPUPWPZPgPoQ$Q&Q(Q*Q.Q0Q6Q7Q:Q<QBQEQHQKQLQNQTQU"
+    "QXQ\\QaQdQfQlQpQrR-R1R3R>R\?RCRKRLRMRPR]RcRgRoS-S.S0S1S4S6S:S<S>S@SBSDSFSHSJSKSLSNSOSPSRSTS\\S]S`SbSdSeSfSgShSj"
+    "SlSnSrT'T)T+T-T0T1T3TATBTCTETGTHTJTKTLTNTQTSTTTUTWT^T`TaTcTfTgTiTjTmToTpTqU%U*U0U5U:U;U<U>UBUDUFUHUJUKULUMUOUPUT"
+    "UVUYU[U]UaUeUgUhUiUkUnUpUsV1V3V9V\?VIVKVOVQVWV]VcVhVpW$W&W,W0W6W8W:W<W>W\?WBWCWDWHWJWKWLWNWPWTWXW[W\\WaWfWlWnWo"
+    "WrX-X1X2X\?XAXEXGXKXMXOXSXTXWX^XeXhXjXpY#Y%Y)Y+Y5Y7Y;Y=YBYGYHYJYLYNYTYYY[Y_YaYfYkYmYqYsZ'Z-Z/Z1Z3Z9Z\?ZAZEZGZIZK"
+    "ZLZMZNZSZUZWZ]Z`ZeZgZiZo[#[%[)[+[0[5[7[;[=[H[J[N[T[Y[[[_[a[f[k[m[q[s\\/\\3\\\?\\A\\H\\K\\O\\Q\\S\\W\\e\\i]$]*]."
+    "]0]4]:]<]>]\?]B]D]H]J]K]L]N]O]T]U]V]X]Z]\\]^]`]b]d]f]h]p^-^1^3^9^\?^A^E^F^G^K^N^O^Q^U^X^]^c^j^n_#_%_)_+_0_5_7_;"
+    "_=_\?_B_H_J_N_T_W_Y_[___a_f_k_m_q_s`'`(`-`/`1`9`\?`A`C`E`G`I`K`O`Q`S`]`g`i`oa#a%a)a+a0a5a7a;a=aBaHaJaLaYa[a_aaaf"
+    "akamaqasb'b-b1b2b3b9b\?bCbEbKbMbObWbXb]bcbebgbiboc$c&c(c*c,c0c2c4c6c8c:c<c>cBcGcHcJcKcLcNcRcTc\\c^cdcfchclcncpcr"
+    "d'd-d/d3d9dAdCdEdGdIdKdMdUdWd]dedgdre$e&e(e,e0e2e:e>eFeHeJeKeLeMeNePeQeReTe\\e^edeeefehelerf#f'f)f+f,f-f/f0f1f3"
+    "f6f9f<f=f\?fAfBfCfEfGfHfIfJfKfLfMfNfOfQfSfTfUfWfZf]f_fcfdfefffgfifjfkfmfofqfsg$g&g,g0g3g5g:g<gBgDgEgHgIgKgLgNgT"
+    "gVg[g\\g`gagdgegfgngpgrh'h1h3h9h\?hChGhIhKhLhOhShTh]hchghihoi&i(i*i,i.i0i2i4i5i6i8i:i>i@iBiDiFiHiJiKiLiNiRiTiUiX"
+    "iZi\\ibidifijilipj'j0j9jAjCjEjGjKjMjQj]jcjejfjgk#k%k)k+k0k5k7k;k=kBkHkJkLkNkYk[k_kakfkkkmkqksl'l*l-l/l1l3l4lClE"
+    "lHlKlMlOlQlSl]lbldlglim%m)m+m,m3m7m;m=mBmHmLmNmTmYm[m_mamfmkmmmqmsn3n9n\?nAnGnJnKnMnOnQnTnUnVnWn]o(o*o,o.o0o2o:"
+    "o<o@oBoHoJoKoLoNoToXoZo\\o]o^o`odofohp'p-p1p4p6p9pApCpFpIpKpLpMpPpRp^pbpfpgpiplpnppq#q%q)q+q5q7q;q=qHqJqLqNqYq["
+    "q_qaqfqkqmqqqsr'r/r3r6r9r\?rGrKrOrQrUrWrbrgs#s%s)s+s5s7s;s=sHsJsLsYs[s_sasfsksmsqss"
+};
+
+#define TINYI_LATTICE_HALVES 84             /* 81, and whole vectors */
+
+typedef struct tinyi_lattice {
+    const char *book;
+    int entries, size, half, base;          /* values of an entry and of its half; base of a half's number */
+    float level[8];                         /* what a digit stands for */
+    int group, k_top;                       /* values under one scale; k from 0 */
+    float unit;                             /* y = D (2 k + 1) unit level */
+    int even;                               /* the number of minus signs of 8 values */
+    int shifts;                             /* 0: none, 8 or 32: so many values share one */
+    int trials;
+    float trial[12];                        /* trial scales, where 1 gives the largest value the largest level */
+} tinyi_lattice;
+
+#define TINYI_LATTICE_2 { 8, 25, 43, 0, 0, 0, 0, 0 }
+#define TINYI_LATTICE_2_TRIALS 11, { 1, 0.6f, 0.7f, 0.78f, 0.86f, 0.93f, 1.08f, 1.18f, 1.3f, 1.72f, 5.375f, 0 }
+static const tinyi_lattice tinyi_lattice_of_iq2xxs = { tinyi_lattice_iq2xxs, 256, 8, 4, 3, TINYI_LATTICE_2, 32, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
+static const tinyi_lattice tinyi_lattice_of_iq2xs = { tinyi_lattice_iq2xs, 512, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
+static const tinyi_lattice tinyi_lattice_of_iq2s = { tinyi_lattice_iq2s, 1024, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 0, 0, TINYI_LATTICE_2_TRIALS };
+static const tinyi_lattice tinyi_lattice_of_iq3xxs = { tinyi_lattice_iq3xxs, 256, 4, 2, 8, { 4, 12, 20, 28, 36, 44, 52, 62 }, 32, 15, 0.25f, 1, 0,
+    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.5f } };
+static const tinyi_lattice tinyi_lattice_of_iq3s = { tinyi_lattice_iq3s, 512, 4, 2, 8, { 1, 3, 5, 7, 9, 11, 13, 15 }, 32, 15, 1.0f, 0, 0,
+    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.0f } };
+#define TINYI_LATTICE_1 { -1, 0, 1, 0, 0, 0, 0, 0 }
+#define TINYI_LATTICE_1_TRIALS 10, { 1, 0.3f, 0.38f, 0.46f, 0.54f, 0.62f, 0.7f, 0.78f, 0.88f, 1.2f, 0, 0 }
+static const tinyi_lattice tinyi_lattice_of_iq1s = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 32, 7, 1.0f, 0, 32, TINYI_LATTICE_1_TRIALS };
+static const tinyi_lattice tinyi_lattice_of_iq1m = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 16, 7, 1.0f, 0, 8, TINYI_LATTICE_1_TRIALS };
+
+static const char *tinyi_lattice_entry(const tinyi_lattice *f, int i) { return f->book + 2 * i + (i >> 10); }     /* a 0 ends 1024 entries */
+
+TINY_REF_BEGIN
+
+/* ---- back to floats ------------------------------------------------------------------------------------------- */
+
+/* The values of every half, half after half. */
+static void tinyi_lattice_table(const tinyi_lattice *f, float *value)
+{
+    const int count = f->half == 4 ? 81 : 64;
+    int p, i, rest;
+    for (p = 0; p < count; p++)
+        for (i = 0, rest = p; i < f->half; i++, rest /= f->base) *value++ = f->level[rest % f->base];
+}
+static void tinyi_lattice_get(const tinyi_lattice *f, const float *table, int i, float *value)
+{
+    const char *e = tinyi_lattice_entry(f, i);
+    memcpy(value, table + (e[1] - 35) * f->half, (size_t)f->half * sizeof *value);
+    memcpy(value + f->half, table + (e[0] - 35) * f->half, (size_t)f->half * sizeof *value);
+}
+/* x = d g, with the signs of 8 values */
+static void tinyi_lattice_signed(float *x, const float *g, float d, unsigned signs)
+{
+    int j;
+    for (j = 0; j < 8; j++) x[j] = d * g[j] * (signs >> j & 1 ? -1.0f : 1.0f);
+}
+/* 7 bits and the eighth that makes their number even */
+static unsigned tinyi_lattice_eighth(unsigned seven)
+{
+    unsigned p = seven ^ seven >> 4;
+    p ^= p >> 2;
+    p ^= p >> 1;
+    return seven | (p & 1) << 7;
+}
+
+TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2xxs;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[4 * 81], g[8];
+    int group, l;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 66)
+        for (group = 0; group < 8; group++) {
+            const unsigned char *at = b + 2 + 8 * group;
+            const uint32_t word = tinyi_q_u32(at + 4);
+            const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.25f;
+            for (l = 0; l < 4; l++) {
+                tinyi_lattice_get(f, table, at[l], g);
+                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
+            }
+        }
+}
+TINYI_FN void tinyi_unpack_IQ2_XS(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2xs;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[4 * 81], g[8];
+    int v;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 74)
+        for (v = 0; v < 32; v++) {
+            const unsigned word = tinyi_q_u16(b + 2 + 2 * v);
+            const float d = tinyi_q_half(b) * (0.5f + (float)(b[66 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_get(f, table, (int)(word & 511), g);
+            tinyi_lattice_signed(x + 8 * v, g, d, tinyi_lattice_eighth(word >> 9));
+        }
+}
+TINYI_FN void tinyi_unpack_IQ2_S(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2s;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[4 * 81], g[8];
+    int v;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 82)
+        for (v = 0; v < 32; v++) {
+            const float d = tinyi_q_half(b) * (0.5f + (float)(b[74 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_get(f, table, b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8, g);
+            tinyi_lattice_signed(x + 8 * v, g, d, b[34 + v]);
+        }
+}
+TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq3xxs;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[2 * 64], g[8];
+    int group, l;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 98)
+        for (group = 0; group < 8; group++) {
+            const unsigned char *at = b + 2 + 8 * group;
+            const uint32_t word = tinyi_q_u32(b + 66 + 4 * group);
+            const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.5f;
+            for (l = 0; l < 4; l++) {
+                tinyi_lattice_get(f, table, at[2 * l], g);
+                tinyi_lattice_get(f, table, at[2 * l + 1], g + 4);
+                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
+            }
+        }
+}
+TINYI_FN void tinyi_unpack_IQ3_S(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq3s;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[2 * 64], g[8];
+    int v;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 110)
+        for (v = 0; v < 32; v++) {
+            const float d = tinyi_q_half(b) * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
+            const int high = b[66 + v / 4] >> v % 4 * 2;
+            tinyi_lattice_get(f, table, b[2 + 2 * v] | (high & 1) << 8, g);
+            tinyi_lattice_get(f, table, b[2 + 2 * v + 1] | (high & 2) << 7, g + 4);
+            tinyi_lattice_signed(x + 8 * v, g, d, b[74 + v]);
+        }
+}
+
+static void tinyi_lattice_shifted(float *x, const float *g, float d, int minus)
+{
+    const float shift = minus ? -0.125f : 0.125f;
+    int j;
+    for (j = 0; j < 8; j++) x[j] = d * (g[j] + shift);
+}
+TINYI_FN void tinyi_unpack_IQ1_S(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq1s;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[4 * 81], g[8];
+    int v;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 50)
+        for (v = 0; v < 32; v++) {
+            const int word = tinyi_q_u16(b + 34 + v / 4 * 2);
+            tinyi_lattice_get(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, g);
+            tinyi_lattice_shifted(x + 8 * v, g, tinyi_q_half(b) * (float)(2 * (word >> 12 & 7) + 1), word >> 15);
+        }
+}
+TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq1m;
+    const unsigned char *b = (const unsigned char *)q;
+    float table[4 * 81], g[8];
+    int v;
+    tinyi_lattice_table(f, table);
+    for (; n >= 256; n -= 256, x += 256, b += 56) {
+        const float d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8));
+        for (v = 0; v < 32; v++) {
+            const int high = b[32 + v / 2] >> v % 2 * 4, k = tinyi_q_u16(b + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7;
+            tinyi_lattice_get(f, table, b[v] | (high & 7) << 8, g);
+            tinyi_lattice_shifted(x + 8 * v, g, d * (float)(2 * k + 1), high >> 3 & 1);
+        }
+    }
+}
+
+/* ---- the nearest entry -------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lattice_index { short start[82]; float value[4 * 81]; int halves; } tinyi_lattice_index;      /* first entry of each upper half */
+
+static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *index)
+{
+    int i, p = 0;
+    index->halves = f->half == 4 ? 81 : 64;
+    tinyi_lattice_table(f, index->value);
+    for (i = 0; i < f->entries; i++)
+        while (p <= tinyi_lattice_entry(f, i)[0] - 35) index->start[p++] = (short)i;
+    while (p <= index->halves) index->start[p++] = (short)f->entries;
+}
+
+typedef struct tinyi_lattice_sums { float p[2][TINYI_LATTICE_HALVES], n[2][TINYI_LATTICE_HALVES]; } tinyi_lattice_sums;
+
+/* Sums over every lower and upper half, for the values x, weights w, and all levels moved by shift. */
+static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const float *w, float shift, tinyi_lattice_sums *out)
+{
+    float p[4][8], n[4][8];
+    int h, i, k, j, count;
+    for (h = 0; h < 2; h++) {
+        for (i = 0; i < f->half; i++)
+            for (k = 0; k < f->base; k++) {
+                const float g = f->level[k] + shift, wg = w[h * f->half + i] * g;
+                p[i][k] = wg * x[h * f->half + i];
+                n[i][k] = wg * g;
+            }
+        for (k = 0; k < f->base; k++) { out->p[h][k] = p[0][k]; out->n[h][k] = n[0][k]; }
+        for (i = 1, count = f->base; i < f->half; i++, count *= f->base)
+            for (k = f->base - 1; k >= 0; k--)
+                for (j = 0; j < count; j++) {
+                    out->p[h][k * count + j] = out->p[h][j] + p[i][k];
+                    out->n[h][k * count + j] = out->n[h][j] + n[i][k];
+                }
+        for (; count < TINYI_LATTICE_HALVES; count++) out->p[h][count] = out->n[h][count] = 0.0f;
+    }
+}
+
+/* Returns s (s N - 2 P) of the best entry, and adds its P and N. */
+static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_index *index, const tinyi_lattice_sums *sums, float s, int *entry, double *p, double *n)
+{
+    float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best = 3e38f, least = 3e38f;
+    const float s2 = s + s, ss = s * s;
+    int h, i, first = 0, turn;
+    const char *e;
+    for (i = 0; i < TINYI_LATTICE_HALVES; i++) {
+        low[i] = ss * sums->n[0][i] - s2 * sums->p[0][i];
+        up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i];
+    }
+    for (i = 0; i < index->halves; i++) {
+        if (low[i] < least) least = low[i];
+        if (up[i] < best && index->start[i] < index->start[i + 1]) { best = up[i]; first = i; }
+    }
+    best = 3e38f;
+    *entry = 0;
+    for (turn = -1; turn < index->halves; turn++) {     /* the best upper half first, then whatever could still win */
+        h = turn < 0 ? first : turn;
+        if (turn >= 0 && (turn == first || !(up[h] + least < best))) continue;
+        for (i = index->start[h], e = tinyi_lattice_entry(f, i); i < index->start[h + 1]; i++) {
+            const float cost = up[h] + low[e[1] - 35];
+            if (cost < best) { best = cost; *entry = i; }
+            e = tinyi_lattice_entry(f, i + 1);
+        }
+    }
+    e = tinyi_lattice_entry(f, *entry);
+    *p += (double)(sums->p[0][e[1] - 35] + sums->p[1][e[0] - 35]);
+    *n += (double)(sums->n[0][e[1] - 35] + sums->n[1][e[0] - 35]);
+    return best;
+}
+
+#define TINYI_LATTICE_MINUS 0x4000          /* beside an entry: the shift is -1/8 */
+
+/* All entries of a group at the scale s: returns the cost, and P and N of all. */
+static double tinyi_lattice_group(const tinyi_lattice *f, const tinyi_lattice_index *index, tinyi_lattice_sums (*sums)[2], float s, short *entry, double *p, double *n)
+{
+    const int count = f->group / f->size;
+    double total[2] = { 0.0, 0.0 }, ps[2] = { 0.0, 0.0 }, ns[2] = { 0.0, 0.0 };
+    short found[2][8];
+    int i, t, e, take = 0;
+    for (i = 0; i < count; i++) {
+        double cost[2] = { 0.0, 0.0 }, pi[2] = { 0.0, 0.0 }, ni[2] = { 0.0, 0.0 };
+        for (t = 0; t < (f->shifts ? 2 : 1); t++) {
+            cost[t] = (double)tinyi_lattice_find(f, index, &sums[i][t], s, &e, &pi[t], &ni[t]);
+            found[t][i] = (short)(e | (t ? TINYI_LATTICE_MINUS : 0));
+        }
+        if (f->shifts == 8 && cost[1] < cost[0]) { cost[0] = cost[1]; pi[0] = pi[1]; ni[0] = ni[1]; found[0][i] = found[1][i]; }
+        for (t = 0; t < 2; t++) { total[t] += cost[t]; ps[t] += pi[t]; ns[t] += ni[t]; }
+    }
+    if (f->shifts == 32 && total[1] < total[0]) take = 1;
+    memcpy(entry, found[take], (size_t)count * sizeof *entry);
+    *p = ps[take];
+    *n = ns[take];
+    return total[take];
+}
+
+typedef struct tinyi_lattice_found {
+    double cost, p, n;                      /* p, n: for D of least squares */
+    float d;
+    int k[16];
+    short entry[64];
+} tinyi_lattice_found;
+
+/* Puts the entries and scales of 256 values into best, signs into sign (a byte for 8 values). Returns D, 0 for a block of nothing. */
+static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_index *index, const float *x, const float *importance,
+                                  tinyi_lattice_found *best, unsigned char *sign)
+{
+    float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP];
+    tinyi_lattice_sums sums[8][2];
+    tinyi_lattice_found trial[2];
+    const int groups = 256 / f->group, count = f->group / f->size;
+    short entry[8];
+    int g, i, j, t, n, round;
+    memset(best, 0, sizeof *best);
+    memset(sign, 0, 32);
+    if (!tinyi_q_weigh(x, importance, 256, y, w)) return 0.0f;
+    if (!f->shifts)
+        for (i = 0; i < 256; i += 8) {
+            int minus = 0, cheapest = i;
+            for (j = i; j < i + 8; j++) {
+                if (y[j] < 0.0f) { y[j] = -y[j]; minus ^= 1 << (j - i); }
+                if (w[j] * y[j] < w[cheapest] * y[cheapest]) cheapest = j;
+            }
+            if (f->even && (tinyi_lattice_eighth((unsigned)minus & 127) >> 7) != (unsigned)minus >> 7) {
+                minus ^= 1 << (cheapest - i);
+                y[cheapest] = -y[cheapest];
+            }
+            sign[i / 8] = (unsigned char)minus;
+        }
+    for (round = 0; round < 3; round++) {   /* the wanted scales; the best of D; D of least squares */
+        float ld[2];
+        if (round == 1) {
+            n = tinyi_q_scales(s, c, groups, 0, f->k_top, 1, d);
+            if (!n) return 0.0f;
+            n = tinyi_q_min(n, 2);
+        } else {
+            n = 1;
+        }
+        if (round == 2) {
+            d[0] = tinyi_f16_to_f32(tinyi_q_to_half((float)(best->p / best->n)));
+            if (!(best->n > 0.0) || !(d[0] > 0.0f) || d[0] == best->d) break;
+        }
+        memset(trial, 0, sizeof trial);
+        for (t = 0; t < 2; t++) ld[t] = t < n ? d[t] * f->unit : 0.0f;
+        for (g = 0; g < groups; g++) {
+            const float *gx = y + g * f->group, *gw = w + g * f->group;
+            double p, q, cost;
+            for (i = 0; i < count; i++) {
+                tinyi_lattice_sum(f, gx + i * f->size, gw + i * f->size, f->shifts ? 0.125f : 0.0f, &sums[i][0]);
+                if (f->shifts) tinyi_lattice_sum(f, gx + i * f->size, gw + i * f->size, -0.125f, &sums[i][1]);
+            }
+            if (round == 0) {
+                const float top = f->shifts ? 1.0f : f->level[f->base - 1];
+                float most = 0.0f;
+                double least = 0.0, sw = 0.0;
+                for (i = 0; i < f->group; i++) {
+                    sw += (double)gw[i];
+                    if (tinyi_q_abs(gx[i]) > most) most = tinyi_q_abs(gx[i]);
+                }
+                s[g] = 0.0f;
+                c[g] = (float)(sw * (f->shifts ? 1.0 / 64.0 : (double)(f->level[0] * f->level[0]))) * f->unit * f->unit;
+                if (!(most > 1e-12f)) continue;
+                for (i = 0; i <= f->trials; i++) {
+                    const float at = i < f->trials ? most / top * f->trial[i] : s[g] * f->unit;
+                    (void)tinyi_lattice_group(f, index, sums, at, entry, &p, &q);
+                    if (!(p > 0.0) || !(q > 0.0)) continue;
+                    cost = -p * p / q;
+                    if (cost < least * (1.0 + 1e-7)) {
+                        least = cost;
+                        s[g] = (float)(p / q) / f->unit;
+                        c[g] = (float)q * f->unit * f->unit;
+                    }
+                }
+                continue;
+            }
+            for (t = 0; t < n; t++) {
+                float m = (s[g] / d[t] - 1.0f) * 0.5f;
+                int middle, k, o;
+                double least = 0.0, lp = 0.0, lq = 0.0;
+                m = m < 0.0f ? 0.0f : m > (float)f->k_top ? (float)f->k_top : m;
+                middle = (int)tinyi_q_nearest(m);
+                for (o = 0; o < 3; o++) {
+                    k = middle + (o == 2 ? -1 : o);
+                    if (k < 0 || k > f->k_top) continue;
+                    cost = tinyi_lattice_group(f, index, sums, ld[t] * (float)(2 * k + 1), entry, &p, &q);
+                    if (o == 0 || cost < least) {
+                        least = cost;
+                        lp = p * (double)(f->unit * (float)(2 * k + 1));
+                        lq = q * (double)(f->unit * (float)(2 * k + 1)) * (double)(f->unit * (float)(2 * k + 1));
+                        trial[t].k[g] = k;
+                        memcpy(trial[t].entry + g * count, entry, (size_t)count * sizeof *entry);
+                    }
+                }
+                trial[t].cost += least;
+                trial[t].p += lp;
+                trial[t].n += lq;
+            }
+        }
+        for (t = 0; round && t < n; t++)
+            if ((round == 1 && t == 0) || trial[t].cost < best->cost) {
+                *best = trial[t];
+                best->d = d[t];
+            }
+    }
+    if (best->cost < 0.0) return best->d;
+    memset(best, 0, sizeof *best);          /* so small that nothing at all is nearer */
+    memset(sign, 0, 32);
+    return 0.0f;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_lattice_or(unsigned char *b, int v) { *b = (unsigned char)(*b | v); }
+
+TINYI_FN void tinyi_pack_IQ2_XXS(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2xxs;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 66, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 66);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        for (v = 0; v < 32; v++) {
+            unsigned char *at = b + 2 + v / 4 * 8;
+            at[v % 4] = (unsigned char)r.entry[v];
+            tinyi_q_put32(at + 4, tinyi_q_u32(at + 4) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_IQ2_XS(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2xs;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 74, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 74);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        for (v = 0; v < 32; v++) tinyi_q_put16(b + 2 + 2 * v, (unsigned)r.entry[v] | (sign[v] & 127u) << 9);
+        for (v = 0; v < 16; v++) tinyi_lattice_or(b + 66 + v / 2, r.k[v] << v % 2 * 4);
+    }
+}
+TINYI_FN void tinyi_pack_IQ2_S(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq2s;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 82, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 82);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        memcpy(b + 34, sign, 32);
+        for (v = 0; v < 32; v++) {
+            b[2 + v] = (unsigned char)r.entry[v];
+            tinyi_lattice_or(b + 66 + v / 4, r.entry[v] >> 8 << v % 4 * 2);
+        }
+        for (v = 0; v < 16; v++) tinyi_lattice_or(b + 74 + v / 2, r.k[v] << v % 2 * 4);
+    }
+}
+TINYI_FN void tinyi_pack_IQ3_XXS(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq3xxs;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 98, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 98);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        for (v = 0; v < 64; v++) b[2 + v] = (unsigned char)r.entry[v];
+        for (v = 0; v < 32; v++) {
+            unsigned char *at = b + 66 + v / 4 * 4;
+            tinyi_q_put32(at, tinyi_q_u32(at) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
+        }
+    }
+}
+TINYI_FN void tinyi_pack_IQ3_S(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq3s;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 110, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 110);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        memcpy(b + 74, sign, 32);
+        for (v = 0; v < 64; v++) {
+            b[2 + v] = (unsigned char)r.entry[v];
+            tinyi_lattice_or(b + 66 + v / 8, r.entry[v] >> 8 << v % 8);
+        }
+        for (v = 0; v < 8; v++) tinyi_lattice_or(b + 106 + v / 2, r.k[v] << v % 2 * 4);
+    }
+}
+TINYI_FN void tinyi_pack_IQ1_S(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq1s;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 50, importance = importance ? importance + 256 : NULL) {
+        memset(b, 0, 50);
+        tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        for (v = 0; v < 32; v++) {
+            const unsigned e = (unsigned)r.entry[v];
+            unsigned char *at = b + 34 + v / 4 * 2;
+            b[2 + v] = (unsigned char)e;
+            tinyi_q_put16(at, tinyi_q_u16(at) | (e >> 8 & 7) << v % 4 * 3 | (unsigned)r.k[v / 4] << 12 | (e & TINYI_LATTICE_MINUS ? 0x8000u : 0u));
+        }
+    }
+}
+TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *importance)
+{
+    const tinyi_lattice *f = &tinyi_lattice_of_iq1m;
+    tinyi_lattice_index index;
+    tinyi_lattice_found r;
+    unsigned char *b = (unsigned char *)q, sign[32];
+    int v;
+    tinyi_lattice_prepare(f, &index);
+    for (; n >= 256; n -= 256, x += 256, b += 56, importance = importance ? importance + 256 : NULL) {
+        unsigned half;
+        memset(b, 0, 56);
+        half = tinyi_q_to_half(tinyi_lattice_search(f, &index, x, importance, &r, sign));
+        for (v = 0; v < 32; v++) {
+            const int e = r.entry[v];
+            b[v] = (unsigned char)e;
+            tinyi_lattice_or(b + 32 + v / 2, ((e >> 8 & 7) | (e & TINYI_LATTICE_MINUS ? 8 : 0)) << v % 2 * 4);
+        }
+        for (v = 0; v < 16; v++) {
+            unsigned char *at = b + 48 + v / 4 * 2;
+            tinyi_q_put16(at, tinyi_q_u16(at) | (unsigned)r.k[v] << v % 4 * 3);
+        }
+        for (v = 0; v < 4; v++) tinyi_lattice_or(b + 49 + 2 * v, (int)(half >> 4 * v & 15) << 4);
+    }
+}
+
+TINY_REF_END
+
+/* src/llm/file/store.c */
+#include <string.h>
+
+/* name, bytes */
+static const struct { const char *name; size_t bytes; } tinyi_store_value_row[TLLM_VALUE_TYPES] = {
+    { "u8", 1 }, { "i8", 1 }, { "u16", 2 }, { "i16", 2 }, { "u32", 4 }, { "i32", 4 }, { "f32", 4 },
+    { "bool", 1 }, { "text", 0 }, { "array", 0 }, { "u64", 8 }, { "i64", 8 }, { "f64", 8 }
+};
+static const struct { const char *name; int type; size_t bytes; } tinyi_store_type_row[] = {
+    { "BOOL", TLLM_TYPE_BOOL, 1 }, { "U8", TLLM_TYPE_U8, 1 }, { "U16", TLLM_TYPE_U16, 2 }, { "U32", TLLM_TYPE_U32, 4 },
+    { "U64", TLLM_TYPE_U64, 8 }, { "F8_E4M3", TLLM_TYPE_F8_E4M3, 1 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2, 1 }
+};
+
+TINY_API const char *tllm_value_name(int type) { return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].name : "?"; }
+TINY_API size_t tllm_value_bytes(int type) { return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].bytes : 0; }
+
+TINY_API const char *tllm_type_name(int type)
+{
+    const tllm_format *f = tllm_format_of(type);
+    size_t i;
+    if (f) return f->name;
+    for (i = 0; i < TINYI_COUNT(tinyi_store_type_row); i++)
+        if (tinyi_store_type_row[i].type == type) return tinyi_store_type_row[i].name;
+    return "?";
+}
+
+TINY_API int tllm_text_is(tllm_text text, const char *s) { return s && strlen(s) == text.n && (!text.n || !memcmp(text.at, s, text.n)); }
+
+tllm_text tinyi_text(const char *s)
+{
+    tllm_text t;
+    t.at = s;
+    t.n = strlen(s);
+    return t;
+}
+
+const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW])
+{
+    size_t i, n = text.n < TINYI_SHOW - 4 ? text.n : TINYI_SHOW - 4;
+    for (i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        shown[i] = c < 0x20 || c > 0x7e ? '?' : (char)c;
+    }
+    memcpy(shown + n, n < text.n ? "..." : "", n < text.n ? 4 : 1);
+    return shown;
+}
+
+/* FNV-1a. Nothing depends on it being hard to fool. */
+static uint32_t tinyi_store_hash(const char *s, size_t n)
+{
+    uint32_t h = 2166136261u;
+    size_t i;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    return h;
+}
+
+static int tinyi_store_compare(uint32_t hash_a, tllm_text a, uint32_t hash_b, tllm_text b)
+{
+    if (hash_a != hash_b) return hash_a < hash_b ? -1 : 1;
+    if (a.n != b.n) return a.n < b.n ? -1 : 1;
+    return a.n ? memcmp(a.at, b.at, a.n) : 0;
+}
+
+typedef int (*tinyi_store_less)(const tllm_gguf *g, uint32_t a, uint32_t b);
+
+static int tinyi_store_less_key(const tllm_gguf *g, uint32_t a, uint32_t b)
+{
+    return tinyi_store_compare(g->meta[a].hash, g->meta[a].key, g->meta[b].hash, g->meta[b].key) < 0;
+}
+static int tinyi_store_less_name(const tllm_gguf *g, uint32_t a, uint32_t b)
+{
+    return tinyi_store_compare(g->tensor[a].hash, g->tensor[a].name, g->tensor[b].hash, g->tensor[b].name) < 0;
+}
+static int tinyi_store_less_place(const tllm_gguf *g, uint32_t a, uint32_t b)
+{
+    const tllm_gguf_tensor *s = &g->tensor[a], *t = &g->tensor[b];
+    if (s->part != t->part) return s->part < t->part;
+    if (s->data != t->data) return s->data < t->data;
+    return s->bytes < t->bytes;
+}
+
+/* heap sort: no memory, no bad case */
+static void tinyi_store_sink(uint32_t *order, size_t at, size_t n, const tllm_gguf *g, tinyi_store_less less)
+{
+    uint32_t v = order[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && less(g, order[child], order[child + 1])) child++;
+        if (!less(g, v, order[child])) break;
+        order[at] = order[child];
+        at = child;
+    }
+    order[at] = v;
+}
+static void tinyi_store_sort(uint32_t *order, size_t n, const tllm_gguf *g, tinyi_store_less less)
+{
+    size_t i;
+    for (i = 0; i < n; i++) order[i] = (uint32_t)i;
+    for (i = n / 2; i-- > 0;) tinyi_store_sink(order, i, n, g, less);
+    for (i = n; i-- > 1;) {
+        uint32_t top = order[0];
+        order[0] = order[i];
+        order[i] = top;
+        tinyi_store_sink(order, 0, i, g, less);
+    }
+}
+
+tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out)
+{
+    tllm_gguf *g = (tllm_gguf *)tinyi_alloc(ctx, 1, sizeof *g);
+    *out = NULL;
+    if (!g) return ctx->status;
+    memset(g, 0, sizeof *g);
+    g->part = (tinyi_store_part *)tinyi_alloc(ctx, n_parts, sizeof *g->part);
+    if (!g->part) {
+        tiny_free(ctx, g);
+        return ctx->status;
+    }
+    memset(g->part, 0, n_parts * sizeof *g->part);
+    g->n_parts = n_parts;
+    *out = g;
+    return TINY_OK;
+}
+
+tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *path)
+{
+    size_t n = strlen(path) + 1;
+    part->path = (char *)tinyi_alloc(ctx, n, 1);
+    if (!part->path) return ctx->status;
+    memcpy(part->path, path, n);
+    return TINY_OK;
+}
+
+TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g)
+{
+    size_t i;
+    if (!g || tinyi_ctx_check(ctx)) return;
+    for (i = 0; i < g->n_parts; i++) {
+        tiny_file_close(ctx, &g->part[i].file);
+        tiny_free(ctx, g->part[i].path);
+    }
+    tiny_free(ctx, g->made);
+    tiny_free(ctx, g->tables);
+    tiny_free(ctx, g->part);
+    tiny_free(ctx, g);
+}
+
+size_t tinyi_store_most(size_t file_bytes)
+{
+    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: paths, parts, what the allocator adds */
+    return tinyi_size_add(most, file_bytes, &most) && tinyi_size_add(most, file_bytes, &most) ? most : SIZE_MAX;
+}
+
+tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes)
+{
+    size_t meta, tensor, step, order, all, most;
+    unsigned char *p;
+    if (!tinyi_size_mul(g->n_meta, sizeof(tllm_meta), &meta) || !tinyi_size_mul(g->n_tensors, sizeof(tllm_gguf_tensor), &tensor) ||
+        !tinyi_size_mul(n_steps, sizeof(const unsigned char *), &step) || !tinyi_size_add(g->n_meta, g->n_tensors, &order) ||
+        !tinyi_size_mul(order, sizeof(uint32_t), &order) || !tinyi_size_add(meta, tensor, &all) || !tinyi_size_add(all, step, &all) ||
+        !tinyi_size_add(all, order, &all) || g->n_meta > 0x7fffffffu || g->n_tensors > 0x7fffffffu)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tables of %zu keys and %zu tensors are more than this machine can address", g->part[0].path,
+                          g->n_meta, g->n_tensors);
+    most = tinyi_store_most(file_bytes);
+    if (g->made_bytes > most || all > most - g->made_bytes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
+                          g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
+    p = (unsigned char *)tinyi_alloc(ctx, all, 1);
+    if (!p) return ctx->status;
+    g->tables = p;
+    g->tensor = (tllm_gguf_tensor *)(void *)p;          /* the widest alignment first */
+    g->meta = (tllm_meta *)(void *)(p + tensor);
+    g->step = (const unsigned char **)(void *)(p + tensor + meta);
+    g->tensor_order = (uint32_t *)(void *)(p + tensor + meta + step);
+    g->meta_order = g->tensor_order + g->n_tensors;
+    return TINY_OK;
+}
+
+tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
+{
+    char a[TINYI_SHOW], b[TINYI_SHOW];
+    size_t i;
+    int sorted = 1;
+    for (i = 0; i < g->n_meta; i++) g->meta[i].hash = tinyi_store_hash(g->meta[i].key.at, g->meta[i].key.n);
+    tinyi_store_sort(g->meta_order, g->n_meta, g, tinyi_store_less_key);
+    for (i = 1; i < g->n_meta; i++)
+        if (!tinyi_store_less_key(g, g->meta_order[i - 1], g->meta_order[i]))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s stands there twice", g->part[0].path, tinyi_show(g->meta[g->meta_order[i]].key, a));
+
+    for (i = 1; i < g->n_tensors && sorted; i++) {
+        const tllm_gguf_tensor *s = &g->tensor[i - 1], *t = &g->tensor[i];
+        sorted = s->part < t->part || (s->part == t->part && s->data <= t->data && s->bytes <= (size_t)(t->data - s->data));
+    }
+    if (!sorted) {
+        tinyi_store_sort(g->tensor_order, g->n_tensors, g, tinyi_store_less_place);
+        for (i = 1; i < g->n_tensors; i++) {
+            const tllm_gguf_tensor *s = &g->tensor[g->tensor_order[i - 1]], *t = &g->tensor[g->tensor_order[i]];
+            if (s->part == t->part && s->bytes > (size_t)(t->data - s->data))
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensors %s and %s overlap: %zu bytes at %zu, %zu bytes at %zu", g->part[s->part].path,
+                                  tinyi_show(s->name, a), tinyi_show(t->name, b), s->bytes, tllm_gguf_offset(g, s), t->bytes, tllm_gguf_offset(g, t));
+        }
+    }
+    for (i = 0; i < g->n_tensors; i++) g->tensor[i].hash = tinyi_store_hash(g->tensor[i].name.at, g->tensor[i].name.n);
+    tinyi_store_sort(g->tensor_order, g->n_tensors, g, tinyi_store_less_name);
+    for (i = 1; i < g->n_tensors; i++)
+        if (!tinyi_store_less_name(g, g->tensor_order[i - 1], g->tensor_order[i]))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s stands there twice", g->part[g->tensor[g->tensor_order[i]].part].path,
+                              tinyi_show(g->tensor[g->tensor_order[i]].name, a));
+    return TINY_OK;
+}
+
+tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m, const unsigned char **step,
+                            size_t *n_steps)
+{
+    char name[TINYI_SHOW];
+    const unsigned char *p;
+    uint64_t n;
+    uint32_t type, item;
+    size_t k;
+    if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
+    if (n > TLLM_MAX_KEY) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n, TLLM_MAX_KEY);
+    if (!n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu is empty", path, i, n_meta);
+    if (!tinyi_rd_bytes(c, (size_t)n, &p))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i, n_meta, (unsigned long long)n, c->left);
+    m->key.at = (const char *)p;
+    m->key.n = (size_t)n;
+    m->hash = 0;
+    m->count = 1;
+    (void)tinyi_show(m->key, name);
+    if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of key %s", path, name);
+    if (type >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type, TLLM_VALUE_TYPES - 1);
+    item = type;
+    if (type == TLLM_ARRAY) {
+        size_t least;
+        if (!tinyi_rd_u32(c, &item)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
+        if (item >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item, TLLM_VALUE_TYPES - 1);
+        if (item == TLLM_ARRAY) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path, name);
+        if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
+        least = item == TLLM_STRING ? 8 : tllm_value_bytes((int)item);
+        if (!tinyi_count_fits(c, n, least))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s says it is an array of %llu items of type %s; the %zu bytes left hold at most %zu", path, name,
+                              (unsigned long long)n, tllm_value_name((int)item), c->left, c->left / least);
+        m->count = (size_t)n;
+    }
+    m->type = (short)type;
+    m->item_type = (short)item;
+    m->at = c->at;
+    if (item != TLLM_STRING) {
+        size_t each = tllm_value_bytes((int)item);
+        if (!tinyi_rd_bytes(c, m->count * each, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
+        for (k = 0; item == TLLM_BOOL && k < m->count; k++)
+            if (p[k] > 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s: a bool is %u, neither 0 nor 1", path, name, p[k]);
+        return TINY_OK;
+    }
+    if (m->count > TINYI_TEXT_STEP && step) m->at = (const unsigned char *)(const void *)(step + *n_steps);
+    for (k = 0; k < m->count; k++) {
+        if (m->count > TINYI_TEXT_STEP && k % TINYI_TEXT_STEP == 0) {
+            if (step) step[*n_steps] = c->at;
+            ++*n_steps;
+        }
+        if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in text %zu of %zu of key %s", path, k, m->count, name);
+        if (n > c->left || !tinyi_rd_bytes(c, (size_t)n, &p))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %zu of %zu of key %s says it has %llu bytes, %zu are left", path, k, m->count, name,
+                              (unsigned long long)n, c->left);
+    }
+    return TINY_OK;
+}
+
+void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n)
+{
+    if (m->at && n) memcpy(m->at + m->n, bytes, n);
+    m->n += n;
+}
+void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n && m->at; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
+    m->n += n;
+}
+void tinyi_made_key(tinyi_made *m, const char *key, int type)
+{
+    size_t n = strlen(key);
+    tinyi_made_le(m, n, 8);
+    tinyi_made_bytes(m, key, n);
+    tinyi_made_le(m, (uint64_t)(unsigned)type, 4);
+    m->n_keys++;
+}
+void tinyi_made_array(tinyi_made *m, const char *key, int item_type, size_t count)
+{
+    tinyi_made_key(m, key, TLLM_ARRAY);
+    tinyi_made_le(m, (uint64_t)(unsigned)item_type, 4);
+    tinyi_made_le(m, count, 8);
+}
+void tinyi_made_u32(tinyi_made *m, const char *key, uint64_t v)
+{
+    tinyi_made_key(m, key, TLLM_U32);
+    tinyi_made_le(m, v, 4);
+}
+void tinyi_made_f32(tinyi_made *m, const char *key, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, 4);
+    tinyi_made_key(m, key, TLLM_F32);
+    tinyi_made_le(m, bits, 4);
+}
+void tinyi_made_text(tinyi_made *m, const char *key, const char *text)
+{
+    tinyi_made_key(m, key, TLLM_STRING);
+    tinyi_made_le(m, strlen(text), 8);
+    tinyi_made_bytes(m, text, strlen(text));
+}
+
+tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *counted, size_t file_bytes)
+{
+    if (counted->n > tinyi_store_most(file_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu", g->part[0].path, counted->n,
+                          file_bytes, tinyi_store_most(file_bytes));
+    g->made = (unsigned char *)tinyi_alloc(ctx, counted->n, 1);
+    if (!g->made) return ctx->status;
+    g->made_bytes = counted->n;
+    return TINY_OK;
+}
+
+tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
+{
+    tinyi_cursor c = tinyi_cursor_make(g->made, g->made_bytes);
+    tiny_status st = TINY_OK;
+    size_t i, n_steps = 0;
+    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, &n_steps);
+    return st;
+}
+
+static uint64_t tinyi_store_le(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+    while (n--) v = v << 8 | p[n];
+    return v;
+}
+
+/* where text i starts */
+static const unsigned char *tinyi_store_text_at(const tllm_meta *m, size_t i)
+{
+    const unsigned char *p = m->at;
+    size_t k;
+    if (m->count > TINYI_TEXT_STEP) memcpy(&p, m->at + i / TINYI_TEXT_STEP * sizeof p, sizeof p);
+    for (k = i % TINYI_TEXT_STEP; k; k--) p += 8 + (size_t)tinyi_store_le(p, 8);
+    return p;
+}
+
+void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes)
+{
+    if (m->item_type != TLLM_STRING) {
+        *at = m->at;
+        *n_bytes = m->count * tllm_value_bytes(m->item_type);
+    } else if (!m->count) {
+        *at = m->at;
+        *n_bytes = 0;
+    } else {
+        const unsigned char *last = tinyi_store_text_at(m, m->count - 1);
+        *at = tinyi_store_text_at(m, 0);
+        *n_bytes = (size_t)(last - *at) + 8 + (size_t)tinyi_store_le(last, 8);
+    }
+}
+
+tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_tensor *t, size_t *bytes)
+{
+    const tllm_format *f = tllm_format_of(t->type);
+    char name[TINYI_SHOW];
+    uint64_t n = 1;
+    size_t i, each = 0;
+    int a, zero = 0;
+    *bytes = 0;
+    (void)tinyi_show(t->name, name);
+    for (i = 0; i < TINYI_COUNT(tinyi_store_type_row); i++)
+        if (tinyi_store_type_row[i].type == t->type) each = tinyi_store_type_row[i].bytes;
+    if (!f && !each) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name, t->type);
+    for (a = 0; a < t->rank; a++) zero |= !t->dim[a];
+    if (zero) return TINY_OK;
+    for (a = 0; a < t->rank; a++) {
+        if (n > (uint64_t)INT64_MAX / t->dim[a])
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", path, name, a);
+        n *= t->dim[a];
+    }
+    if (f && t->dim[0] % (unsigned)f->values)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has rows of %llu values; %s needs a multiple of %d", path, name, (unsigned long long)t->dim[0],
+                          f->name, f->values);
+    if (f) *bytes = tllm_format_bytes(f, n);
+    else if (n <= SIZE_MAX / each) *bytes = (size_t)n * each;
+    if (!*bytes) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", path, name,
+                                   (unsigned long long)n, tllm_type_name(t->type));
+    return TINY_OK;
+}
+
+TINY_API size_t tllm_gguf_n_meta(const tllm_gguf *g) { return g ? g->n_meta : 0; }
+TINY_API const tllm_meta *tllm_gguf_meta_at(const tllm_gguf *g, size_t i) { return g && i < g->n_meta ? &g->meta[i] : NULL; }
+TINY_API size_t tllm_gguf_n_tensors(const tllm_gguf *g) { return g ? g->n_tensors : 0; }
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_at(const tllm_gguf *g, size_t i) { return g && i < g->n_tensors ? &g->tensor[i] : NULL; }
+TINY_API size_t tllm_gguf_n_parts(const tllm_gguf *g) { return g ? g->n_parts : 0; }
+TINY_API const char *tllm_gguf_path(const tllm_gguf *g, size_t part) { return g && part < g->n_parts ? g->part[part].path : NULL; }
+TINY_API size_t tllm_gguf_bytes(const tllm_gguf *g, size_t part) { return g && part < g->n_parts ? g->part[part].file.n_bytes : 0; }
+TINY_API uint32_t tllm_gguf_version(const tllm_gguf *g) { return g ? g->part[0].version : 0; }
+TINY_API uint32_t tllm_gguf_alignment(const tllm_gguf *g) { return g ? g->part[0].alignment : 0; }
+TINY_API size_t tllm_gguf_offset(const tllm_gguf *g, const tllm_gguf_tensor *tensor)
+{
+    return g && tensor ? (size_t)(tensor->data - g->part[tensor->part].file.bytes) : 0;
+}
+
+TINY_API const tllm_meta *tllm_gguf_find(const tllm_gguf *g, const char *key)
+{
+    tllm_text want;
+    uint32_t hash;
+    size_t low = 0, high;
+    if (!g || !key) return NULL;
+    want = tinyi_text(key);
+    hash = tinyi_store_hash(want.at, want.n);
+    for (high = g->n_meta; low < high;) {
+        size_t mid = low + (high - low) / 2;
+        const tllm_meta *m = &g->meta[g->meta_order[mid]];
+        int c = tinyi_store_compare(m->hash, m->key, hash, want);
+        if (!c) return m;
+        if (c < 0) low = mid + 1;
+        else high = mid;
+    }
+    return NULL;
+}
+
+TINY_API const tllm_gguf_tensor *tllm_gguf_tensor_find(const tllm_gguf *g, const char *name)
+{
+    tllm_text want;
+    uint32_t hash;
+    size_t low = 0, high;
+    if (!g || !name) return NULL;
+    want = tinyi_text(name);
+    hash = tinyi_store_hash(want.at, want.n);
+    for (high = g->n_tensors; low < high;) {
+        size_t mid = low + (high - low) / 2;
+        const tllm_gguf_tensor *t = &g->tensor[g->tensor_order[mid]];
+        int c = tinyi_store_compare(t->hash, t->name, hash, want);
+        if (!c) return t;
+        if (c < 0) low = mid + 1;
+        else high = mid;
+    }
+    return NULL;
+}
+
+/* Item i as an integer: its 64 bits, and whether they are a negative number. */
+static int tinyi_store_int(const tllm_meta *m, size_t i, uint64_t *v, int *negative)
+{
+    size_t n;
+    uint64_t bits, sign;
+    if (!m || i >= m->count) return 0;
+    n = tllm_value_bytes(m->item_type);
+    sign = 0;
+    switch (m->item_type) {
+    case TLLM_U8: case TLLM_U16: case TLLM_U32: case TLLM_U64: break;
+    case TLLM_I8: case TLLM_I16: case TLLM_I32: case TLLM_I64: sign = (uint64_t)1 << (8 * n - 1); break;
+    default: return 0;
+    }
+    bits = tinyi_store_le(m->at + i * n, n);
+    *negative = (bits & sign) != 0;
+    *v = (bits ^ sign) - sign;
+    return 1;
+}
+
+TINY_API int tllm_meta_i64(const tllm_meta *m, size_t i, int64_t *v)
+{
+    uint64_t bits;
+    int negative;
+    if (!v || !tinyi_store_int(m, i, &bits, &negative) || (!negative && bits > (uint64_t)INT64_MAX)) return 0;
+    *v = negative ? -(int64_t)~bits - 1 : (int64_t)bits;
+    return 1;
+}
+
+TINY_API int tllm_meta_u64(const tllm_meta *m, size_t i, uint64_t *v)
+{
+    uint64_t bits;
+    int negative;
+    if (!v || !tinyi_store_int(m, i, &bits, &negative) || negative) return 0;
+    *v = bits;
+    return 1;
+}
+
+TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v)
+{
+    const double two63 = 9223372036854775808.0;
+    uint64_t bits;
+    int negative;
+    double d;
+    if (!v || !m || i >= m->count) return 0;
+    if (m->item_type == TLLM_F32) {
+        uint32_t b = (uint32_t)tinyi_store_le(m->at + i * 4, 4);
+        float f;
+        memcpy(&f, &b, 4);
+        *v = (double)f;
+        return 1;
+    }
+    if (m->item_type == TLLM_F64) {
+        bits = tinyi_store_le(m->at + i * 8, 8);
+        memcpy(v, &bits, 8);
+        return 1;
+    }
+    if (!tinyi_store_int(m, i, &bits, &negative)) return 0;
+    if (negative) bits = 0 - bits;          /* the magnitude */
+    d = (double)bits;
+    if (d >= 2 * two63 || (uint64_t)d != bits) return 0;
+    *v = negative ? -d : d;
+    return 1;
+}
+
+TINY_API int tllm_meta_bool(const tllm_meta *m, size_t i, int *v)
+{
+    if (!v || !m || i >= m->count || m->item_type != TLLM_BOOL) return 0;
+    *v = m->at[i];
+    return 1;
+}
+
+TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v)
+{
+    const unsigned char *p;
+    if (!v || !m || i >= m->count || m->item_type != TLLM_STRING) return 0;
+    p = tinyi_store_text_at(m, i);
+    v->at = (const char *)p + 8;
+    v->n = (size_t)tinyi_store_le(p, 8);
+    return 1;
+}
 
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
 

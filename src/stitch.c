@@ -614,6 +614,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#else\n\n");
     section(&t, "options and names");
     put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
+    put(&t, "/* The bodies come from another file or an archive, whatever this file asks for. */\n#ifdef %s_LINKED\n#undef %s_IMPLEMENTATION\n#endif\n", up, up);
     put(&t, "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n", up, up, name);
     put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. */\n#undef TINY_API\n");
     put(&t, "#if defined TINY_STATIC && defined %s_IMPLEMENTATION\n#define TINY_API static TINYI_UNUSED\n", up);

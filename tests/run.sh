@@ -25,7 +25,8 @@ for test in "$@"; do
     case $name in *"$ONLY"*) ;; *) continue ;; esac
     case $test in
     *.c)
-        if ! fresh "$BUILD/$name" "$test"; then
+        case $test in examples/*) program=$BUILD/$(basename "$name") ;; *) program=$BUILD/$name ;; esac
+        if ! fresh "$program" "$test"; then
             printf '%-32s does not compile\n' "$name"
             failed=$((failed + 1))
             continue

@@ -28,6 +28,7 @@
  *
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
+ *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
