@@ -73,4 +73,7 @@
 #include "llm/file/safetensors.h"
 #include "llm/file/llama2c.h"
 #include "llm/file/open.h"
+#include "llm/token/unicode.h"
+#include "llm/token/split.h"
+#include "llm/token/vocab.h"
 #endif

@@ -1,0 +1,138 @@
+/* examples/tokenize.c - text to tokens with the vocabulary of a model file, and back
+ *
+ *     echo "Hello world" | tokenize MODEL.gguf
+ *     tokenize MODEL.gguf < text | tokenize MODEL.gguf --decode                                                       */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _WIN32
+#include <fcntl.h>
+#include <io.h>
+#endif
+
+static const char usage[] =
+    "tokenize MODEL.gguf [--bos] [--special] [-0] [--decode]\n"
+    "Reads text on standard input and prints its tokens, blanks between them, one line a text.\n"
+    "  --bos      add BOS and EOS as the vocabulary asks\n"
+    "  --special  the text of special tokens becomes special tokens; with --decode, they are written\n"
+    "  -0         the input is several texts with a NUL byte between them; with --decode, NUL between the texts\n"
+    "  --decode   lines of tokens on standard input, their texts on standard output\n";
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "tokenize: %s%s%s\n", what, *why ? ": " : "", why);
+    return 1;
+}
+
+/* all of standard input; NULL: no memory or a read error */
+static char *slurp(size_t *n)
+{
+    size_t room = 1 << 16;
+    char *text = (char *)malloc(room), *more;
+    *n = 0;
+    while (text) {
+        *n += fread(text + *n, 1, room - *n, stdin);
+        if (ferror(stdin)) { free(text); return NULL; }
+        if (*n < room) return text;
+        more = (char *)realloc(text, room *= 2);
+        if (!more) free(text);
+        text = more;
+    }
+    return NULL;
+}
+
+static int encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, int nul)
+{
+    tllm_tokens t;
+    size_t at = 0, end, i;
+    memset(&t, 0, sizeof t);
+    do {
+        const char *stop = nul ? (const char *)memchr(text + at, 0, n - at) : NULL;
+        end = stop ? (size_t)(stop - text) : n;
+        t.n = 0;
+        if (tllm_encode(ctx, v, text + at, end - at, flags, &t)) return fail(tiny_ctx_message(ctx), "");
+        for (i = 0; i < t.n; i++) printf(i ? " %ld" : "%ld", (long)t.id[i]);
+        putchar('\n');
+        at = end + 1;
+    } while (at < n);                       /* a NUL at the end closes the last text */
+    tllm_tokens_free(ctx, &t);
+    return 0;
+}
+
+static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, int nul)
+{
+    tllm_tokens t;
+    tllm_bytes b;
+    size_t at = 0;
+    memset(&t, 0, sizeof t);
+    memset(&b, 0, sizeof b);
+    t.room = n / 2 + 1;                     /* a number and a blank */
+    t.id = (int32_t *)tiny_alloc(ctx, t.room * sizeof *t.id);
+    if (!t.id) return fail(tiny_ctx_message(ctx), "");
+    while (at < n) {
+        if (at && nul) putchar(0);
+        for (t.n = b.n = 0; at < n && text[at] != '\n'; ) {
+            char *end;
+            long id;
+            if (text[at] == ' ' || text[at] == '\t' || text[at] == '\r') { at++; continue; }
+            errno = 0;
+            id = strtol(text + at, &end, 10);
+            if (end == text + at || errno || id < 0 || id > 2147483647) return fail("standard input", "something that is no token number");
+            t.id[t.n++] = (int32_t)id;
+            at = (size_t)(end - text);
+        }
+        at++;
+        if (tllm_decode(ctx, v, t.id, t.n, flags, &b)) return fail(tiny_ctx_message(ctx), "");
+        fwrite(b.at, 1, b.n, stdout);
+    }
+    tllm_tokens_free(ctx, &t);
+    tllm_bytes_free(ctx, &b);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL;
+    int bos = 0, special = 0, nul = 0, back = 0, i, bad;
+    tiny_ctx *ctx;
+    tllm_gguf *g = NULL;
+    tllm_vocab *v = NULL;
+    char *text;
+    size_t n;
+    for (i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help")) { fputs(usage, stdout); return 0; }
+        else if (!strcmp(argv[i], "--bos")) bos = 1;
+        else if (!strcmp(argv[i], "--special")) special = 1;
+        else if (!strcmp(argv[i], "-0")) nul = 1;
+        else if (!strcmp(argv[i], "--decode")) back = 1;
+        else if (*argv[i] != '-' && !path) path = argv[i];
+        else { fprintf(stderr, "tokenize: %s?\n%s", argv[i], usage); return 2; }
+    }
+    if (!path) { fputs(usage, stderr); return 2; }
+#ifdef _WIN32
+    (void)_setmode(_fileno(stdin), _O_BINARY);
+    (void)_setmode(_fileno(stdout), _O_BINARY);
+#endif
+    if (tiny_ctx_open(NULL, &ctx)) return fail("no memory", "");
+    if (tllm_gguf_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) return fail(tiny_ctx_message(ctx), "");
+    text = slurp(&n);
+    if (!text) return fail("standard input", strerror(errno));
+    if (back) {
+        char *ended = (char *)realloc(text, n + 1);     /* strtol stops at the 0 */
+        if (!ended) return fail("no memory", "");
+        text = ended;
+        text[n] = 0;
+        bad = decode(ctx, v, text, n, special ? TLLM_DECODE_SPECIAL : 0, nul);
+    } else {
+        bad = encode(ctx, v, text, n, (bos ? TLLM_ENCODE_ENDS : 0u) | (special ? TLLM_ENCODE_SPECIAL : 0u), nul);
+    }
+    free(text);
+    tllm_vocab_close(ctx, v);
+    tllm_gguf_close(ctx, g);
+    tiny_ctx_close(ctx);
+    if (!bad && fflush(stdout)) return fail("standard output", strerror(errno));
+    return bad;
+}

@@ -1,0 +1,432 @@
+/* src/llm/token/parts.c - hashes, growing arrays, the trie and the merging of symbols
+ *
+ * The hash is keyed by the clock and an address, so that no file can be made whose tokens all fall into one slot.
+ *
+ * Merging follows R. Sennrich, B. Haddow, A. Birch, "Neural machine translation of rare words with subword units" (ACL
+ * 2016): of all neighbours the pair with the lowest rank is joined, the leftmost of equals, until none is left. Short
+ * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped when
+ * it comes up: n log n.                                                                                                 */
+#include "llm/token/parts.h"
+#include <string.h>
+
+TINYI_FN uint64_t tinyi_token_hash(uint64_t key, const unsigned char *p, size_t n)
+{
+    uint64_t h = (key ^ n) * UINT64_C(0x9e3779b97f4a7c15), w;
+    for (; n >= 8; n -= 8, p += 8) {
+        memcpy(&w, p, 8);
+        h = (h ^ w) * UINT64_C(0xd6e8feb86659fd93);
+        h ^= h >> 32;
+        h += key;
+    }
+    w = 0;
+    while (n) w = w << 8 | p[--n];
+    h = (h ^ w) * UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 29;
+    h *= key | 1;
+    return h ^ h >> 32;
+}
+
+TINYI_FN int32_t tinyi_token_find(const tllm_vocab *v, const unsigned char *p, size_t n)
+{
+    uint64_t h;
+    uint32_t i, tag, low = (uint32_t)(((uint64_t)1 << v->slot_bits) - 1);
+    if (!n || n > v->longest) return -1;
+    h = tinyi_token_hash(v->key, p, n);
+    tag = (uint32_t)(h >> 32) & ~low;
+    for (i = (uint32_t)h & v->slot_mask; v->slot[i]; i = (i + 1) & v->slot_mask) {
+        uint32_t id;
+        if ((v->slot[i] & ~low) != tag) continue;
+        id = (v->slot[i] & low) - 1;
+        if (v->at[id + 1] - v->at[id] == n && !memcmp(v->blob + v->at[id], p, n)) return (int32_t)id;
+    }
+    return -1;
+}
+
+TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each)
+{
+    size_t fresh_room = *room + *room / 2 + 16;
+    void *fresh;
+    if (want <= *room) return TINY_OK;
+    if (fresh_room < want) fresh_room = want;
+    fresh = tinyi_alloc(ctx, fresh_room, bytes_each);
+    if (!fresh) return tiny_ctx_status(ctx);
+    if (used) memcpy(fresh, *p, used * bytes_each);
+    tiny_free(ctx, *p);
+    *p = fresh;
+    *room = fresh_room;
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more)
+{
+    void *p = t->id;
+    tiny_status st;
+    if (more <= t->room - t->n) return TINY_OK;
+    if (more > SIZE_MAX / 8 - t->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: more tokens than this machine can address");
+    st = tinyi_token_grow(ctx, &p, t->n, &t->room, t->n + more, sizeof *t->id);
+    t->id = (int32_t *)p;
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_bytes_reserve(tiny_ctx *ctx, tllm_bytes *b, size_t more)
+{
+    void *p = b->at;
+    tiny_status st;
+    if (more <= b->room - b->n) return TINY_OK;
+    if (more > SIZE_MAX / 2 - b->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "decode: more bytes than this machine can address");
+    st = tinyi_token_grow(ctx, &p, b->n, &b->room, b->n + more, 1);
+    b->at = (char *)p;
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_encoder_text(tinyi_encoder *e, size_t n)
+{
+    void *p = e->text;
+    tiny_status st = tinyi_token_grow(e->ctx, &p, 0, &e->text_room, n, 1);
+    e->text = (unsigned char *)p;
+    return st;
+}
+
+TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e)
+{
+    tiny_free(e->ctx, e->heap);
+    tiny_free(e->ctx, e->pos);
+    tiny_free(e->ctx, e->prev);
+    tiny_free(e->ctx, e->next);
+    tiny_free(e->ctx, e->rank);
+    tiny_free(e->ctx, e->id);
+    tiny_free(e->ctx, e->to);
+    e->heap = NULL;
+    e->pos = e->prev = e->next = e->rank = NULL;
+    e->id = e->to = NULL;
+    e->room = 0;
+}
+
+TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count)
+{
+    size_t room = count + count / 2 + 64;
+    if (count < e->room) return TINY_OK;
+    tinyi_encoder_free_symbols(e);
+    /* the heap holds an entry a pair, and one more a merge */
+    e->heap = (uint64_t *)tinyi_alloc(e->ctx, 2 * room + 2, sizeof *e->heap);
+    if (e->heap) e->pos = (uint32_t *)tinyi_alloc(e->ctx, room + 1, sizeof *e->pos);
+    if (e->pos) e->prev = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->prev);
+    if (e->prev) e->next = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->next);
+    if (e->next) e->rank = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->rank);
+    if (e->rank) e->id = (int32_t *)tinyi_alloc(e->ctx, room, sizeof *e->id);
+    if (e->id) e->to = (int32_t *)tinyi_alloc(e->ctx, room, sizeof *e->to);
+    if (!e->to) return tiny_ctx_status(e->ctx);
+    e->room = room;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_token_sort(uint64_t *x, uint64_t *spare, size_t n)
+{
+    size_t width, i;
+    for (width = 1; width < n; width *= 2) {
+        for (i = 0; i < n; i += 2 * width) {
+            size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
+            if (mid == end || x[mid - 1] <= x[mid]) { memcpy(spare + i, x + i, (end - i) * sizeof *x); continue; }
+            while (a < mid && b < end) spare[k++] = x[b] < x[a] ? x[b++] : x[a++];
+            while (a < mid) spare[k++] = x[a++];
+            while (b < end) spare[k++] = x[b++];
+        }
+        memcpy(x, spare, n * sizeof *x);
+    }
+}
+
+/* ---- the trie ------------------------------------------------------------------------------------------------- */
+
+static int tinyi_trie_order(const tllm_vocab *v, uint32_t a, uint32_t b)
+{
+    size_t n, m;
+    const unsigned char *p = tinyi_token_text(v, (int32_t)a, &n), *q = tinyi_token_text(v, (int32_t)b, &m);
+    int c = memcmp(p, q, TINYI_MIN(n, m));
+    return c ? c : n < m ? -1 : n > m ? 1 : 0;
+}
+
+static void tinyi_trie_sort(const tllm_vocab *v, uint32_t *x, uint32_t *spare, size_t n)
+{
+    size_t width, i;
+    for (width = 1; width < n; width *= 2) {
+        for (i = 0; i < n; i += 2 * width) {
+            size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
+            while (a < mid && b < end) spare[k++] = tinyi_trie_order(v, x[b], x[a]) < 0 ? x[b++] : x[a++];
+            while (a < mid) spare[k++] = x[a++];
+            while (b < end) spare[k++] = x[b++];
+        }
+        memcpy(x, spare, n * sizeof *x);
+    }
+}
+
+typedef struct tinyi_trie_todo { uint32_t node, lo, hi, depth; } tinyi_trie_todo;
+
+/* Nodes are made breadth first, so that the list of what is to do is the list of nodes itself: node i has the sorted
+ * texts lo..hi, which share their first depth bytes. */
+TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
+{
+    tinyi_trie_todo *todo = NULL;
+    uint32_t *spare = NULL;
+    size_t i, most = 2 * n + 2 + v->at[v->n] / 65535;   /* a label has at most 65535 bytes */
+    int k;
+    for (k = 0; k < 256; k++) trie->root[k] = -1;
+    spare = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *spare);
+    if (spare) {
+        tinyi_trie_sort(v, ids, spare, n);
+        tiny_free(ctx, spare);
+        todo = (tinyi_trie_todo *)tinyi_alloc(ctx, most, sizeof *todo);
+    }
+    if (todo) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
+    if (!trie->node) { tiny_free(ctx, todo); return tiny_ctx_status(ctx); }
+    memset(trie->node, 0, sizeof *trie->node);
+    trie->node[0].value = -1;
+    trie->n_nodes = 1;
+    todo[0].node = 0;
+    todo[0].lo = 0;
+    todo[0].hi = (uint32_t)n;
+    todo[0].depth = 0;
+    for (i = 0; i < trie->n_nodes; i++) {
+        tinyi_trie_todo t = todo[i];
+        tinyi_trie_node *node = &trie->node[i];
+        size_t len;
+        node->first = (uint32_t)trie->n_nodes;
+        while (t.lo < t.hi && v->at[ids[t.lo] + 1] - v->at[ids[t.lo]] == t.depth) {
+            if (node->value < 0) node->value = (int32_t)ids[t.lo];      /* the sort is stable: the first of equal texts */
+            t.lo++;
+        }
+        while (t.lo < t.hi) {
+            const unsigned char *a = tinyi_token_text(v, (int32_t)ids[t.lo], &len), *b;
+            tinyi_trie_node *child = &trie->node[trie->n_nodes];
+            uint32_t step = 1, lo = t.lo, hi = t.hi, shared;
+            size_t len_b;
+            /* where the next first byte begins: double steps, then halves */
+            while (lo + step < t.hi && v->blob[v->at[ids[lo + step]] + t.depth] == a[t.depth]) { lo += step; step *= 2; }
+            hi = TINYI_MIN(lo + step, t.hi);
+            while (hi - lo > 1) {
+                uint32_t mid = lo + (hi - lo) / 2;
+                if (v->blob[v->at[ids[mid]] + t.depth] == a[t.depth]) lo = mid; else hi = mid;
+            }
+            b = tinyi_token_text(v, (int32_t)ids[hi - 1], &len_b);
+            for (shared = t.depth; shared < len && shared < len_b && shared - t.depth < 65535 && a[shared] == b[shared]; shared++) {}
+            memset(child, 0, sizeof *child);
+            child->label = v->at[ids[t.lo]] + t.depth;
+            child->n_label = (uint16_t)(shared - t.depth);
+            child->value = -1;
+            todo[trie->n_nodes].node = (uint32_t)trie->n_nodes;
+            todo[trie->n_nodes].lo = t.lo;
+            todo[trie->n_nodes].hi = hi;
+            todo[trie->n_nodes].depth = shared;
+            if (i == 0) trie->root[a[0]] = (int32_t)trie->n_nodes;
+            trie->n_nodes++;
+            node->n_children++;
+            t.lo = hi;
+        }
+    }
+    tiny_free(ctx, todo);
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_trie_free(tiny_ctx *ctx, tinyi_trie *trie)
+{
+    tiny_free(ctx, trie->node);
+    trie->node = NULL;
+}
+
+TINYI_FN int tinyi_trie_step(const tinyi_trie *trie, const unsigned char *blob, tinyi_trie_at *at, unsigned char byte)
+{
+    const tinyi_trie_node *node = &trie->node[at->node];
+    uint32_t lo, hi;
+    if (at->used < node->n_label) {
+        if (blob[node->label + at->used] != byte) return 0;
+        at->used++;
+        return 1;
+    }
+    if (at->node == 0) {
+        if (trie->root[byte] < 0) return 0;
+        at->node = trie->root[byte];
+        at->used = 1;
+        return 1;
+    }
+    lo = node->first;
+    hi = lo + node->n_children;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        unsigned char first = blob[trie->node[mid].label];
+        if (first == byte) { at->node = (int32_t)mid; at->used = 1; return 1; }
+        if (first < byte) lo = mid + 1; else hi = mid;
+    }
+    return 0;
+}
+
+/* ---- merging -------------------------------------------------------------------------------------------------- */
+
+TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) ^ key;
+    h *= UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 32;
+    h *= key | 1;
+    return h ^ h >> 32;
+}
+
+TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to)
+{
+    uint64_t h;
+    uint32_t i, tag, low = (uint32_t)(((uint64_t)1 << v->merge_bits) - 1);
+    if (left < 0 || right < 0 || !v->merge_slot) return UINT32_MAX;
+    h = tinyi_merge_hash(v->key, (uint32_t)left, (uint32_t)right);
+    tag = (uint32_t)(h >> 32) & ~low;
+    for (i = (uint32_t)h & v->merge_mask; v->merge_slot[i]; i = (i + 1) & v->merge_mask) {
+        const tinyi_merge *m;
+        uint32_t rank;
+        if ((v->merge_slot[i] & ~low) != tag) continue;
+        rank = (v->merge_slot[i] & low) - 1;
+        m = &v->merge[rank];
+        if (m->left == (uint32_t)left && m->right == (uint32_t)right) { *to = (int32_t)m->to; return rank; }
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t a = 0, b = 0;
+    uint64_t h;
+    while (n_left) a = a << 8 | left[--n_left];
+    while (n_right) b = b << 8 | right[--n_right];
+    h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 40) & v->joint_mask;
+}
+TINYI_FN int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t bit;
+    if (!v->joint) return 1;
+    bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    return (int)(v->joint[bit >> 5] >> (bit & 31) & 1);
+}
+TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    v->joint[bit >> 5] |= (uint32_t)1 << (bit & 31);
+}
+
+/* smaller for a greater score */
+static uint32_t tinyi_merge_score_rank(float score)
+{
+    uint32_t bits;
+    if (score != score) return UINT32_MAX - 1;
+    if (score == 0) score = 0;
+    memcpy(&bits, &score, 4);
+    bits = bits >> 31 ? ~bits : bits | (uint32_t)1 << 31;
+    return bits ? ~bits : UINT32_MAX - 1;
+}
+
+/* the pair of symbol i and the one at j: its rank, and in *to what it becomes */
+static uint32_t tinyi_merge_rank(const tinyi_encoder *e, const unsigned char *s, size_t i, size_t j, uint32_t end, int by_text, int32_t *to)
+{
+    if (!by_text) return tinyi_merge_find(e->v, e->id[i], e->id[j], to);
+    *to = tinyi_token_find(e->v, s + e->pos[i], end - e->pos[i]);
+    if (*to < 0) return UINT32_MAX;
+    return tinyi_merge_score_rank(e->v->score ? e->v->score[*to] : 0);
+}
+
+TINYI_FN void tinyi_heap_down(uint64_t *heap, size_t n, size_t i)
+{
+    uint64_t x = heap[i];
+    for (;;) {
+        size_t c = 4 * i + 1, best, k;
+        if (c >= n) break;
+        best = c;
+        for (k = c + 1; k < c + 4 && k < n; k++) if (heap[k] < heap[best]) best = k;
+        if (heap[best] >= x) break;
+        heap[i] = heap[best];
+        i = best;
+    }
+    heap[i] = x;
+}
+
+TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i)
+{
+    uint64_t x = heap[i];
+    while (i && heap[(i - 1) / 4] > x) {
+        heap[i] = heap[(i - 1) / 4];
+        i = (i - 1) / 4;
+    }
+    heap[i] = x;
+}
+
+static tiny_status tinyi_merge_long(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text)
+{
+    size_t i, j;
+    uint32_t none = (uint32_t)n;
+    e->heap_n = 0;
+    for (i = 0; i < n; i++) {
+        e->prev[i] = i ? (uint32_t)i - 1 : none;
+        e->next[i] = (uint32_t)i + 1;
+        e->rank[i] = i + 1 < n ? tinyi_merge_rank(e, s, i, i + 1, e->pos[i + 2], by_text, &e->to[i]) : UINT32_MAX;
+        if (e->rank[i] != UINT32_MAX) e->heap[e->heap_n++] = (uint64_t)e->rank[i] << 32 | i;
+    }
+    for (i = e->heap_n / 4 + 1; i-- > 0;) if (i < e->heap_n) tinyi_heap_down(e->heap, e->heap_n, i);
+    while (e->heap_n) {
+        uint64_t top = e->heap[0];
+        int side;
+        i = (size_t)(top & UINT32_MAX);
+        if (e->rank[i] != (uint32_t)(top >> 32)) {          /* of a pair that is no more */
+            e->heap[0] = e->heap[--e->heap_n];
+            if (e->heap_n) tinyi_heap_down(e->heap, e->heap_n, 0);
+            continue;
+        }
+        j = e->next[i];
+        e->id[i] = e->to[i];
+        e->next[i] = e->next[j];
+        if (e->next[i] != none) e->prev[e->next[i]] = (uint32_t)i;
+        e->rank[j] = UINT32_MAX;
+        e->heap[0] = e->heap[--e->heap_n];
+        if (e->heap_n) tinyi_heap_down(e->heap, e->heap_n, 0);
+        for (side = 0; side < 2; side++) {
+            size_t a = side ? i : e->prev[i], b;
+            if (a == none) continue;
+            b = e->next[a];
+            e->rank[a] = UINT32_MAX;
+            if (b == none) continue;
+            e->rank[a] = tinyi_merge_rank(e, s, a, b, e->pos[e->next[b]], by_text, &e->to[a]);
+            if (e->rank[a] == UINT32_MAX) continue;
+            /* each merge takes one entry out and brings two in: 2 n has room for all */
+            e->heap[e->heap_n] = (uint64_t)e->rank[a] << 32 | a;
+            tinyi_heap_up(e->heap, e->heap_n++);
+        }
+    }
+    for (i = 0, j = 0; i != none; i = e->next[i], j++) {    /* close the ranks; j never overtakes i */
+        e->id[j] = e->id[i];
+        e->pos[j] = e->pos[i];
+    }
+    e->pos[j] = e->pos[n];
+    e->heap_n = j;
+    return TINY_OK;
+}
+
+/* The symbols of a word are (e->id[i], bytes e->pos[i]..e->pos[i + 1]) for i < n before, and for i < e->heap_n after. */
+TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text)
+{
+    enum { FEW = 24 };
+    size_t i;
+    if (n > FEW) return tinyi_merge_long(e, s, n, by_text);
+    for (i = 0; i + 1 < n; i++) e->rank[i] = tinyi_merge_rank(e, s, i, i + 1, e->pos[i + 2], by_text, &e->to[i]);
+    while (n > 1) {
+        size_t best = 0;
+        for (i = 1; i + 1 < n; i++) if (e->rank[i] < e->rank[best]) best = i;
+        if (e->rank[best] == UINT32_MAX) break;
+        e->id[best] = e->to[best];
+        for (i = best + 1; i + 1 < n; i++) {
+            e->id[i] = e->id[i + 1];
+            e->pos[i] = e->pos[i + 1];
+            e->rank[i] = e->rank[i + 1];
+            e->to[i] = e->to[i + 1];
+        }
+        e->pos[n - 1] = e->pos[n];
+        n--;
+        if (best + 1 < n) e->rank[best] = tinyi_merge_rank(e, s, best, best + 1, e->pos[best + 2], by_text, &e->to[best]);
+        if (best) e->rank[best - 1] = tinyi_merge_rank(e, s, best - 1, best, e->pos[best + 1], by_text, &e->to[best - 1]);
+    }
+    e->heap_n = n;
+    return TINY_OK;
+}

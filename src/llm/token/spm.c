@@ -1,0 +1,63 @@
+/* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best score
+ *
+ * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
+ *          token fall back to one token a byte.
+ * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
+ *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
+ * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
+#include "llm/token/parts.h"
+#include <string.h>
+
+/* one piece between cuts, e->pos set */
+static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size_t n_symbols)
+{
+    size_t i;
+    tiny_status st = tinyi_merge_word(e, s, n_symbols, 1);
+    if (st) return st;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, e->pos[e->heap_n] - e->pos[0])) != TINY_OK) return st;
+    for (i = 0; i < e->heap_n; i++) {
+        const unsigned char *p = s + e->pos[i];
+        size_t n = e->pos[i + 1] - e->pos[i], k;
+        int32_t id = tinyi_token_find(e->v, p, n);
+        if (id >= 0) { tinyi_encoder_put(e, id); continue; }
+        for (k = 0; k < n; k++) tinyi_encoder_put(e, e->v->byte_id[p[k]]);
+    }
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+{
+    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0;
+    unsigned char *t;
+    tiny_status st;
+    for (i = 0; i < n; i++) blanks += s[i] == ' ';
+    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
+    t = e->text;
+    for (i = prefix ? 0 : 1; i <= n; i++) {
+        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
+        t[m++] = 0xe2;
+        t[m++] = 0x96;
+        t[m++] = 0x81;
+    }
+    /* the room for symbols is that of the longest piece; the first pass over a piece counts it */
+    for (i = 0; i < m; ) {
+        size_t to = i, count = 0;
+        from = i;
+        do {
+            last = to;
+            to += TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            count++;
+            if (to == m) break;
+            k = TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+        } while (tinyi_joint_may(e->v, t + last, to - last, t + to, k));
+        if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
+        for (symbols = 0; symbols < count; symbols++) {
+            e->pos[symbols] = (uint32_t)from;
+            from += TINYI_MIN(tinyi_utf8_promise(t[from]), m - from);
+        }
+        e->pos[count] = (uint32_t)to;
+        if ((st = tinyi_spm_word(e, t, count)) != TINY_OK) return st;
+        i = to;
+    }
+    return TINY_OK;
+}

@@ -1,0 +1,121 @@
+/* src/llm/token/vocab.h - vocabularies: text to tokens and back
+ *
+ *   tllm_vocab *v;
+ *   tllm_tokens t;
+ *   memset(&t, 0, sizeof t);
+ *   if (tllm_vocab_open(ctx, g, &v)) ... the sentence names the file, the key and the value ...
+ *   if (tllm_encode(ctx, v, text, n_bytes, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t)) ...
+ *   ... t.id[0] ... t.id[t.n - 1] ...
+ *   tllm_tokens_free(ctx, &t);
+ *   tllm_vocab_close(ctx, v);
+ *
+ * Kinds: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and "gemma4" over characters),
+ * WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix form of PLaMo 2 ("plamo2").
+ *
+ * Invalid UTF-8 is never refused. BPE, WordPiece and PLaMo read each impossible byte as U+FFFD (WordPiece then drops it), unigram
+ * too; SentencePiece and RWKV keep the bytes. Time is n log n in the text at most, and linear on ordinary text; nothing recurses.
+ * A vocabulary is read only after the open: any number of threads may use one, each with its own context.
+ *
+ * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches nothing;
+ * an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte token that is not
+ * <0xXX> is plain text. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
+#ifndef TINYI_VOCAB_H
+#define TINYI_VOCAB_H
+#include "llm/file/gguf.h"
+#include "llm/token/split.h"
+TINYI_C_BEGIN
+
+typedef struct tllm_vocab tllm_vocab;
+
+typedef enum tllm_vocab_kind {
+    TLLM_VOCAB_NONE,                        /* the file says that it has none: encode refuses */
+    TLLM_VOCAB_SPM, TLLM_VOCAB_BPE, TLLM_VOCAB_WORDPIECE, TLLM_VOCAB_UNIGRAM, TLLM_VOCAB_RWKV, TLLM_VOCAB_PLAMO2
+} tllm_vocab_kind;
+
+/* the types of tokens, numbered as in files */
+enum { TLLM_TOKEN_UNDEFINED, TLLM_TOKEN_NORMAL, TLLM_TOKEN_UNKNOWN, TLLM_TOKEN_CONTROL, TLLM_TOKEN_USER, TLLM_TOKEN_UNUSED, TLLM_TOKEN_BYTE };
+
+typedef enum tllm_special {
+    TLLM_BOS, TLLM_EOS, TLLM_EOT, TLLM_EOM, TLLM_UNK, TLLM_SEP, TLLM_PAD, TLLM_MASK, TLLM_NEWLINE,
+    TLLM_FIM_PRE, TLLM_FIM_SUF, TLLM_FIM_MID, TLLM_FIM_PAD, TLLM_FIM_REP, TLLM_FIM_SEP, TLLM_SPECIAL_COUNT
+} tllm_special;
+
+/* A vocabulary from arrays of your own; nothing of it is kept. Zero or NULL: the default of the model. */
+typedef struct tllm_vocab_desc {
+    const char *model, *pre;                /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
+    size_t n_tokens;
+    const tllm_text *text;                  /* (n_tokens) */
+    const float *score;                     /* (n_tokens) */
+    const int32_t *type;                    /* (n_tokens) TLLM_TOKEN_ */
+    size_t n_merges;
+    const tllm_text *merge;                 /* (n_merges) "left right" */
+    const void *charsmap;                   /* unigram: the precompiled character map */
+    size_t n_charsmap;
+    const int32_t *special;                 /* (TLLM_SPECIAL_COUNT), -1: none, -2: the default */
+    /* 1 yes, -1 no, 0 the default */
+    int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
+} tllm_vocab_desc;
+
+TINY_API tiny_status tllm_vocab_open(tiny_ctx *ctx, const tllm_gguf *g, tllm_vocab **out);
+TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc, tllm_vocab **out);
+TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* takes NULL */
+
+TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v);
+TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v);          /* NULL: the kind has none */
+TINY_API size_t tllm_vocab_size(const tllm_vocab *v);
+/* Ids are checked: one past the end has an empty text, score 0, type UNDEFINED and is no end. */
+TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id);   /* as in the file (RWKV: without escapes) */
+TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
+TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
+TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);       /* one of those that end an answer: EOS, EOT and kin */
+TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
+TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
+TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v);
+TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n);     /* -1: no such token */
+
+/* ---- text to tokens ------------------------------------------------------------------------------------------ */
+
+typedef struct tllm_tokens { int32_t *id; size_t n, room; } tllm_tokens;       /* starts as all zero */
+
+enum {
+    TLLM_ENCODE_ENDS = 1,                   /* BOS and EOS (CLS and SEP) as the vocabulary asks */
+    TLLM_ENCODE_SPECIAL = 2                 /* the text of a control token becomes that token */
+};
+
+/* Appends to *out. Text may hold any bytes, zeros too; at most 2^31 - 1 of them. On failure *out has what it had. */
+TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, tllm_tokens *out);
+TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
+
+/* ---- tokens to text ------------------------------------------------------------------------------------------ */
+
+enum {
+    TLLM_DECODE_SPECIAL = 1                 /* control tokens are written, not left out */
+};
+
+/* The bytes of one token by itself, a leading blank kept: how many they are; at most room are written. */
+TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char *out, size_t room);
+TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* no piece has more bytes */
+
+typedef struct tllm_bytes { char *at; size_t n, room; } tllm_bytes;            /* starts as all zero */
+
+/* Appends the text of the tokens; bytes may be no valid UTF-8 where the tokens are not. On failure *out has what it had. */
+TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags, tllm_bytes *out);
+TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b);
+
+/* The same token by token: what ends in the middle of a character is held back until the rest comes, and what can become no
+ * character is given out as U+FFFD. */
+typedef struct tllm_stream {
+    const tllm_vocab *v;
+    unsigned flags;
+    int bare;                               /* the next piece loses its first blank */
+    unsigned char held[4];
+    size_t n_held;
+} tllm_stream;
+
+TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags);
+/* Appends to *out whole characters only. */
+TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id, tllm_bytes *out);
+TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out);  /* what is still held, as U+FFFD */
+
+TINYI_C_END
+#endif
