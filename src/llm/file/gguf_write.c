@@ -405,6 +405,7 @@ static tiny_status tinyi_writer_out_pad(tiny_ctx *ctx, tllm_writer *w)
     return st;
 }
 
+#ifndef TINY_NO_STDIO
 /* the path of a part into w->name; tail is ".part" or "" */
 static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
 {
@@ -417,6 +418,7 @@ static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
     memcpy(w->name, w->path, stem);
     (void)snprintf(w->name + stem, w->n_path + 64 - stem, "-%05u-of-%05u.gguf%s", (unsigned)part + 1, (unsigned)w->n_parts, tail);
 }
+#endif
 
 /* Starts a part: its file, its keys, its list of tensors. */
 static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)

@@ -1,0 +1,159 @@
+/* tests/llm/file/kit.h - for the tests and the fuzz targets of model files: bytes put together by hand, and a walk over
+ * everything that an opened file hands out                                                                          */
+#ifndef KIT_H
+#define KIT_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined __GNUC__ || defined __clang__
+#define KIT_FN static __attribute__((unused))
+#else
+#define KIT_FN static
+#endif
+
+/* ---- bytes, little endian ------------------------------------------------------------------------------------- */
+
+typedef struct kit_image { unsigned char *b; size_t n, room; } kit_image;
+
+KIT_FN void kit_bytes(kit_image *m, const void *p, size_t n)
+{
+    if (m->n + n > m->room) {
+        m->room = 2 * (m->n + n) + 256;
+        m->b = (unsigned char *)realloc(m->b, m->room);
+        if (!m->b) { puts("the test itself has no memory"); exit(2); }
+    }
+    if (n) memcpy(m->b + m->n, p, n);
+    m->n += n;
+}
+KIT_FN void kit_le(kit_image *m, uint64_t v, size_t n)
+{
+    unsigned char p[8];
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+    kit_bytes(m, p, n);
+}
+KIT_FN void kit_u32(kit_image *m, uint32_t v) { kit_le(m, v, 4); }
+KIT_FN void kit_u64(kit_image *m, uint64_t v) { kit_le(m, v, 8); }
+KIT_FN void kit_text(kit_image *m, const char *s)
+{
+    kit_u64(m, strlen(s));
+    kit_bytes(m, s, strlen(s));
+}
+KIT_FN tllm_text kit_name(const char *s)
+{
+    tllm_text t;
+    t.at = s;
+    t.n = strlen(s);
+    return t;
+}
+KIT_FN void kit_free(kit_image *m)
+{
+    free(m->b);
+    memset(m, 0, sizeof *m);
+}
+
+/* ---- GGUF ------------------------------------------------------------------------------------------------------- */
+
+KIT_FN void kit_head(kit_image *m, uint32_t version, uint64_t n_tensors, uint64_t n_keys)
+{
+    kit_bytes(m, "GGUF", 4);
+    kit_u32(m, version);
+    kit_u64(m, n_tensors);
+    kit_u64(m, n_keys);
+}
+KIT_FN void kit_key(kit_image *m, const char *key, uint32_t type)
+{
+    kit_text(m, key);
+    kit_u32(m, type);
+}
+KIT_FN void kit_key_u32(kit_image *m, const char *key, uint32_t v)
+{
+    kit_key(m, key, TLLM_U32);
+    kit_u32(m, v);
+}
+KIT_FN void kit_array(kit_image *m, const char *key, uint32_t item_type, uint64_t count)
+{
+    kit_key(m, key, TLLM_ARRAY);
+    kit_u32(m, item_type);
+    kit_u64(m, count);
+}
+KIT_FN void kit_tensor(kit_image *m, const char *name, uint32_t rank, uint64_t dim0, uint64_t dim1, uint32_t type, uint64_t offset)
+{
+    uint32_t a;
+    kit_text(m, name);
+    kit_u32(m, rank);
+    for (a = 0; a < rank; a++) kit_u64(m, a == 0 ? dim0 : a == 1 ? dim1 : 1);
+    kit_u32(m, type);
+    kit_u64(m, offset);
+}
+KIT_FN void kit_pad(kit_image *m, size_t alignment)
+{
+    while (m->n % alignment) kit_le(m, 0, 1);
+}
+KIT_FN void kit_data(kit_image *m, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) kit_le(m, i * 37 + 1, 1);
+}
+
+/* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL -------------------- */
+
+static volatile unsigned kit_sink;          /* so that no read is left out */
+
+KIT_FN const char *kit_walk(const tllm_gguf *g)
+{
+    size_t i, k;
+    unsigned sum = 0;
+    char name[300];
+    for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+        const tllm_meta *m = tllm_gguf_meta_at(g, i);
+        if (!m || !m->key.n) return "a key is missing";
+        if (m->type != TLLM_ARRAY && (m->count != 1 || m->item_type != m->type)) return "a scalar is no scalar";
+        for (k = 0; k < m->count; k++) {
+            int64_t i64 = 0;
+            uint64_t u64 = 0;
+            double f64 = 0;
+            int yes = 0, n = 0;
+            tllm_text t;
+            n += tllm_meta_i64(m, k, &i64);
+            n += tllm_meta_u64(m, k, &u64);
+            n += tllm_meta_f64(m, k, &f64);
+            n += tllm_meta_bool(m, k, &yes);
+            if (tllm_meta_text(m, k, &t)) {
+                n++;
+                if (t.n) sum += (unsigned char)t.at[0] + (unsigned char)t.at[t.n - 1];
+            }
+            if (!n) return "an item has no value";
+            sum += (unsigned)i64 + (unsigned)u64 + (unsigned)yes + (f64 > 1);
+        }
+        {
+            tllm_text t;
+            double f64;
+            if (tllm_meta_text(m, m->count, &t) || tllm_meta_f64(m, m->count, &f64)) return "an item past the end has a value";
+        }
+        if (m->key.n < sizeof name && !memchr(m->key.at, 0, m->key.n)) {
+            memcpy(name, m->key.at, m->key.n);
+            name[m->key.n] = 0;
+            if (tllm_gguf_find(g, name) != m) return "a key is not found by its name";
+        }
+    }
+    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        size_t at = tllm_gguf_offset(g, t);
+        if (!t || t->rank < 0 || t->rank > TLLM_MAX_RANK) return "a tensor is missing or has no rank";
+        if (t->part >= tllm_gguf_n_parts(g)) return "a tensor lies in no part";
+        if (at > tllm_gguf_bytes(g, t->part) || t->bytes > tllm_gguf_bytes(g, t->part) - at) return "a tensor is not inside its file";
+        if (t->bytes) sum += t->data[0] + (unsigned)t->data[t->bytes / 2] + t->data[t->bytes - 1];
+        if (!strcmp(tllm_type_name(t->type), "?")) return "a tensor has an unknown type";
+        if (t->name.n < sizeof name && !memchr(t->name.at, 0, t->name.n)) {
+            memcpy(name, t->name.at, t->name.n);
+            name[t->name.n] = 0;
+            if (tllm_gguf_tensor_find(g, name) != t) return "a tensor is not found by its name";
+        }
+    }
+    if (tllm_gguf_meta_at(g, tllm_gguf_n_meta(g)) || tllm_gguf_tensor_at(g, tllm_gguf_n_tensors(g))) return "there is something past the end";
+    kit_sink = sum;
+    return NULL;
+}
+#endif
