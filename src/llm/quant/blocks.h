@@ -46,7 +46,7 @@ TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v >
 TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w);
 /* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from lo to hi
  * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
-#define TINYI_Q_KEEP 3
+#define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
 TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
 

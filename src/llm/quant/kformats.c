@@ -86,68 +86,81 @@ static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -
 
 typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: values of the table), scales k from k_lo to k_hi */
     int groups, size, steps, lo, hi, k_lo, k_hi;
-    float first, step;                      /* trial scales put the largest value to lo and to hi, times first, first + step, ... */
-    int trials;
+    struct { float first, step; int count; } trial[2];      /* scales that put the largest value to lo (hi) times first, first + step, ... */
 } tinyi_k_even;
 
-static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, 0.80f, 0.05f, 11 };
-static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, 0.93f, 0.01f, 11 };
-static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, 0.82f, 0.03f, 12 };
-static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, 0.80f, 0.02f, 20 };
+static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, { { 0.80f, 0.05f, 11 }, { 0.80f, 0.05f, 11 } } };
+static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } } };
+static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
+static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
 
 /* The place of the nearest step; v is between the first and the last. */
 static int tinyi_k_place(float v)
 {
-    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 5.5f, 19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f };
+    static const float middle[15] = { -115.5f, -93.5f, -74.0f, -57.0f, -42.0f, -28.5f, -16.0f, -4.5f, 7.0f, 19.0f, 31.5f, 45.5f, 61.0f, 79.0f, 101.0f };
     int i = v >= middle[7] ? 8 : 0;
     i += v >= middle[i + 3] ? 4 : 0;
     i += v >= middle[i + 1] ? 2 : 0;
     return i + (v >= middle[i] ? 1 : 0);
 }
 
-/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
-static float tinyi_k_value(const tinyi_k_even *f, float v)
+/* All halves from -127 to 113, and the step that what lies from there to the next half becomes: the middles are halves. */
+#define TINYI_K_STEP_AT 481
+static void tinyi_k_step_table(float *table)
 {
-    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
-    return f->steps ? (float)tinyi_k_steps[tinyi_k_place(v)] : tinyi_q_nearest(v);
+    int i;
+    for (i = 0; i < TINYI_K_STEP_AT; i++) table[i] = (float)tinyi_k_steps[tinyi_k_place(0.5f * (float)i - 127.0f)];
 }
 
-static void tinyi_k_even_group(const tinyi_k_even *f, const float *x, const float *w, float *scale, float *curve)
+/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
+static float tinyi_k_value(const tinyi_k_even *f, const float *table, float v)
+{
+    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
+    return f->steps ? table[(int)(2.0f * v + 254.0f)] : tinyi_q_nearest(v);
+}
+
+/* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns what it gains. */
+static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, const float *x, const float *w, int ends, float *scale, float *curve)
 {
     float most = 0.0f, s = 0.0f, c = 0.0f;
     double best = 0.0;
-    int j, t;
+    int j, t, end;
     for (j = 0; j < f->size; j++)
         if (tinyi_q_abs(x[j]) > tinyi_q_abs(most)) most = x[j];
     *scale = *curve = 0.0f;
-    if (!(tinyi_q_abs(most) > 1e-12f)) return;
-    for (t = -1; t <= 2 * f->trials; t++) { /* plain first, so that it wins where others are equal; last once more from the best */
-        const float end = (float)(t < f->trials ? f->lo : f->hi);
-        const float inverse = t == 2 * f->trials ? 1.0f / s : end * (t < 0 ? 1.0f : f->first + f->step * (float)(t % f->trials)) / most;
-        double xq = 0.0, qq = 0.0;
-        for (j = 0; j < f->size; j++) {
-            const float q = tinyi_k_value(f, x[j] * inverse), wq = w[j] * q;
-            xq += (double)(wq * x[j]);
-            qq += (double)(wq * q);
-        }
-        if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-7)) {
-            best = xq * xq / qq;
-            s = (float)(xq / qq);
-            c = (float)qq;
+    if (!(tinyi_q_abs(most) > 1e-12f)) return 0.0;
+    for (end = 0; end < 3; end++) {         /* 2: once more from the best */
+        const int count = end < 2 ? f->trial[end].count : s != 0.0f;
+        if (end < 2 && !(ends >> end & 1)) continue;
+        for (t = -1; t < count; t++) {      /* plain first, so that it wins where others are equal */
+            const float inverse = end == 2 ? 1.0f / s : (float)(end ? f->hi : f->lo) * (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
+            double xq = 0.0, qq = 0.0;
+            if (end == 2 && t < 0) continue;
+            for (j = 0; j < f->size; j++) {
+                const double q = (double)tinyi_k_value(f, table, x[j] * inverse), wq = (double)w[j] * q;
+                xq += wq * (double)x[j];
+                qq += wq * q;
+            }
+            if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-9)) {
+                best = xq * xq / qq;
+                s = (float)(xq / qq);
+                c = (float)qq;
+            }
         }
     }
     *scale = s;
     *curve = c;
+    return best;
 }
 
 /* Codes under the scale s, and their error. */
-static double tinyi_k_even_codes(const tinyi_k_even *f, const float *x, const float *w, float s, signed char *code)
+static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s, signed char *code)
 {
     const float inverse = s != 0.0f ? 1.0f / s : 0.0f;
     double error = 0.0;
     int j;
     for (j = 0; j < f->size; j++) {
-        const float q = tinyi_k_value(f, x[j] * inverse), off = x[j] - s * q;
+        const float q = tinyi_k_value(f, table, x[j] * inverse), off = x[j] - s * q;
         error += (double)(w[j] * (off * off));
         code[j] = (signed char)q;
     }
@@ -155,7 +168,7 @@ static double tinyi_k_even_codes(const tinyi_k_even *f, const float *x, const fl
 }
 
 /* All groups under D; returns the error. */
-static double tinyi_k_even_block(const tinyi_k_even *f, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
 {
     const float inverse = 1.0f / d;
     signed char trial[32];
@@ -172,7 +185,7 @@ static double tinyi_k_even_block(const tinyi_k_even *f, const float *x, const fl
             const int m = middle + (t == -1 ? 0 : t == 0 ? -1 : 1);
             double e;
             if (m < f->k_lo || m > f->k_hi) continue;
-            e = tinyi_k_even_codes(f, x + at, w + at, d * (float)m, trial);
+            e = tinyi_k_even_codes(f, table, x + at, w + at, d * (float)m, trial);
             if (least < 0.0 || e < least) {
                 least = e;
                 k[g] = m;
@@ -184,40 +197,67 @@ static double tinyi_k_even_block(const tinyi_k_even *f, const float *x, const fl
     return sum;
 }
 
-/* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
-static float tinyi_k_even_search(const tinyi_k_even *f, const float *x, const float *importance, int *k, signed char *code)
+/* Adds the half next to v to a list, once. */
+static int tinyi_k_add(float *list, int n, float v)
 {
-    float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP + 1], best_d = 0.0f;
+    int i;
+    v = tinyi_f16_to_f32(tinyi_q_to_half(v));
+    for (i = 0; i < n && list[i] != v; i++) { }
+    if (i < n || v == 0.0f) return n;
+    list[n] = v;
+    return n + 1;
+}
+
+/* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
+static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance, int *k, signed char *code)
+{
+    float y[256], w[256], s[16], c[16], d[2 * TINYI_Q_KEEP + 2], best_d = 0.0f;
     signed char trial[256];
     double least = -1.0, e, up = 0.0, down = 0.0;
-    int trial_k[16], g, i, n, last;
+    int trial_k[16], g, i, n;
     const int all = f->groups * f->size;
     memset(k, 0, (size_t)f->groups * sizeof *k);
     memset(code, 0, (size_t)all);
     if (!tinyi_q_weigh(x, importance, all, y, w)) return 0.0f;
-    for (g = 0; g < f->groups; g++) tinyi_k_even_group(f, y + g * f->size, w + g * f->size, s + g, c + g);
-    n = tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d);
+    if (f->groups == 1) {                   /* no k: D of either sign, and its neighbours */
+        for (i = n = 0; i < 2; i++) {
+            (void)tinyi_k_even_group(f, table, y, w, 1 << i, s, c);
+            for (g = tinyi_q_scales(s, c, 1, 1, 1, 0, d + n); g > 0; g--) n++;
+        }
+        n = tinyi_k_add(d, n, 5.9604645e-8f);
+        n = tinyi_k_add(d, n, -5.9604645e-8f);
+    } else {
+        float most = 0.0f;
+        for (g = 0; g < f->groups; g++) {
+            (void)tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 3, s + g, c + g);
+            if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
+        }
+        n = tinyi_q_min(tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d), 2);
+        n = tinyi_k_add(d, n, most / (float)f->k_lo);
+    }
     for (i = 0; i <= n; i++) {
         if (i == n) {                       /* D of least squares, given the codes */
             for (g = 0; g < all; g++) {
-                const double q = (double)(k[g / f->size] * code[g]);
+                const double q = (double)((f->groups == 1 ? 1 : k[g / f->size]) * code[g]);
                 up += (double)w[g] * q * (double)y[g];
                 down += (double)w[g] * q * q;
             }
-            if (!(down > 0.0)) break;
-            d[n] = tinyi_f16_to_f32(tinyi_q_to_half((float)(up / down)));
-            for (last = 0; last < n && d[last] != d[n]; last++) { }
-            if (last < n || d[n] == 0.0f) break;
+            if (!(down > 0.0) || tinyi_k_add(d, n, (float)(up / down)) == n) break;
         }
-        e = tinyi_k_even_block(f, y, w, s, d[i], trial_k, trial);
+        if (f->groups == 1) e = tinyi_k_even_codes(f, table, y, w, d[i], trial);
+        else e = tinyi_k_even_block(f, table, y, w, s, d[i], trial_k, trial);
         if (least < 0.0 || e < least) {
             least = e;
             best_d = d[i];
-            memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
+            if (f->groups > 1) memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
             memcpy(code, trial, (size_t)all);
         }
     }
-    return best_d;
+    for (g = 0, e = 0.0; g < all; g++) e += (double)w[g] * (double)y[g] * (double)y[g];
+    if (least >= 0.0 && least <= e) return best_d;
+    memset(k, 0, (size_t)f->groups * sizeof *k);        /* so small that nothing at all is nearer */
+    memset(code, 0, (size_t)all);
+    return 0.0f;
 }
 
 /* ---- y = D k q - M m ----------------------------------------------------------------------------------------------- */
@@ -228,58 +268,60 @@ static const tinyi_k_uneven tinyi_k_q2 = { 16, 16, 3, 15 };
 static const tinyi_k_uneven tinyi_k_q4 = { 8, 32, 15, 63 };
 static const tinyi_k_uneven tinyi_k_q5 = { 8, 32, 31, 63 };
 
-static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, float *scale, float *curve, float *minimum, float *weight)
+/* What a group wants: scale s, minimum m, and the sums that tell what other ones cost. */
+typedef struct tinyi_k_wish { double s, m, w, q, qq; } tinyi_k_wish;
+
+static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const float *w, tinyi_k_wish *wish)
 {
     float lowest = 0.0f, highest = x[0];
-    double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0, s = 0.0, m = 0.0, c = 0.0;
+    double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
-    const int trials = f->top == 3 ? 16 : 13;
+    const int trials = 40;                  /* 10 scales for each of 4 first values */
+    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.18f : f->top == 15 ? 0.22f : 0.34f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
         if (x[j] > highest) highest = x[j];
         sw += (double)w[j];
-        sx += (double)(w[j] * x[j]);
-        sxx += (double)(w[j] * x[j] * x[j]);
+        sx += (double)w[j] * (double)x[j];
+        sxx += (double)w[j] * (double)x[j] * (double)x[j];
     }
-    *weight = (float)sw;
-    *scale = *curve = 0.0f;
-    *minimum = -lowest;
+    wish->w = sw;
+    wish->s = wish->q = wish->qq = 0.0;
+    wish->m = (double)-lowest;
     if (!(highest - lowest > 1e-12f)) return;
-    for (t = -1; t <= trials; t++) {
-        const float spread = t < 0 ? 0.0f : f->top == 3 ? -0.6f + 0.12f * (float)t : (-0.6f + 0.1f * (float)t) * (f->top == 15 ? 1.0f : 2.0f);
-        const float inverse = t == trials ? 1.0f / (float)s : ((float)f->top + spread) / (highest - lowest);
-        const float base = t == trials ? -(float)m : lowest;
-        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, ts, tm, e;
+    for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
+        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 10);
+        const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
+        const float base = t >= trials ? -(float)wish->m : lowest + (t < 10 ? 0.0f : t < 20 ? 0.45f : t < 30 ? -0.4f : 0.9f) / inverse;
+        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, s, m, e;
         for (j = 0; j < f->size; j++) {
-            float q = tinyi_q_nearest((x[j] - base) * inverse), wq;
-            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : q;
-            wq = w[j] * q;
-            sq += (double)wq;
-            sqq += (double)(wq * q);
-            sxq += (double)(wq * x[j]);
+            float q = (x[j] - base) * inverse;
+            double wq;
+            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : tinyi_q_nearest(q);
+            wq = (double)w[j] * (double)q;
+            sq += wq;
+            sqq += wq * (double)q;
+            sxq += wq * (double)x[j];
         }
-        d = sw * sqq - sq * sq;
         if (!(sqq > 0.0)) continue;
-        ts = tm = 0.0;
-        if (d > 0.0) {
-            ts = (sw * sxq - sx * sq) / d;
-            tm = (sq * sxq - sqq * sx) / d;
+        d = sw * sqq - sq * sq;
+        s = m = 0.0;
+        if (d > sw * sqq * 1e-9) {
+            s = (sw * sxq - sx * sq) / d;
+            m = (sq * sxq - sqq * sx) / d;
         }
-        if (!(d > 0.0) || tm < 0.0) { tm = 0.0; ts = sxq / sqq; }
-        if (!(ts > 0.0)) continue;
-        e = sxx + ts * ts * sqq + tm * tm * sw - 2.0 * ts * sxq + 2.0 * tm * sx - 2.0 * ts * tm * sq;
-        if (best < 0.0 || e < best - 1e-9 * sxx) {
+        if (!(s > 0.0) || m < 0.0) { m = 0.0; s = sxq / sqq; }
+        if (!(s > 0.0)) continue;
+        e = sxx + s * s * sqq + m * m * sw - 2.0 * (s * sxq - m * sx + s * m * sq);
+        if (best < 0.0 || e < best - 1e-13 * sxx) {
             best = e < 0.0 ? 0.0 : e;
-            s = ts;
-            m = tm;
-            c = sqq;
+            wish->s = s;
+            wish->m = m;
+            wish->q = sq;
+            wish->qq = sqq;
         }
-        if (t == trials - 1 && !(s > 0.0)) break;
+        if (t == trials - 1 && !(wish->s > 0.0)) break;
     }
-    if (!(s > 0.0)) return;
-    *scale = (float)s;
-    *curve = (float)c;
-    *minimum = (float)m;
 }
 
 static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
@@ -297,26 +339,37 @@ static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, cons
     return error;
 }
 
-static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const float *s, const float *m, float d, float dm,
+static int tinyi_k_whole(double v, int top) { return v < 0.0 ? 0 : v > (double)top ? top : (int)(v + 0.5); }
+
+/* What a group loses by k and km instead of its wishes: sum of w (a q - b)^2 for the offs a and b of scale and minimum. The best km
+ * for a given k makes up for the off of the scale. */
+static double tinyi_k_uneven_loss(const tinyi_k_uneven *f, const tinyi_k_wish *wish, float d, float dm, int k, int *km)
+{
+    const double a = (double)d * k - wish->s;
+    double b;
+    *km = dm != 0.0f ? tinyi_k_whole((wish->m + a * wish->q / wish->w) / (double)dm, f->k_top) : 0;
+    b = (double)dm * *km - wish->m;
+    return a * a * wish->qq - 2.0 * a * b * wish->q + b * b * wish->w;
+}
+
+static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const tinyi_k_wish *wish, float d, float dm,
                                    int *k, int *km, unsigned char *code)
 {
-    static const signed char around[9][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { -1, -1 }, { -1, 1 }, { 1, 0 }, { 1, -1 }, { 1, 1 } };
+    static const signed char around[9][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 }, { -1, -1 }, { 1, 1 }, { -1, 1 }, { 1, -1 } };
     unsigned char trial[32];
     double sum = 0.0;
     int g, t;
     for (g = 0; g < f->groups; g++) {
-        const int at = g * f->size;
-        float v = d != 0.0f ? s[g] / d : 0.0f, vm = dm != 0.0f ? m[g] / dm : 0.0f;
+        const int at = g * f->size, middle = d != 0.0f ? tinyi_k_whole(wish[g].s / (double)d, f->k_top) : 0;
         double least = -1.0;
-        int middle, middle_m;
-        v = v > (float)f->k_top ? (float)f->k_top : v;
-        vm = vm > (float)f->k_top ? (float)f->k_top : vm;
-        middle = (int)tinyi_q_nearest(v);
-        middle_m = (int)tinyi_q_nearest(vm);
         for (t = 0; t < 9; t++) {
-            const int a = middle + around[t][0], b = middle_m + around[t][1];
+            const int a = middle + around[t][0];
+            int b;
             double e;
-            if (a < 0 || a > f->k_top || b < 0 || b > f->k_top || (d == 0.0f && a) || (dm == 0.0f && b)) continue;
+            if (a < 0 || a > f->k_top || (d == 0.0f && a)) continue;
+            (void)tinyi_k_uneven_loss(f, wish + g, d, dm, a, &b);
+            b += around[t][1];
+            if (b < 0 || b > f->k_top || (dm == 0.0f && b)) continue;
             e = tinyi_k_uneven_codes(f, x + at, w + at, d * (float)a, dm * (float)b, trial);
             if (least < 0.0 || e < least) {
                 least = e;
@@ -330,31 +383,89 @@ static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, cons
     return sum;
 }
 
+/* D and M of least squares, given codes and small integers. */
+static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const float *w, const int *k, const int *km, const unsigned char *code, float *d, float *dm)
+{
+    double aa = 0.0, ab = 0.0, bb = 0.0, ax = 0.0, bx = 0.0, det;
+    int i;
+    for (i = 0; i < 256; i++) {
+        const double a = (double)(k[i / f->size] * code[i]), b = (double)km[i / f->size], wi = (double)w[i], xi = (double)x[i];
+        aa += wi * a * a;
+        ab += wi * a * b;
+        bb += wi * b * b;
+        ax += wi * a * xi;
+        bx += wi * b * xi;
+    }
+    det = aa * bb - ab * ab;
+    if (!(aa > 0.0)) return 0;
+    if (det > aa * bb * 1e-9) {
+        ax = (ax * bb - bx * ab) / det;
+        bx = (ax * ab - bx) / bb;
+    } else {
+        ax = (ax + (double)*dm * ab) / aa;
+        bx = (double)*dm;
+    }
+    if (!(ax > 0.0) || bx < 0.0) return 0;
+    *d = tinyi_f16_to_f32(tinyi_q_to_half((float)ax));
+    *dm = tinyi_f16_to_f32(tinyi_q_to_half((float)bx));
+    return 1;
+}
+
 static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
                                   int *k, int *km, unsigned char *code)
 {
-    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP], dm[TINYI_Q_KEEP];
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[6][2];
+    tinyi_k_wish wish[16];
     unsigned char trial[256];
-    int trial_k[16], trial_m[16], g, i, n, n_m;
-    double least = -1.0, e;
+    int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
+    double least = -1.0, e, loss[3];
     memset(k, 0, (size_t)f->groups * sizeof *k);
     memset(km, 0, (size_t)f->groups * sizeof *km);
     memset(code, 0, 256);
     *best_d = *best_m = 0.0f;
     if (!tinyi_q_weigh(x, importance, 256, y, w)) return;
-    for (g = 0; g < f->groups; g++) tinyi_k_uneven_group(f, y + g * f->size, w + g * f->size, s + g, c + g, m + g, cm + g);
-    n = tinyi_q_scales(s, c, f->groups, 0, f->k_top, 0, d);
-    n_m = tinyi_q_scales(m, cm, f->groups, 0, f->k_top, 0, dm);
+    for (g = 0; g < f->groups; g++) {
+        tinyi_k_uneven_group(f, y + g * f->size, w + g * f->size, wish + g);
+        s[g] = (float)wish[g].s;
+        c[g] = (float)wish[g].qq;
+        m[g] = (float)wish[g].m;
+        cm[g] = (float)wish[g].w;
+        if (s[g] > most) most = s[g];
+        if (m[g] > most_m) most_m = m[g];
+    }
+    n = tinyi_k_add(d, tinyi_q_scales(s, c, f->groups, 0, f->k_top, 0, d), most / (float)f->k_top);
+    n_m = tinyi_k_add(dm, tinyi_q_scales(m, cm, f->groups, 0, f->k_top, 0, dm), most_m / (float)f->k_top);
     if (!n) { d[0] = 0.0f; n = 1; }
     if (!n_m) { dm[0] = 0.0f; n_m = 1; }
-    for (i = 0; i < 3; i++) {
-        const int a = i == 1, b = i == 2;
-        if (a >= n || b >= n_m) continue;
-        e = tinyi_k_uneven_block(f, y, w, s, m, d[a], dm[b], trial_k, trial_m, trial);
+    for (i = 0; i < n; i++)
+        for (j = 0; j < n_m; j++) {
+            for (g = 0, e = 0.0; g < f->groups; g++) {
+                int b;
+                e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j], d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
+            }
+            for (at = n_pick; at > 0 && e < loss[at - 1]; at--)
+                if (at < 3) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
+            if (at < 3) {
+                loss[at] = e;
+                pick[at][0] = d[i];
+                pick[at][1] = dm[j];
+                if (n_pick < 3) n_pick++;
+            }
+        }
+    pick[n_pick][0] = tinyi_f16_to_f32(tinyi_q_to_half(most / (float)f->k_top));     /* the largest ones exactly */
+    pick[n_pick][1] = tinyi_f16_to_f32(tinyi_q_to_half(most_m / (float)f->k_top));
+    n_pick++;
+    for (i = 0; i < n_pick + 2; i++) {
+        if (i >= n_pick) {                  /* twice what least squares makes of the codes */
+            pick[i][0] = *best_d;
+            pick[i][1] = *best_m;
+            if (!tinyi_k_uneven_refit(f, y, w, k, km, code, &pick[i][0], &pick[i][1]) || (pick[i][0] == *best_d && pick[i][1] == *best_m)) break;
+        }
+        e = tinyi_k_uneven_block(f, y, w, wish, pick[i][0], pick[i][1], trial_k, trial_m, trial);
         if (least < 0.0 || e < least) {
             least = e;
-            *best_d = d[a];
-            *best_m = dm[b];
+            *best_d = pick[i][0];
+            *best_m = pick[i][1];
             memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
             memcpy(km, trial_m, (size_t)f->groups * sizeof *km);
             memcpy(code, trial, 256);
@@ -418,7 +529,7 @@ TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *im
     signed char code[256];
     int k[16], i;
     for (; n >= 256; n -= 256, x += 256, b += 110, importance = importance ? importance + 256 : NULL) {
-        const float d = tinyi_k_even_search(&tinyi_k_q3, x, importance, k, code);
+        const float d = tinyi_k_even_search(&tinyi_k_q3, NULL, x, importance, k, code);
         memset(b, 0, 108);
         for (i = 0; i < 16; i++) {
             unsigned char *low = b + 96 + i % 8, *up = b + 104 + i % 4;
@@ -524,7 +635,7 @@ TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *im
     signed char code[256];
     int k[16], i;
     for (; n >= 256; n -= 256, x += 256, b += 210, importance = importance ? importance + 256 : NULL) {
-        const float d = tinyi_k_even_search(&tinyi_k_q6, x, importance, k, code);
+        const float d = tinyi_k_even_search(&tinyi_k_q6, NULL, x, importance, k, code);
         memset(b, 0, 192);
         for (i = 0; i < 256; i++) {
             const int quarter = i / 32 % 4, c = code[i] + 32;
@@ -562,9 +673,11 @@ TINYI_FN void tinyi_pack_IQ4_NL(const float *x, void *q, size_t n, const float *
 {
     unsigned char *b = (unsigned char *)q;
     signed char value[32];
+    float table[TINYI_K_STEP_AT];
     int k;
+    tinyi_k_step_table(table);
     for (; n >= 32; n -= 32, x += 32, b += 18, importance = importance ? importance + 32 : NULL) {
-        tinyi_q_put_half(b, tinyi_k_even_search(&tinyi_k_iq4nl, x, importance, &k, value));
+        tinyi_q_put_half(b, tinyi_k_even_search(&tinyi_k_iq4nl, table, x, importance, &k, value));
         tinyi_k_pack16(value, b + 2);
     }
 }
@@ -586,9 +699,11 @@ TINYI_FN void tinyi_pack_IQ4_XS(const float *x, void *q, size_t n, const float *
 {
     unsigned char *b = (unsigned char *)q;
     signed char value[256];
+    float table[TINYI_K_STEP_AT];
     int k[8], g;
+    tinyi_k_step_table(table);
     for (; n >= 256; n -= 256, x += 256, b += 136, importance = importance ? importance + 256 : NULL) {
-        const float d = tinyi_k_even_search(&tinyi_k_iq4xs, x, importance, k, value);
+        const float d = tinyi_k_even_search(&tinyi_k_iq4xs, table, x, importance, k, value);
         unsigned high = 0;
         memset(b + 4, 0, 4);
         for (g = 0; g < 8; g++) {

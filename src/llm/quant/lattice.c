@@ -496,7 +496,10 @@ static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_in
                 best->d = d[t];
             }
     }
-    return best->d;
+    if (best->cost < 0.0) return best->d;
+    memset(best, 0, sizeof *best);          /* so small that nothing at all is nearer */
+    memset(sign, 0, 32);
+    return 0.0f;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------------------------------- */
