@@ -76,4 +76,6 @@
 #include "llm/token/unicode.h"
 #include "llm/token/split.h"
 #include "llm/token/vocab.h"
+#include "llm/sample/sample.h"
+#include "llm/sample/stop.h"
 #endif
