@@ -173,7 +173,7 @@ TINYI_FN void tinyi_pack_Q8_1(const float *x, void *q, size_t n, const float *im
             b[4 + j] = (unsigned char)c;
         }
         tinyi_q_put_half(b, d);
-        tinyi_q_put_half(b + 2, (float)sum * d);
+        tinyi_q_put_half(b + 2, (float)sum * tinyi_q_half(b));
     }
 }
 
@@ -352,6 +352,7 @@ static int tinyi_direct_nearest(float x, float d)
     int i, best = 0;
     float least = tinyi_q_abs(0.0f * d - x);
     const int first = x < 0.0f ? 9 : 1;
+    if (d > 0.0f && tinyi_q_abs(x) > 12.0f * d) return first + 6;      /* also where x is so large that all distances round to it */
     for (i = first; i < first + 7; i++) {
         const float off = tinyi_q_abs((float)tinyi_direct_e2m1[i] * d - x);
         if (off < least) { least = off; best = i; }
