@@ -1,0 +1,458 @@
+/* src/llm/model/attn.c - attention in its plain forms: grouped heads, windows, sinks, biases by distance, shared keys, gates
+ * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
+ *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
+ *          o = sum p v; y = W_o norm(o gate)
+ * The operation tiny_attention does the middle part. What it does not know is told by its bias: windows and chunks as a
+ * matrix of 0 and -inf, distances head by head, and a sink as one more key of zeros whose score is the sink.            */
+#include "llm/model/inside.h"
+#include <string.h>
+
+typedef struct tinyi_lm_mask {
+    const tinyi_lm_attend *a;
+    const tinyi_lm_fwd *f;
+    float *m;
+    const float *table;                     /* relative: bias of each bucket for this head */
+    tiny_idx lo, n_key, ld, head;
+    float slope, sink;
+} tinyi_lm_mask;
+
+static int64_t tinyi_lm_key_pos(const tinyi_lm_fwd *f, const tinyi_lm_attend *a, tiny_idx j)
+{
+    return a->plain_pos ? a->key_pos0 + j : f->s->pos[j];
+}
+
+TINY_REF_BEGIN
+/* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
+static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
+{
+    tiny_idx two = 1;
+    double base, e;
+    while (2 * two <= n_head) two *= 2;
+    base = (double)most / (double)two;
+    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
+    return (float)tinyi_exp64(-e * 0.69314718055994530942);
+}
+
+/* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
+static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
+{
+    tiny_idx n = both ? n_bucket / 2 : n_bucket, exact = n / 2, at = 0, far;
+    float large;
+    if (both) {
+        if (d > 0) at = n;
+        else d = -d;
+    } else d = d < 0 ? -d : 0;
+    if (d < (int64_t)exact) return at + (tiny_idx)d;
+    if (d > 1000000) return at + n - 1;
+    large = tinyi_log_ref((float)d / (float)exact) * (float)(n - exact) / tinyi_log_ref(128.0f / (float)exact);
+    far = exact + (tiny_idx)large;
+    return at + (far < n - 1 ? far : n - 1);
+}
+
+static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_mask *q = (const tinyi_lm_mask *)arg;
+    const tinyi_lm_attend *a = q->a;
+    tiny_idx t, j;
+    for (t = t0; t < t1; t++) {
+        const int64_t at = q->f->pos0 + t;
+        float *m = q->m + t * q->ld;
+        for (j = 0; j < q->n_key; j++) {
+            const int64_t key = tinyi_lm_key_pos(q->f, a, q->lo + j), d = at - key;
+            int sees = 1;
+            if (a->causal && d < 0) sees = 0;
+            if (a->window > 0) {
+                if (a->chunked) sees = sees && key >= at / a->window * a->window;
+                else if (a->symmetric) sees = sees && 2 * (d < 0 ? -d : d) <= (int64_t)a->window;
+                else sees = sees && d < (int64_t)a->window;
+            }
+            if (a->allow && a->allow[t * a->n_key + q->lo + j] == 0.0f) sees = 0;
+            m[j] = !sees ? -INFINITY : 0.0f;
+            if (!sees) continue;
+            if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
+            if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
+        }
+        if (a->sinks) m[q->n_key] = q->sink;
+    }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
+{
+    const int by_head = a->sinks || a->alibi > 0.0f || a->relative;
+    const tiny_idx n = f->n, extra = a->sinks ? 1 : 0;
+    const size_t used = f->used;
+    tiny_idx lo = 0, h;
+    int masked = by_head || a->allow || (a->window > 0);
+    tiny_tensor q, k, v, o, bias;
+    tiny_attention_params p;
+    tinyi_lm_mask mask;
+    tiny_op op;
+    if (f->st) return;
+    memset(&mask, 0, sizeof mask);
+    mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
+    f->used = used;
+    if (f->st || f->dry) return;
+    if (a->window > 0 && !by_head && !a->allow && a->causal && !a->chunked &&
+        f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
+    if (masked && a->window > 0 && a->causal)
+        while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
+                                                : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
+    if (a->sinks) {                         /* the cell after the last key: zeros, its value too */
+        memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
+        memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
+    }
+    q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
+    q.stride[0] = a->q.ld;
+    q.stride[1] = a->q.head;
+    k = tiny_tensor_3d((void *)(uintptr_t)(a->k + lo * a->ld_k), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k.stride[0] = a->ld_k;
+    k.stride[1] = a->head_k;
+    v = tiny_tensor_3d((void *)(uintptr_t)(a->v + lo * a->ld_v), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v.stride[0] = a->ld_v;
+    v.stride[1] = a->head_v;
+    o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
+    memset(&p, 0, sizeof p);
+    p.scale = a->scale;
+    p.softcap = a->softcap;
+    p.causal = a->causal && !masked;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_ATTENTION;
+    op.in[0] = &q;
+    op.in[1] = &k;
+    op.in[2] = &v;
+    op.out[0] = &o;
+    op.params = &p;
+    if (!masked) { f->st = tiny_run(f->ctx, &op); return; }
+    mask.a = a;
+    mask.f = f;
+    mask.lo = lo;
+    mask.n_key = a->n_key - lo;
+    mask.ld = mask.n_key + extra;
+    bias = tiny_tensor_2d(mask.m, TINY_F32, n, mask.ld);
+    op.in[3] = &bias;
+    if (!by_head) {
+        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        return;
+    }
+    for (h = 0; h < a->q.n_head && !f->st; h++) {
+        const tiny_idx kv = h / (a->q.n_head / a->n_kv);
+        tiny_tensor qh = q, kh = k, vh = v, oh = o;
+        qh.data = a->q.p + h * a->q.head;
+        kh.data = (float *)k.data + kv * a->head_k;
+        vh.data = (float *)v.data + kv * a->head_v;
+        oh.data = a->o + h * a->d_v;
+        qh.dim[1] = kh.dim[1] = vh.dim[1] = oh.dim[1] = 1;
+        op.in[0] = &qh;
+        op.in[1] = &kh;
+        op.in[2] = &vh;
+        op.out[0] = &oh;
+        mask.head = h;
+        if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
+        if (a->sinks) mask.sink = a->sinks[h];
+        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        if (!f->st) f->st = tiny_run(f->ctx, &op);
+    }
+}
+
+/* ---- the mixer -------------------------------------------------------------------------------------------------- */
+
+static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_head, tiny_idx d)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL);
+    uint64_t n;
+    if (!found) return NULL;
+    n = found->dim[0] * (found->rank > 1 ? found->dim[1] : 1);
+    return tinyi_lm_vec(ld, l, t, n == (uint64_t)d ? d : n_head * d);
+}
+
+TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const unsigned how = m->arch->attn;
+    const tiny_idx D = m->n_embd, q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    const int own = l->kv_from == l->i;
+    if (ld->st) return;
+    if (l->n_head <= 0 || l->n_kv <= 0 || l->d_k <= 0 || l->d_v <= 0) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at least one of each",
+                            m->path, l->i, l->n_head, l->n_kv, l->d_k, l->d_v);
+        return;
+    }
+    if (l->n_head % l->n_kv) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads", m->path, l->i, l->n_head, l->n_kv);
+        return;
+    }
+    if (own && !(how & TINYI_LM_A_GATED) && tinyi_lm_find(ld, l, TINYI_T_ATTN_QKV, NULL)) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_QKV, D, q + k + v, 0);
+    } else {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, how & TINYI_LM_A_GATED ? 2 * q : q, 0);
+        if (own) {
+            tinyi_lm_need(ld, l, TINYI_T_ATTN_K, D, k, 0);
+            if (how & TINYI_LM_A_V_PLAIN && l->d_k == l->d_v) tinyi_lm_may(ld, l, TINYI_T_ATTN_V, D, v, 0);
+            else tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, v, 0);
+        }
+    }
+    if (m->arch->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
+    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
+    tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
+    tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
+    tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
+    if (!(how & TINYI_LM_A_ENCODER) && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
+        if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
+        else {
+            tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
+            if (!l->w[TINYI_T_ATTN_REL_B]) l->w[TINYI_T_ATTN_REL_B] = (l - l->i)->w[TINYI_T_ATTN_REL_B];
+        }
+    }
+    if (l->cross) {
+        tinyi_lm_vec(ld, l, TINYI_T_CROSS_NORM, D);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_Q, D, q, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_K, D, k, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_V, D, v, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_O, l->n_head * l->d_v, D, 0);
+    }
+}
+
+/* by heads, or over the whole row, as the weights are */
+static void tinyi_lm_head_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, tinyi_lm_heads x)
+{
+    const int kind = f->m->arch->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM;
+    tiny_tensor t;
+    tiny_idx h;
+    if (!w || f->st) return;
+    if (w->n_in == x.d) {
+        t = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d);
+        t.stride[0] = x.ld;
+        t.stride[1] = x.head;
+        tinyi_lm_norm_view(f, kind, w->v, w->bias, f->m->eps, &t, &t);
+    } else if (w->t->rank > 1) {
+        for (h = 0; h < x.n_head; h++) {
+            t = tiny_tensor_2d(x.p + h * x.head, TINY_F32, f->n, x.d);
+            t.stride[0] = x.ld;
+            tinyi_lm_norm_view(f, kind, w->v + h * x.d, w->bias ? w->bias + h * x.d : NULL, f->m->eps, &t, &t);
+        }
+    } else {
+        t = tiny_tensor_2d(x.p, TINY_F32, f->n, x.n_head * x.d);
+        t.stride[0] = x.ld;
+        tinyi_lm_norm_view(f, kind, w->v, w->bias, f->m->eps, &t, &t);
+    }
+}
+static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
+{
+    tiny_tensor t = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d);
+    t.stride[0] = x.ld;
+    t.stride[1] = x.head;
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
+}
+
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; int64_t pos0; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+TINY_REF_BEGIN
+/* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
+static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    tiny_idx t, h, i;
+    for (t = t0; t < t1; t++) {
+        const int64_t step = (q->pos0 + t + (int64_t)q->offset) / (int64_t)q->length;
+        const float s = (float)(1.0 + q->scale * tinyi_log64(1.0 + (double)step));
+        for (h = 0; h < q->x.n_head; h++)
+            for (i = 0; i < q->x.d; i++) q->x.p[t * q->x.ld + h * q->x.head + i] *= s;
+    }
+}
+static void tinyi_lm_clamp_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < q->x.d; i++) {
+            float *x = q->x.p + t * q->x.ld + i;
+            *x = *x < -q->clamp ? -q->clamp : *x > q->clamp ? q->clamp : *x;
+        }
+}
+static void tinyi_lm_gate_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    const tiny_idx d = q->x.d, n_head = q->x.n_head;
+    tiny_idx t, h, i;
+    for (t = t0; t < t1; t++)
+        for (h = 0; h < n_head; h++)
+            for (i = 0; i < d; i++) q->o[(t * n_head + h) * d + i] *= tinyi_sigmoid_ref(q->gate[t * q->gate_ld + h * q->gate_head + i]);
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x)
+{
+    tinyi_lm_turn t;
+    memset(&t, 0, sizeof t);
+    t.x = x;
+    t.pos0 = f->pos0;
+    t.scale = (double)f->m->temp_scale;
+    t.offset = (double)f->m->temp_offset;
+    t.length = f->m->temp_length;
+    if (t.scale != 0.0 && t.length > 0) tinyi_lm_each(f, f->n, 16, tinyi_lm_temper_fn, &t);
+}
+static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
+{
+    tinyi_lm_turn t;
+    memset(&t, 0, sizeof t);
+    t.x = tinyi_lm_heads_of(x, 1, d, ld);
+    t.clamp = f->m->clamp_kqv;
+    if (t.clamp > 0.0f) tinyi_lm_each(f, f->n, 16, tinyi_lm_clamp_fn, &t);
+}
+
+TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const unsigned how = m->arch->attn;
+    const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
+    const size_t used = f->used;
+    tinyi_lm_held *held = f->encoding || f->dry ? NULL : &f->s->held[l->kv_from];
+    const float *gate = NULL;
+    tinyi_lm_heads q, k, v;
+    tinyi_lm_attend a;
+    float *o, *buf;
+    memset(&k, 0, sizeof k);
+    memset(&v, 0, sizeof v);
+    if (l->w[TINYI_T_ATTN_QKV]) {
+        const tiny_idx ld = nq + nk + nv;
+        buf = tinyi_lm_take(f, n, ld);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], buf, h, n);
+        q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
+        k = tinyi_lm_heads_of(buf + nq, l->n_kv, l->d_k, ld);
+        v = tinyi_lm_heads_of(buf + nq + nk, l->n_kv, l->d_v, ld);
+        tinyi_lm_clamp(f, buf, ld, ld);
+    } else {
+        const tiny_idx ld = how & TINYI_LM_A_GATED ? 2 * nq : nq;
+        buf = tinyi_lm_take(f, n, ld);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], buf, h, n);
+        q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
+        tinyi_lm_clamp(f, buf, ld, ld);
+        if (how & TINYI_LM_A_GATED) {
+            q.head = 2 * l->d_k;
+            gate = buf + l->d_k;
+        }
+        if (l->w[TINYI_T_ATTN_K]) {
+            buf = tinyi_lm_take(f, n, nk);
+            k = tinyi_lm_heads_of(buf, l->n_kv, l->d_k, nk);
+            buf = tinyi_lm_take(f, n + 1, nv);
+            v = tinyi_lm_heads_of(buf, l->n_kv, l->d_v, nv);
+            tinyi_lm_linear(f, l->w[TINYI_T_ATTN_K], k.p, h, n);
+            if (l->w[TINYI_T_ATTN_V]) tinyi_lm_linear(f, l->w[TINYI_T_ATTN_V], v.p, h, n);
+            else tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+            tinyi_lm_clamp(f, k.p, nk, nk);
+            tinyi_lm_clamp(f, v.p, nv, nv);
+        }
+    }
+    if (how & TINYI_LM_A_V_PLAIN && v.p) tinyi_lm_head_plain(f, v);
+    if (!(how & TINYI_LM_A_QK_AFTER)) {
+        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
+        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    }
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, q);
+    if (k.p) tinyi_lm_rotate(f, l->rope, m->arch->rope, k);
+    if (how & TINYI_LM_A_QK_AFTER) {
+        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
+        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    }
+    if (how & TINYI_LM_A_QK_PLAIN && l->rope >= 0 && m->n_expert != 128) {
+        tinyi_lm_head_plain(f, q);
+        if (k.p) tinyi_lm_head_plain(f, k);
+    }
+    if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
+    if (held && k.p) {
+        tinyi_lm_copy(f, held->k + f->s->n_held * nk, nk, k.p, k.ld, n, nk);
+        tinyi_lm_copy(f, held->v + f->s->n_held * nv, nv, v.p, v.ld, n, nv);
+    }
+    o = tinyi_lm_take(f, n, l->n_head * l->d_v);
+    memset(&a, 0, sizeof a);
+    a.q = q;
+    a.n_key = f->n_key;
+    a.n_kv = l->n_kv;
+    a.d_k = l->d_k;
+    a.d_v = l->d_v;
+    a.head_k = l->d_k;
+    a.head_v = l->d_v;
+    if (held) {
+        a.k = held->k;
+        a.v = held->v;
+        a.ld_k = nk;
+        a.ld_v = nv;
+    } else {
+        a.k = k.p;
+        a.v = v.p;
+        a.ld_k = k.ld;
+        a.ld_v = v.ld;
+        a.plain_pos = 1;
+        a.key_pos0 = f->pos0;
+    }
+    a.o = o;
+    a.scale = l->scale;
+    a.softcap = m->attn_cap;
+    a.causal = !(how & TINYI_LM_A_ENCODER) && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.window = l->window;
+    a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
+    a.symmetric = !a.causal;
+    a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
+    a.alibi = m->alibi;
+    if (l->w[TINYI_T_ATTN_REL_B]) {
+        a.relative = l->w[TINYI_T_ATTN_REL_B]->v;
+        a.n_bucket = m->n_bucket;
+        a.both_ways = !a.causal;
+    }
+    tinyi_lm_attention(f, &a);
+    if (gate) {
+        tinyi_lm_turn t;
+        memset(&t, 0, sizeof t);
+        t.x = tinyi_lm_heads_of(NULL, l->n_head, l->d_v, 0);
+        t.gate = gate;
+        t.gate_ld = q.ld;
+        t.gate_head = q.head;
+        t.o = o;
+        tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
+    }
+    if (l->w[TINYI_T_ATTN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_ATTN_SUB_NORM], o, o, n, l->n_head * l->d_v);
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
+    f->used = used;
+}
+
+/* ---- a decoder that looks at an encoder ------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
+{
+    if (f->st || f->dry) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, encoded, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, encoded, n);
+}
+
+TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const size_t used = f->used;
+    const tiny_idx n = f->n;
+    tinyi_lm_attend a;
+    memset(&a, 0, sizeof a);
+    a.q = tinyi_lm_heads_of(tinyi_lm_take(f, n, l->n_head * l->d_k), l->n_head, l->d_k, l->n_head * l->d_k);
+    a.o = tinyi_lm_take(f, n, l->n_head * l->d_v);
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_Q], a.q.p, h, n);
+    if (!f->dry) {
+        a.k = f->s->held[l->i].cross_k;
+        a.v = f->s->held[l->i].cross_v;
+    }
+    a.n_key = f->dry ? f->s->n_ctx : f->s->n_encoded;
+    a.n_kv = l->n_kv;
+    a.d_k = l->d_k;
+    a.d_v = l->d_v;
+    a.ld_k = l->n_kv * l->d_k;
+    a.ld_v = l->n_kv * l->d_v;
+    a.head_k = l->d_k;
+    a.head_v = l->d_v;
+    a.scale = l->scale;
+    a.plain_pos = 1;
+    tinyi_lm_attention(f, &a);
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_O], y, a.o, n);
+    f->used = used;
+}

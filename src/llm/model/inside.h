@@ -1,0 +1,336 @@
+/* src/llm/model/inside.h - what a model and a state are inside, and the steps that a forward pass is made of */
+#ifndef TINYI_INSIDE_H
+#define TINYI_INSIDE_H
+#include "math/table.h"
+#include "llm/model/arch.h"
+#include "llm/model/model.h"
+#include "llm/quant/format.h"
+TINYI_C_BEGIN
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+/* the tensors of a layer, and of the model itself: name without "blk.N." and ".weight" */
+#define TINYI_LM_TENSORS(T)                                                                                             \
+    T(TOKEN_EMBD, "token_embd") T(TOKEN_TYPES, "token_types") T(POSITION_EMBD, "position_embd")                         \
+    T(TOKEN_EMBD_NORM, "token_embd_norm") T(OUTPUT_NORM, "output_norm") T(OUTPUT, "output") T(CLS_OUTPUT, "cls.output") \
+    T(CLS, "cls") T(ROPE_FREQS, "rope_freqs") T(ROPE_LONG, "rope_factors_long") T(ROPE_SHORT, "rope_factors_short")     \
+    T(PLE_EMBD, "per_layer_token_embd") T(PLE_PROJ, "per_layer_model_proj") T(PLE_NORM, "per_layer_proj_norm")          \
+    T(ALTUP_PROJ, "altup_proj") T(ALTUP_UNEMBD, "altup_unembd_proj")                                                    \
+    T(ATTN_NORM, "attn_norm") T(ATTN_NORM_2, "attn_norm_2") T(POST_ATTN_NORM, "post_attention_norm")                    \
+    T(FFN_NORM, "ffn_norm") T(POST_FFW_NORM, "post_ffw_norm") T(ATTN_OUT_NORM, "attn_output_norm")                      \
+    T(LAYER_OUT_NORM, "layer_output_norm") T(LAYER_SCALE, "layer_output_scale")                                         \
+    T(ATTN_QKV, "attn_qkv") T(ATTN_Q, "attn_q") T(ATTN_K, "attn_k") T(ATTN_V, "attn_v") T(ATTN_OUT, "attn_output")      \
+    T(ATTN_GATE, "attn_gate") T(ATTN_Q_NORM, "attn_q_norm") T(ATTN_K_NORM, "attn_k_norm")                               \
+    T(ATTN_SUB_NORM, "attn_sub_norm") T(ATTN_SINKS, "attn_sinks") T(ATTN_O, "attn_o") T(ATTN_REL_B, "attn_rel_b")       \
+    T(CROSS_NORM, "cross_attn_norm") T(CROSS_Q, "cross_attn_q") T(CROSS_K, "cross_attn_k") T(CROSS_V, "cross_attn_v")   \
+    T(CROSS_O, "cross_attn_o")                                                                                          \
+    T(ATTN_Q_A, "attn_q_a") T(ATTN_Q_B, "attn_q_b") T(ATTN_Q_A_NORM, "attn_q_a_norm") T(ATTN_KV_A, "attn_kv_a_mqa")     \
+    T(ATTN_KV_A_NORM, "attn_kv_a_norm") T(ATTN_KV_B, "attn_kv_b") T(ATTN_K_B, "attn_k_b") T(ATTN_V_B, "attn_v_b")       \
+    T(INDEX_K_NORM, "indexer.k_norm") T(INDEX_PROJ, "indexer.proj") T(INDEX_K, "indexer.attn_k")                        \
+    T(INDEX_Q_B, "indexer.attn_q_b")                                                                                    \
+    T(FFN_GATE, "ffn_gate") T(FFN_UP, "ffn_up") T(FFN_DOWN, "ffn_down") T(FFN_SUB_NORM, "ffn_sub_norm")                 \
+    T(ROUTER, "ffn_gate_inp") T(ROUTER_BIAS, "exp_probs_b") T(GATE_EXPS, "ffn_gate_exps") T(UP_EXPS, "ffn_up_exps")     \
+    T(DOWN_EXPS, "ffn_down_exps") T(GATE_UP_EXPS, "ffn_gate_up_exps") T(GATE_SHEXP, "ffn_gate_shexp")                   \
+    T(UP_SHEXP, "ffn_up_shexp") T(DOWN_SHEXP, "ffn_down_shexp") T(ROUTER_SHEXP, "ffn_gate_inp_shexp")                   \
+    T(PRE_FFW_NORM_2, "pre_ffw_norm_2") T(POST_FFW_NORM_1, "post_ffw_norm_1") T(POST_FFW_NORM_2, "post_ffw_norm_2")     \
+    T(INP_GATE, "inp_gate") T(PROJ, "proj") T(POST_NORM, "post_norm") T(ALTUP_CORRECT, "altup_correct_coef")            \
+    T(ALTUP_SCALE, "altup_correct_scale") T(ALTUP_PREDICT, "altup_predict_coef") T(ALTUP_ROUTER, "altup_router")        \
+    T(ALTUP_ROUTER_NORM, "altup_router_norm") T(LAUREL_L, "laurel_l") T(LAUREL_R, "laurel_r")                           \
+    T(LAUREL_NORM, "laurel_post_norm")                                                                                  \
+    T(SSM_IN, "ssm_in") T(SSM_CONV, "ssm_conv1d") T(SSM_X, "ssm_x") T(SSM_DT, "ssm_dt") T(SSM_A, "ssm_a")               \
+    T(SSM_D, "ssm_d") T(SSM_OUT, "ssm_out") T(SSM_NORM, "ssm_norm") T(SSM_DT_NORM, "ssm_dt_norm")                       \
+    T(SSM_B_NORM, "ssm_b_norm") T(SSM_C_NORM, "ssm_c_norm") T(SSM_BETA, "ssm_beta") T(SSM_ALPHA, "ssm_alpha")           \
+    T(SSM_BA, "ssm_ba") T(CONV_Q, "ssm_conv1d_q") T(CONV_K, "ssm_conv1d_k") T(CONV_V, "ssm_conv1d_v")                   \
+    T(SSM_F_A, "ssm_f_a") T(SSM_F_B, "ssm_f_b") T(SSM_G_A, "ssm_g_a") T(SSM_G_B, "ssm_g_b")                             \
+    T(SC_CONV, "shortconv.conv") T(SC_IN, "shortconv.in_proj") T(SC_OUT, "shortconv.out_proj")                          \
+    T(TM_W0, "time_mix_w0") T(TM_W1, "time_mix_w1") T(TM_W2, "time_mix_w2") T(TM_A0, "time_mix_a0")                     \
+    T(TM_A1, "time_mix_a1") T(TM_A2, "time_mix_a2") T(TM_V0, "time_mix_v0") T(TM_V1, "time_mix_v1")                     \
+    T(TM_V2, "time_mix_v2") T(TM_G1, "time_mix_g1") T(TM_G2, "time_mix_g2") T(TM_KK, "time_mix_k_k")                    \
+    T(TM_KA, "time_mix_k_a") T(TM_RK, "time_mix_r_k") T(TM_LERP_X, "time_mix_lerp_x")                                   \
+    T(TM_LERP, "time_mix_lerp_fused") T(TM_FIRST, "time_mix_first") T(TM_DECAY, "time_mix_decay")                       \
+    T(TM_DECAY_W1, "time_mix_decay_w1") T(TM_DECAY_W2, "time_mix_decay_w2") T(TM_KEY, "time_mix_key")                   \
+    T(TM_VALUE, "time_mix_value") T(TM_RECEPTANCE, "time_mix_receptance") T(TM_GATE, "time_mix_gate")                   \
+    T(TM_LN, "time_mix_ln") T(TM_OUT, "time_mix_output") T(CM_LERP_K, "channel_mix_lerp_k")                             \
+    T(CM_LERP_R, "channel_mix_lerp_r") T(CM_KEY, "channel_mix_key") T(CM_VALUE, "channel_mix_value")                    \
+    T(CM_RECEPTANCE, "channel_mix_receptance")
+
+#define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
+enum { TINYI_LM_TENSORS(TINYI_LM_TENSOR_ENUM) TINYI_T_COUNT };
+#undef TINYI_LM_TENSOR_ENUM
+
+typedef struct tinyi_lm_w {
+    const tllm_gguf_tensor *t;
+    const tllm_format *format;
+    const float *v;                         /* vectors: a copy as floats; NULL for matrices */
+    const float *bias;                      /* n_mat rows of n_out, or NULL */
+    const float *scale;                     /* n_scale numbers, each for a matrix, or one for all; or NULL */
+    tiny_idx n_in, n_out, n_mat;            /* n_mat matrices (experts, heads) of n_out rows of n_in */
+    tiny_idx n_scale;
+    size_t row_bytes;
+    int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
+} tinyi_lm_w;
+
+typedef struct tinyi_lm_rope {
+    tiny_idx n_rot;
+    float size;                             /* of cos and sin */
+    double *freq, *freq_long;               /* n_rot / 2; freq_long: for contexts above the original one, or NULL */
+} tinyi_lm_rope;
+
+typedef struct tinyi_lm_layer {
+    tiny_idx i;
+    int mix, mix2;                          /* kinds; mix2: beside the first, or TINYI_LM_NO_MIX */
+    int ffn, moe;                           /* a feed-forward network is there; it has experts */
+    int local;                              /* has a window */
+    int rope;                               /* number of the rotation, or -1 */
+    int cross;                              /* a decoder beside an encoder */
+    tiny_idx n_head, n_kv, d_k, d_v, n_ff;
+    tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
+    tiny_idx kv_from;                       /* the layer whose keys and values are used */
+    float scale;
+    const tinyi_lm_w *norm1, *post1, *norm2, *post2;
+    const tinyi_lm_w *w[TINYI_T_COUNT];
+} tinyi_lm_layer;
+
+struct tinyi_lm_block;
+struct tllm_model {
+    uint32_t magic;
+    const tllm_gguf *file;
+    const tinyi_lm_arch *arch;
+    const char *path;
+    struct tinyi_lm_block *blocks;          /* memory of weights and tables */
+    tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
+    int output, pooling, first_token, recurrent;
+    int block;                              /* of the row, or what the file says instead */
+    double n_params;
+    float eps;
+    float embd_scale, residual_scale, logit_scale, logit_cap, attn_cap, alibi;
+    tiny_idx n_expert, n_used, n_group, n_group_used;
+    int gating, renorm;                     /* 1 softmax, 2 sigmoid, 3 softmax of the chosen */
+    float expert_scale;
+    tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
+    tiny_idx index_heads, index_d, index_top;
+    float temp_scale, temp_offset;          /* queries grow with the position */
+    tiny_idx temp_length;
+    tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
+    tiny_idx head_size;                     /* rwkv, kda */
+    tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
+    tiny_idx n_bucket;
+    tiny_idx n_ple;                         /* per-layer inputs */
+    tiny_idx n_sparse;                      /* gemma3n: layers with sparse gates */
+    tiny_idx rope_original;
+    float clamp_kqv;
+    tinyi_lm_rope rope[2];                  /* everywhere; in layers with a window */
+    int n_rope;
+    float *xielu;                           /* n_layer rows of alpha_p, alpha_n, beta, eps */
+    tinyi_lm_layer top;                     /* tensors that belong to no layer */
+    tinyi_lm_layer *layer, *enc;
+    const tinyi_lm_w *output_w;             /* of the logits */
+    const tinyi_lm_w *enc_norm;
+};
+
+/* ---- loading ------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    tllm_model *m;
+    tiny_status st;                         /* the first failure; everything after it does nothing */
+    const char *part;                       /* "", "enc." or "dec." */
+} tinyi_lm_load;
+
+/* cleared; NULL after a failure */
+TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each);
+TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b);
+
+/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. */
+TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most);
+TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing);
+TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing);
+TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key);
+
+/* A matrix of a layer, with its bias and scale where the file has them; every size is checked. NULL: not there, which is a
+ * failure for need and none for may. n_mat 0: a plain matrix. */
+TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
+TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
+/* A vector, or a small matrix that is used number by number: count floats in w->v, and as many in bias where there is one. */
+TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
+TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
+/* "NAME.bias" alone, without a weight: lands in w->v */
+TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed);
+/* second dimension of a tensor, for sizes that no key names; 0: none */
+TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t);
+/* a failure with its sentence, unless there was one before: what must hold, and the two numbers that do not agree */
+TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
+TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);
+
+/* ---- states and the forward pass ----------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_held {              /* what a layer keeps */
+    float *k, *v;                           /* (n_ctx + 1, n_kv, d); v may lie inside k */
+    float *x;                               /* recurrent state, or keys of an indexer */
+    float *cross_k, *cross_v;
+} tinyi_lm_held;
+
+struct tllm_state {
+    uint32_t magic;
+    tiny_ctx *ctx;
+    const tllm_model *m;
+    size_t bytes;                           /* of this block */
+    tiny_idx n_ctx, n_batch, n_held;
+    int64_t *pos;                           /* of each cell */
+    tinyi_lm_held *held;                    /* for each layer */
+    float *kept;                            /* recurrent states of all layers, one after the other */
+    size_t n_kept;
+    unsigned char *scratch;
+    size_t scratch_bytes;
+    tiny_idx n_encoded;
+};
+
+typedef struct tinyi_lm_fwd {
+    tiny_ctx *ctx;
+    tllm_state *s;
+    const tllm_model *m;
+    tiny_status st;                         /* the first failure; everything after it does nothing */
+    int dry;                                /* only measures scratch memory */
+    int encoding;                           /* no cache: keys are those of this call */
+    tiny_idx n, n_key;                      /* tokens of this piece; keys with them */
+    const int32_t *tokens;
+    int64_t pos0;
+    unsigned char *base;
+    size_t used, high, size;
+    float *rope_cos[2], *rope_sin[2];       /* (n, n_rot / 2) */
+    float *embd;                            /* (n, n_embd): what the first layer reads */
+    float *ple;                             /* (n, n_layer, n_ple) */
+    float *first_v;                         /* rwkv7: values of layer 0 */
+    const float *layer_in;                  /* the stream before the layer */
+} tinyi_lm_fwd;
+
+/* scratch memory: 64-byte aligned; give it back with f->used = what it was */
+TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
+/* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
+typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
+TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
+
+/* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
+TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* the norm of the architecture; w NULL: without weights */
+TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y);
+TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d);
+/* y = a op b over n numbers */
+TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n);
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d);
+TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n);
+TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n);   /* an operation on dense numbers */
+/* y = cap * tanh(y / cap) */
+TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n);
+/* y = act(a) * b, or act(a) with b NULL */
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
+/* one row of numbers of an embedding for each token */
+TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
+
+/* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
+typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
+TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
+/* rotates the first n_rot numbers of each head in place */
+TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
+TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
+
+/* o (n, n_head, d_v) of queries against the cache (or any keys). allow: NULL or (n, n_key), 0 hides a key. */
+typedef struct tinyi_lm_attend {
+    tinyi_lm_heads q;
+    const float *k, *v;                     /* (n_key, n_kv, d): steps below */
+    tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
+    float *o;                               /* (n, n_head, d_v) dense */
+    float scale, softcap;
+    int causal;                             /* by positions */
+    tiny_idx window;
+    int chunked, symmetric;
+    const float *sinks;                     /* n_head */
+    float alibi;                            /* largest bias; 0: none */
+    const float *relative;                  /* (n_bucket, n_head) or NULL */
+    tiny_idx n_bucket;
+    int both_ways;                          /* buckets for keys after the query too */
+    const float *allow;
+    int64_t key_pos0;                       /* encoders: position of key i is key_pos0 + i; others look into the state */
+    int plain_pos;
+} tinyi_lm_attend;
+TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
+TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
+
+/* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
+ * past holds the n_tap - 1 rows before the first and is moved on. */
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
+                            tiny_idx n_tap, tiny_idx n_channel, int silu);
+
+/* a kind of mixer: what it reads from the file, what it keeps, what it does */
+typedef struct tinyi_lm_mixer {
+    const char *name;
+    void (*load)(tinyi_lm_load *ld, tinyi_lm_layer *l);
+    size_t (*kept)(const tllm_model *m, const tinyi_lm_layer *l);   /* floats of recurrent state; NULL: keys and values */
+    void (*run)(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);    /* y, h (n, n_embd) */
+} tinyi_lm_mixer;
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind);
+
+TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n);
+TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_delta_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_mamba_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_mamba2_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_plamo_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_shortconv_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_shortconv_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_shortconv_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_rwkv7_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+
+TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+/* early: the input of the layer, for routers that read it */
+TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x);   /* gemma4 with experts */
+
+/* per-layer inputs and the four streams of gemma3n (streams.c) */
+TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_ple_inputs(tinyi_lm_fwd *f);
+TINYI_FN void tinyi_lm_ple_add(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+TINYI_FN void tinyi_lm_altup_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_altup_start(tinyi_lm_fwd *f, float *x);      /* x (4, n, n_embd), stream 0 given */
+TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+TINYI_FN void tinyi_lm_altup_end(tinyi_lm_fwd *f, float *x);        /* leaves the mean in stream 0 */
+
+TINYI_INLINE float tinyi_lm_dot(const float *a, const float *b, tiny_idx n)
+{
+    double s = 0.0;
+    tiny_idx i;
+    for (i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
+    return (float)s;
+}
+/* ln(1 + e^x) */
+TINYI_FN double tinyi_lm_softplus(double x);
+
+TINYI_C_END
+#endif

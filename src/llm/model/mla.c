@@ -1,0 +1,192 @@
+/* src/llm/model/mla.c - latent attention, and the indexer that makes it sparse
+ * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1; "DeepSeek-V3.2", 2025 (arXiv 2512.02556), 2.1.
+ * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
+ *          absorbed (files with attn_k_b and attn_v_b): q_i' = [K_i^T q_i, q_rope] meets [c, k_rope] directly, and V_i comes
+ *          after the mixing: one row of r + rope numbers is kept for each position, whatever the number of heads.
+ *          expanded (files with attn_kv_b): keys and values of all heads are made and kept.
+ *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
+#include "llm/model/inside.h"
+#include "core/half.h"
+#include <string.h>
+
+TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, H = l->n_head, d = m->d_nope + m->d_rope, r = m->r_kv;
+    if (m->r_q > 0) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_B, m->r_q, H * d, 0);
+    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, H * d, 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_A, D, r + m->d_rope, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_ATTN_KV_A_NORM, r);
+    if (tinyi_lm_find(ld, l, TINYI_T_ATTN_K_B, NULL)) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_K_B, m->d_nope, r, H);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
+    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
+    if (m->index_heads) {
+        if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_K, D, m->index_d, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_INDEX_K_NORM, m->index_d);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_PROJ, D, m->index_heads, 0);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_Q_B, m->r_q, m->index_heads * m->index_d, 0);
+    }
+}
+
+typedef struct tinyi_lm_index {
+    const float *q, *k, *w;
+    float *score;                           /* (n, n_key) */
+    tiny_idx n_head, d, n_key, held;
+} tinyi_lm_index;
+
+TINY_REF_BEGIN
+static void tinyi_lm_index_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_index *q = (const tinyi_lm_index *)arg;
+    const double size = 1.0 / tinyi_sqrt64((double)q->n_head * (double)q->d);
+    tiny_idx t, j, i;
+    for (t = t0; t < t1; t++)
+        for (j = 0; j <= q->held + t; j++) {
+            double s = 0.0;
+            for (i = 0; i < q->n_head; i++) {
+                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, q->k + j * q->d, q->d);
+                if (x > 0.0f) s += (double)q->w[t * q->n_head + i] * size * (double)x;
+            }
+            q->score[t * q->n_key + j] = (float)s;
+        }
+}
+TINY_REF_END
+
+/* 1 for the keys that each token sees, 0 for the others; NULL: all are seen */
+static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *h, const float *q_a)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
+    const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
+    float *allow = tinyi_lm_take(f, n, n_key), *keys = NULL;
+    const size_t used = f->used;
+    float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
+    uint64_t *item = (uint64_t *)(void *)tinyi_lm_take(f, 4, n_key);
+    tiny_tensor t;
+    tinyi_lm_index q;
+    tiny_idx i, j;
+    if (f->st) return NULL;
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_Q_B], iq, q_a, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_K], ik, h, n);
+    t = tiny_tensor_2d(ik, TINY_F32, n, di);
+    tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t, &t);
+    tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
+    tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
+    if (!f->dry) {
+        keys = f->s->held[l->i].x;
+        tinyi_lm_copy(f, keys + f->s->n_held * di, di, ik, di, n, di);
+    }
+    if (n_key <= m->index_top || f->dry || f->st) { f->used = used; return NULL; }
+    q.q = iq;
+    q.k = keys;
+    q.w = w;
+    q.score = allow;
+    q.n_head = Hi;
+    q.d = di;
+    q.n_key = n_key;
+    q.held = f->s->n_held;
+    tinyi_lm_each(f, n, 1, tinyi_lm_index_fn, &q);
+    for (i = 0; i < n && !f->st; i++) {
+        const tiny_idx sees = f->s->n_held + i + 1;
+        float *a = allow + i * n_key;
+        if (sees <= m->index_top) {
+            for (j = 0; j < n_key; j++) a[j] = 1.0f;
+            continue;
+        }
+        for (j = 0; j < sees; j++) item[j] = (uint64_t)(uint32_t)~tinyi_sort_key_f32(tinyi_f32_bits(a[j])) << 32 | (uint64_t)j;
+        tinyi_sort_pairs(item, item + n_key, (size_t)sees);
+        memset(a, 0, (size_t)n_key * sizeof *a);
+        for (j = 0; j < m->index_top; j++) a[item[j] & 0xffffffffu] = 1.0f;
+    }
+    f->used = used;
+    return allow;
+}
+
+TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
+    const size_t used = f->used;
+    tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
+    const tiny_idx at = f->s->n_held;
+    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
+    tiny_tensor t;
+    tinyi_lm_attend att;
+    tiny_idx i, j;
+    if (f->st) return;
+    memset(&att, 0, sizeof att);
+    if (m->r_q > 0) {
+        a = tinyi_lm_take(f, n, m->r_q);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_A], a, h, n);
+        tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
+    } else tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], q, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_A], kv, h, n);
+    t = tiny_tensor_2d(kv, TINY_F32, n, r);
+    t.stride[0] = ld;
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
+    att.q = tinyi_lm_heads_of(q + nope, H, rope, H * d);
+    att.q.head = d;
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, att.q);
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
+    tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
+    if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
+    att.n_key = f->n_key;
+    att.scale = l->scale;
+    att.causal = 1;
+    if (l->w[TINYI_T_ATTN_K_B]) {
+        float *qa = tinyi_lm_take(f, n, H * ld), *oc = tinyi_lm_take(f, n, H * r);
+        if (f->st) return;
+        for (i = 0; i < H; i++) {
+            tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
+            tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
+        }
+        if (held) {
+            tinyi_lm_copy(f, held->k + at * ld, ld, kv, ld, n, ld);
+            att.k = att.v = held->k;
+        }
+        att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
+        att.n_kv = 1;
+        att.d_k = att.ld_k = att.ld_v = att.head_k = att.head_v = ld;
+        att.d_v = r;
+        att.o = oc;
+        tinyi_lm_attention(f, &att);
+        for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
+    } else {
+        const tiny_idx step = nope + v;
+        float *c = tinyi_lm_take(f, n, r);
+        e = tinyi_lm_take(f, n, H * step);
+        if (f->st) return;
+        tinyi_lm_copy(f, c, r, kv, ld, n, r);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
+        for (i = 0; i < n && held; i++)
+            for (j = 0; j < H; j++) {
+                float *k = held->k + ((at + i) * H + j) * d;
+                tinyi_lm_copy(f, k, d, e + (i * H + j) * step, step, 1, nope);
+                tinyi_lm_copy(f, k + nope, d, kv + i * ld + r, ld, 1, rope);
+                tinyi_lm_copy(f, held->v + ((at + i) * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
+            }
+        if (held) {
+            att.k = held->k;
+            att.v = held->v;
+        }
+        att.q = tinyi_lm_heads_of(q, H, d, H * d);
+        att.n_kv = H;
+        att.d_k = att.head_k = d;
+        att.d_v = att.head_v = v;
+        att.ld_k = H * d;
+        att.ld_v = H * v;
+        att.o = o;
+        tinyi_lm_attention(f, &att);
+    }
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
+    f->used = used;
+}

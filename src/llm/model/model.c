@@ -1,0 +1,572 @@
+/* src/llm/model/model.c - opening a model: the numbers that describe it, then its layers, each by the table and its tensors
+ *
+ * Nothing that the forward pass reads is taken on trust: every number has limits, every tensor the shape that the numbers
+ * ask for. Sizes are bounded by the file, since each of them is a dimension of some tensor in it.                        */
+#include "llm/model/inside.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_LM_MAGIC 0x6c646f6du
+#define TINYI_LM_MAX_LAYERS 4096
+#define TINYI_LM_MOST INT32_MAX
+
+static const tinyi_lm_mixer tinyi_lm_mixers[] = {
+    { "none", NULL, NULL, NULL },
+    { "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run },
+    { "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run },
+    { "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run },
+    { "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run },
+    { "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run },
+    { "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run },
+    { "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run },
+    { "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run },
+    { "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run },
+    { "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run }
+};
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind) { return &tinyi_lm_mixers[kind]; }
+
+TINY_API const char *tllm_arch_name(size_t i)
+{
+    const tinyi_lm_arch *a = tinyi_lm_arch_at(i);
+    return a ? a->name : NULL;
+}
+
+/* ---- numbers of the whole model --------------------------------------------------------------------------------- */
+
+static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
+{
+    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
+}
+
+static void tinyi_lm_numbers(tinyi_lm_load *ld)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const tllm_meta *meta;
+    m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
+    m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
+    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST);
+    if (a->top & TINYI_LM_T_T5) {
+        m->n_enc = m->n_layer;
+        m->n_layer = a->top & TINYI_LM_T_HIDDEN ? 0 : tinyi_lm_count(ld, "decoder_block_count", -1, m->n_enc, 1, TINYI_LM_MAX_LAYERS);
+        m->n_bucket = tinyi_lm_count(ld, "attention.relative_buckets_count", -1, -1, 4, 65536);
+        m->first_token = (int)tinyi_lm_count(ld, "decoder_start_token_id", -1, 0, 0, TINYI_LM_MOST);
+    } else m->first_token = -1;
+    m->n_layer -= tinyi_lm_count(ld, "nextn_predict_layers", -1, 0, 0, m->n_layer > 1 ? m->n_layer - 1 : 0);    /* blocks that only draft */
+    meta = tinyi_lm_meta(ld, a->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
+    m->eps = tinyi_lm_real(ld, a->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5f);
+    if (!ld->st && !meta)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.layer_norm_%sepsilon is missing", m->path, a->name, a->norm == TINYI_LM_RMS ? "rms_" : "");
+    if (!ld->st && !(m->eps >= 0.0f && m->eps <= 1.0f))
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the norms of %s add %g to a variance: not in 0..1", m->path, a->name, (double)m->eps);
+    m->embd_scale = a->top & TINYI_LM_T_SQRT ? tinyi_sqrtf((float)m->n_embd) : a->top & TINYI_LM_T_MINICPM ? 12.0f : 1.0f;
+    m->embd_scale = tinyi_lm_real(ld, "embedding_scale", m->embd_scale);
+    if (m->embd_scale == 0.0f) m->embd_scale = 1.0f;
+    m->residual_scale = a->top & TINYI_LM_T_MINICPM && m->n_layer > 0 ? (float)(1.4 / tinyi_sqrt64((double)m->n_layer)) : 1.0f;
+    m->residual_scale = tinyi_lm_real(ld, "residual_scale", m->residual_scale);
+    if (m->residual_scale == 0.0f) m->residual_scale = 1.0f;
+    m->logit_scale = tinyi_lm_real(ld, "logit_scale", a->top & TINYI_LM_T_MINICPM ? (float)m->n_embd / 256.0f : 0.0f);
+    if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
+    if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
+    m->logit_cap = tinyi_lm_real(ld, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
+    m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
+    m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
+    m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
+    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, 4096);
+    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, m->n_expert);
+    m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
+    m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
+    if (!ld->st && m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td", m->path, m->n_expert, m->n_group,
+                            m->n_group_used, m->n_used);
+    m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
+    m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
+    if (m->gating == 0) m->gating = a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
+    m->renorm = (a->ffn & TINYI_LM_F_RENORM) != 0;
+    if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
+    m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
+    if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
+    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST);
+    m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
+    if (a->attn & TINYI_LM_A_CHUNKED) {
+        m->temp_length = m->temp_length ? m->temp_length : 8192;
+        m->temp_scale = m->temp_scale != 0.0f ? m->temp_scale : 0.1f;
+        m->temp_offset = 1.0f;
+    }
+    m->ssm_conv = tinyi_lm_count(ld, "ssm.conv_kernel", -1, 0, 0, 4096);
+    m->ssm_inner = tinyi_lm_count(ld, "ssm.inner_size", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_state = tinyi_lm_count(ld, "ssm.state_size", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_rank = tinyi_lm_count(ld, "ssm.time_step_rank", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_group = tinyi_lm_count(ld, "ssm.group_count", -1, 0, 0, TINYI_LM_MOST);
+    m->head_size = tinyi_lm_count(ld, "wkv.head_size", -1, 0, 0, TINYI_LM_MOST);
+    m->rescale = tinyi_lm_count(ld, "rescale_every_n_layers", -1, 0, 0, TINYI_LM_MOST);
+    if (a->other == TINYI_LM_SHORTCONV) m->ssm_conv = tinyi_lm_count(ld, "shortconv.l_cache", -1, -1, 2, 4096);
+    if (a->other == TINYI_LM_KDA) m->head_size = tinyi_lm_count(ld, "kda.head_dim", -1, -1, 1, TINYI_LM_MOST);
+    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, 0, TINYI_LM_MOST);
+    m->n_sparse = a->block == TINYI_LM_ALTUP ? 10 : 0;
+    if (a->mixer == TINYI_LM_MLA) {
+        const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, -1, 1, TINYI_LM_MOST);
+        tiny_idx d;
+        m->d_rope = tinyi_lm_count(ld, "rope.dimension_count", -1, -1, 1, TINYI_LM_MOST);
+        m->r_q = tinyi_lm_count(ld, "attention.q_lora_rank", -1, 0, 0, TINYI_LM_MOST);
+        m->r_kv = tinyi_lm_count(ld, "attention.kv_lora_rank", -1, -1, 1, TINYI_LM_MOST);
+        d = tinyi_lm_count(ld, "attention.key_length_mla", -1, key, 1, TINYI_LM_MOST);
+        m->d_vm = tinyi_lm_count(ld, "attention.value_length_mla", -1, val, 1, TINYI_LM_MOST);
+        m->d_nope = d - m->d_rope;
+        if (!ld->st && m->d_nope < 1)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of %td numbers, of which %td are rotated, leave none", m->path, d, m->d_rope);
+        if (a->attn & TINYI_LM_A_INDEXER) {
+            m->index_heads = tinyi_lm_count(ld, "attention.indexer.head_count", -1, -1, 1, 65536);
+            m->index_d = tinyi_lm_count(ld, "attention.indexer.key_length", -1, -1, 1, TINYI_LM_MOST);
+            m->index_top = tinyi_lm_count(ld, "attention.indexer.top_k", -1, -1, 1, TINYI_LM_MOST);
+            if (!ld->st && m->index_d < m->d_rope)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of the indexer have %td numbers, fewer than the %td that are rotated", m->path, m->index_d, m->d_rope);
+        }
+    }
+    m->block = a->block;
+    if (a->block == TINYI_LM_PARALLEL && !tinyi_lm_bool(ld, "use_parallel_residual", -1, 1)) m->block = TINYI_LM_PRE;
+    m->pooling = (int)tinyi_lm_count(ld, "pooling_type", -1, 0, 0, 4);
+}
+
+/* four numbers for each layer, under keys without the name of the architecture */
+static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
+{
+    static const char *const key[4] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
+    tiny_idx i;
+    int k;
+    if (ld->m->arch->act != TINYI_LM_XIELU) return;
+    ld->m->xielu = (float *)tinyi_lm_keep(ld, (size_t)ld->m->n_layer * 4, sizeof(float));
+    for (k = 0; k < 4 && !ld->st; k++) {
+        const tllm_meta *m = tllm_gguf_find(ld->g, key[k]);
+        for (i = 0; i < ld->m->n_layer && !ld->st; i++) {
+            double v;
+            if (!tllm_meta_f64(m, m && m->type == TLLM_ARRAY ? (size_t)i : 0, &v))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s has no number for layer %td", ld->m->path, key[k], i);
+            else ld->m->xielu[4 * i + k] = (float)v;
+        }
+    }
+}
+
+/* ---- rotation --------------------------------------------------------------------------------------------------- */
+
+TINY_REF_BEGIN
+/* YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; low and high are pair numbers between which it fades */
+static double tinyi_lm_yarn_at(double turns, double n, double context, double base)
+{
+    return n * tinyi_log64(context / (turns * 6.283185307179586477)) / (2.0 * tinyi_log64(base));
+}
+static double tinyi_lm_floor(double x)
+{
+    const double t = (double)(int64_t)x;
+    return t > x ? t - 1.0 : t;
+}
+
+static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_rot, double base, double factor, int yarn, const float *short_f, const float *long_f)
+{
+    tllm_model *m = ld->m;
+    const tiny_idx half = n_rot / 2;
+    double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    tiny_idx i;
+    r->n_rot = n_rot;
+    r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
+    if (r->size == 0.0f) r->size = 1.0f;
+    r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
+    if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
+    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    if (ld->st) return;
+    if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
+        return;
+    }
+    if (yarn) {
+        double c;
+        low = tinyi_lm_floor(tinyi_lm_yarn_at(beta_fast, (double)n_rot, (double)m->rope_original, base));
+        c = tinyi_lm_yarn_at(beta_slow, (double)n_rot, (double)m->rope_original, base);
+        high = -tinyi_lm_floor(-c);
+        low = low > 0.0 ? low : 0.0;
+        high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
+        if (!(m->arch->attn & TINYI_LM_A_YARN_MSCALE)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+    }
+    for (i = 0; i < half; i++) {
+        double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
+        if (short_f) f /= (double)short_f[i];
+        if (yarn) {
+            double t = ((double)i - low) / (high - low > 0.001 ? high - low : 0.001);
+            t = 1.0 - (t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t);
+            f = f / factor * (1.0 - t) + f * t;
+        } else f /= factor;
+        r->freq[i] = f;
+        if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
+    }
+    /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
+    if (yarn && m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")) {
+        const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.1f);
+        r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
+    }
+}
+
+static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx half)
+{
+    const tinyi_lm_w *w = tinyi_lm_may_vec(ld, &ld->m->top, t, half);
+    tiny_idx i;
+    if (!w || ld->st) return NULL;
+    for (i = 0; i < half; i++)
+        if (!(w->v[i] > 0.0f)) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s: value %td is %g, a divisor must be above 0", ld->m->path, (int)TINYI_MIN(w->t->name.n, 80),
+                                w->t->name.at, i, (double)w->v[i]);
+            return NULL;
+        }
+    return w->v;
+}
+
+static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor)
+{
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
+    const double size = 1.0 + 0.1 * mul * tinyi_log64(factor);
+    return (float)(size * size);
+}
+
+/* an index of pairs that turns as a decimal fraction: (d_k)^-1/2 */
+static float tinyi_lm_inverse_root(tiny_idx d) { return (float)(1.0 / tinyi_sqrt64((double)d)); }
+TINY_REF_END
+
+/* The rotations of a model: everywhere, and in layers with a window. d_k, d_k_local: sizes of a head. Returns what scores are multiplied with. */
+static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
+{
+    tllm_model *m = ld->m;
+    const unsigned how = m->arch->attn;
+    const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
+    const float *freqs, *longs, *shorts;
+    double base, base_local, factor;
+    tiny_idx n_rot, n_local;
+    tllm_text text = { "linear", 6 };
+    int yarn, scaled;
+    if (ld->st || m->arch->rope == TINYI_LM_NO_ROPE) return 1.0f;
+    if (type && !tllm_meta_text(type, 0, &text)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, m->arch->name);
+        return 1.0f;
+    }
+    n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
+    n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, d_k_local < n_rot ? d_k_local : n_rot, 0, d_k_local);
+    base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
+    base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
+    factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
+    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
+    yarn = tllm_text_is(text, "yarn") && factor != 1.0;
+    scaled = !(how & (TINYI_LM_A_LOCAL_10000 | TINYI_LM_A_LOCAL_UNSCALED));
+    if (ld->st) return 1.0f;
+    if (!(base > 0.0) || !(base_local > 0.0) || !(factor > 0.0)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: rope bases %g and %g and factor %g must be above 0", m->path, base, base_local, factor);
+        return 1.0f;
+    }
+    if (n_rot % 2 || n_local % 2) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, m->arch->name, n_rot % 2 ? n_rot : n_local);
+        return 1.0f;
+    }
+    freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, n_rot / 2) : NULL;
+    longs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_LONG, n_rot / 2) : NULL;
+    shorts = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_SHORT, n_rot / 2) : NULL;
+    tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
+    tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
+    if (!scaled) m->rope[1].size = 1.0f;
+    m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
+    return yarn && how & TINYI_LM_A_YARN_MSCALE ? tinyi_lm_yarn_scores(ld, factor) : 1.0f;
+}
+
+/* ---- layers ----------------------------------------------------------------------------------------------------- */
+
+/* has layer i a window (or is it one that a window would be in)? */
+static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
+{
+    const tinyi_lm_arch *a = ld->m->arch;
+    const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
+    tiny_idx period = a->period;
+    int v = 0;
+    int64_t n = 0;
+    if (!period) return 0;
+    if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
+    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0) return 0;
+    if (list && list->type == TLLM_ARRAY) {
+        if (tllm_meta_bool(list, (size_t)i, &v)) return v;
+        if (tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
+        if (!ld->st)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.sliding_window_pattern has %zu items, none for layer %td", ld->m->path, a->name, list->count, i);
+        return 0;
+    }
+    if (list) {
+        period = tinyi_lm_count(ld, "attention.sliding_window_pattern", -1, -1, 0, 65536);
+        if (a->period < 0) period = -period;
+    }
+    if (period == 0) return 0;
+    return period > 0 ? i % period < period - 1 : i % -period != 0;
+}
+
+static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_lm_layer *all, float score, tiny_idx n_own)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const int t5 = (a->top & TINYI_LM_T_T5) != 0;
+    tiny_idx i = l->i, j, width, window;
+    int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA;
+    l->mix = a->mixer;
+    l->kv_from = i;
+    l->rope = -1;
+    if (recurrent) return;
+    l->n_head = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
+    l->n_kv = tinyi_lm_count(ld, "attention.head_count_kv", i, l->n_head, 0, 65536);
+    if (ld->st) return;
+    if (a->where == TINYI_LM_WHERE_NO_KV && l->n_kv == 0) l->mix = a->other;
+    if (a->where == TINYI_LM_BOTH) l->mix2 = a->other;
+    if (a->where == TINYI_LM_INTERVAL) {
+        const tllm_meta *list = tinyi_lm_meta(ld, "attention.recurrent_layers");
+        if (list) { if (tinyi_lm_bool(ld, "attention.recurrent_layers", i, 0)) l->mix = a->other; }
+        else if ((i + 1) % tinyi_lm_count(ld, "full_attention_interval", -1, 4, 1, 65536)) l->mix = a->other;
+    }
+    if (a->block == TINYI_LM_SINGLE) {      /* one of three */
+        const tiny_idx ff = tinyi_lm_count(ld, "feed_forward_length", i, 0, 0, TINYI_LM_MOST);
+        if (l->n_kv == 0 && ff > 0) { l->mix = TINYI_LM_NO_MIX; l->ffn = 1; }
+    }
+    if (l->mix != TINYI_LM_ATTN && l->mix != TINYI_LM_MLA) return;
+    tinyi_lm_positive(ld, "attention.head_count", l->n_head);
+    tinyi_lm_positive(ld, "attention.head_count_kv", l->n_kv);
+    if (ld->st) return;
+    l->local = tinyi_lm_is_local(ld, i);
+    l->d_k = tinyi_lm_count(ld, "attention.key_length", i, m->n_embd / l->n_head, 1, TINYI_LM_MOST);
+    l->d_v = tinyi_lm_count(ld, "attention.value_length", i, l->d_k, 1, TINYI_LM_MOST);
+    if (!tinyi_lm_meta(ld, "attention.key_length") && !ld->st && m->n_embd % l->n_head)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of the %td heads of layer %td", m->path, a->name, m->n_embd, l->n_head, i);
+    if (l->local) {
+        l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
+        l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST);
+        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST);
+        if (!strcmp(a->name, "smallthinker")) window = 4096;
+        l->window = window;
+    }
+    if (l->mix == TINYI_LM_MLA) {
+        l->d_k = m->d_nope + m->d_rope;
+        l->d_v = m->d_vm;
+    }
+    if (ld->st) return;
+    if (a->rope != TINYI_LM_NO_ROPE && m->rope[0].n_rot > 0) l->rope = l->local && m->n_rope > 1 ? 1 : 0;
+    if (a->attn & TINYI_LM_A_NOPE_GLOBAL && !l->local) l->rope = -1;
+    if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
+    if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
+    if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
+        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0)) l->rope = 0;
+    if (!strcmp(a->name, "granitehybrid") && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
+    if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
+    width = l->d_k;
+    if (a->attn & TINYI_LM_A_27B && ((m->n_layer == 46 && !strcmp(a->name, "gemma2")) || (m->n_layer == 62 && !strcmp(a->name, "gemma3")))) width = m->n_embd / l->n_head;
+    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_real(ld, "attention.scale", 0.0f);
+    if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
+    if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
+        for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
+        if (j < 0 || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it has the same", m->path, i);
+            return;
+        }
+        l->kv_from = j;
+    }
+}
+
+static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const unsigned how = a->attn;
+    const tiny_idx D = m->n_embd;
+    if (ld->st) return;
+    if (a->block == TINYI_LM_POST) {
+        l->post1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_OUT_NORM, D);
+        l->post2 = tinyi_lm_vec(ld, l, TINYI_T_LAYER_OUT_NORM, D);
+        tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+    } else {
+        if (!(how & TINYI_LM_A_NO_NORM) && !(how & TINYI_LM_A_FIRST_NO_NORM && l->i == 0)) l->norm1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM, D);
+        if (a->ffn & TINYI_LM_F_CHANNEL) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+        else if (how & TINYI_LM_A_NORM2_IS_POST) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+        else {
+            l->post1 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+            if (how & TINYI_LM_A_FALCON) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+            else if (!(how & TINYI_LM_A_NO_FFN_NORM) && a->block != TINYI_LM_SINGLE && !(a->ffn & TINYI_LM_F_NONE)) {
+                if (m->block == TINYI_LM_PARALLEL) l->norm2 = tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D);
+                else l->norm2 = !strcmp(a->name, "stablelm") ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D) : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, D);
+            }
+        }
+        l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
+    }
+    if (how & TINYI_LM_A_NO_NORM && !l->post1 && !ld->st) l->post1 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix].load(ld, l);
+    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix2].load(ld, l);
+    if (a->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_load(ld, l);
+    else if (!(a->ffn & TINYI_LM_F_NONE) && (a->block != TINYI_LM_SINGLE || l->ffn)) {
+        l->ffn = 1;
+        tinyi_lm_ffn_load(ld, l);
+    }
+    if (m->n_ple > 0) tinyi_lm_ple_load(ld, l);
+    if (a->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, l);
+    tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
+    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix].kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix2].kept);
+}
+
+static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, const char *part, int cross)
+{
+    tllm_model *m = ld->m;
+    tinyi_lm_layer *all;
+    tiny_idx i, d_k, d_local, n_own, heads;
+    size_t least = 0, k;
+    float score = 1.0f;
+    if (ld->st || n <= 0) return;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) least += tllm_gguf_bytes(m->file, k);
+    if ((size_t)n > (least + 1000000) / sizeof **out) {     /* no layer is smaller than what we keep of it */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td layers cannot lie in a file of %zu bytes", m->path, n, least);
+        return;
+    }
+    all = (tinyi_lm_layer *)tinyi_lm_keep(ld, (size_t)n, sizeof *all);
+    if (!all) return;
+    *out = all;
+    ld->part = part;
+    heads = m->arch->mixer == TINYI_LM_ATTN ? tinyi_lm_count(ld, "attention.head_count", 0, -1, 0, 65536) : 1;
+    d_k = m->arch->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
+    d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
+    if (m->arch->mixer == TINYI_LM_ATTN || m->arch->mixer == TINYI_LM_MLA) {
+        ld->part = "";
+        score = tinyi_lm_ropes(ld, d_k, d_local);
+        ld->part = part;
+    }
+    n_own = n - tinyi_lm_count(ld, "attention.shared_kv_layers", -1, 0, 0, n - 1);
+    for (i = 0; i < n && !ld->st; i++) {
+        all[i].i = i;
+        all[i].cross = cross;
+        tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
+        tinyi_lm_layer_load(ld, &all[i]);
+    }
+    ld->part = "";
+}
+
+static void tinyi_lm_top(tinyi_lm_load *ld)
+{
+    tllm_model *m = ld->m;
+    const unsigned how = m->arch->top;
+    const tllm_gguf_tensor *t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_EMBD, NULL);
+    const tllm_meta *tokens = tllm_gguf_find(ld->g, "tokenizer.ggml.tokens");
+    const tiny_idx D = m->n_embd;
+    tiny_idx n;
+    if (ld->st) return;
+    if (!t || t->rank < 2 || t->dim[1] < 1 || t->dim[1] > INT32_MAX) {
+        if (t) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor token_embd.weight has rows for %llu tokens", m->path, (unsigned long long)(t->rank < 2 ? 0 : t->dim[1]));
+        else ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor token_embd.weight is missing", m->path);
+        return;
+    }
+    m->n_vocab = (tiny_idx)t->dim[1];
+    n = tinyi_lm_count(ld, "vocab_size", -1, m->n_vocab, 1, TINYI_LM_MOST);
+    if (!ld->st && n != m->n_vocab)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, m->arch->name, n, m->n_vocab);
+    if (!ld->st && tokens && tokens->type == TLLM_ARRAY && tokens->count != (size_t)m->n_vocab)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, token_embd.weight %td rows", m->path, tokens->count, m->n_vocab);
+    tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
+    if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
+    t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
+    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(m->arch->name, "mpt"))) {
+        n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
+        tinyi_lm_need(ld, &m->top, TINYI_T_POSITION_EMBD, D, n > 0 ? n : 1, 0);
+        if (!ld->st && n < m->n_context) m->n_context = n;
+    }
+    t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_TYPES, NULL);
+    if (t && how & TINYI_LM_T_HIDDEN) tinyi_lm_may(ld, &m->top, TINYI_T_TOKEN_TYPES, D, t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 1, 0);
+    if (how & TINYI_LM_T_T5) {
+        ld->part = "enc.";
+        m->enc_norm = tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+        ld->part = "dec.";
+        if (m->n_layer) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+        ld->part = "";
+    } else if (!(how & (TINYI_LM_T_NO_OUTPUT_NORM | TINYI_LM_T_OUTPUT_IS_EMBD))) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+    m->output = how & TINYI_LM_T_HIDDEN || (m->pooling >= TLLM_POOL_MEAN && m->pooling <= TLLM_POOL_LAST) ? TLLM_HIDDEN : TLLM_LOGITS;
+    if (m->output == TLLM_LOGITS && m->pooling == TLLM_POOL_RANK) {
+        t = tinyi_lm_find(ld, &m->top, TINYI_T_CLS_OUTPUT, NULL);
+        m->n_label = t && t->rank > 1 && t->dim[1] > 0 && t->dim[1] <= 65536 ? (tiny_idx)t->dim[1] : 1;
+        tinyi_lm_need(ld, &m->top, TINYI_T_CLS_OUTPUT, D, m->n_label, 0);
+        m->output = TLLM_RANK;
+    }
+    if (m->output == TLLM_LOGITS) {
+        tinyi_lm_may(ld, &m->top, TINYI_T_OUTPUT, D, m->n_vocab, 0);
+        m->output_w = m->top.w[TINYI_T_OUTPUT] ? m->top.w[TINYI_T_OUTPUT] : m->top.w[TINYI_T_TOKEN_EMBD];
+    }
+    m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
+    if (m->n_ple > 0) tinyi_lm_ple_load(ld, &m->top);
+    if (m->arch->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
+}
+
+TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out)
+{
+    tinyi_lm_load ld;
+    tllm_text name;
+    const tinyi_lm_arch *arch;
+    const char *path;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_open needs a file and a place for the model");
+    path = tllm_gguf_path(file, 0) ? tllm_gguf_path(file, 0) : "model";
+    if (!tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
+    arch = tinyi_lm_arch_find(name.at, name.n);
+    if (!arch) {
+        char near[160];
+        tinyi_lm_arch_nearest(name.at, name.n, near);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the architecture \"%.*s\" is not known; the nearest that are: %s", path, (int)TINYI_MIN(name.n, 40), name.at, near);
+    }
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.part = "";
+    ld.m = (tllm_model *)tinyi_alloc(ctx, 1, sizeof *ld.m);
+    if (!ld.m) return tiny_ctx_status(ctx);
+    memset(ld.m, 0, sizeof *ld.m);
+    ld.m->magic = TINYI_LM_MAGIC;
+    ld.m->file = file;
+    ld.m->arch = arch;
+    ld.m->path = path;
+    ld.m->top.i = -1;
+    tinyi_lm_numbers(&ld);
+    tinyi_lm_top(&ld);
+    tinyi_lm_xielu_load(&ld);
+    if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
+    tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "", (arch->top & TINYI_LM_T_T5) != 0);
+    if (ld.st) {
+        tllm_model_close(ctx, ld.m);
+        return ld.st;
+    }
+    *out = ld.m;
+    return TINY_OK;
+}
+
+TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model)
+{
+    if (!model) return;
+    tinyi_lm_blocks_free(ctx, model->blocks);
+    tiny_free(ctx, model);
+}
+
+TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!m) return;
+    about->arch = m->arch->name;
+    about->output = (tllm_output)m->output;
+    about->pooling = (tllm_pooling)m->pooling;
+    about->n_vocab = m->n_vocab;
+    about->n_embd = m->n_embd;
+    about->n_layer = m->n_layer + m->n_enc;
+    about->n_out = m->n_out;
+    about->n_context = m->n_context;
+    about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
+    about->is_encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->is_recurrent = m->recurrent;
+    about->first_token = m->first_token;
+    about->n_params = m->n_params;
+}

@@ -1,0 +1,442 @@
+/* src/llm/model/step.c - the steps that a forward pass is made of
+ *
+ * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
+ * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
+ * and stands for both paths. The product with packed weights is the exception:
+ *   reference  a row is unpacked, its products are summed in double in index order, and rounded once
+ *   fast       a tile of rows is unpacked into the thread's own memory and multiplied there by the kernels of the target
+ * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
+#include "llm/model/inside.h"
+#include <string.h>
+
+#define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
+
+TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
+{
+    size_t n, bytes, at = f->used;
+    if (f->st) return NULL;
+    if (a < 0 || b < 0 || !tinyi_size_mul((size_t)a, (size_t)b, &n) || !tinyi_size_mul(n, sizeof(float), &bytes) || bytes > SIZE_MAX / 4 ||
+        f->used > SIZE_MAX / 4) {
+        f->st = tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td times %td numbers of scratch are more than this machine can address", f->m->path, a, b);
+        return NULL;
+    }
+    f->used += (bytes + 63) & ~(size_t)63;
+    if (f->used > f->high) f->high = f->used;
+    if (f->dry) return (float *)(void *)f->s->scratch;      /* never read or written */
+    if (f->used > f->size) {
+        f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
+        return NULL;
+    }
+    return (float *)(void *)(f->base + at);
+}
+
+typedef struct tinyi_lm_each_arg { tinyi_lm_fn fn; const void *arg; tiny_idx n, grain; } tinyi_lm_each_arg;
+static void tinyi_lm_each_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_each_arg *e = (const tinyi_lm_each_arg *)arg;
+    tiny_idx i0, i1;
+    while (tiny_take(team, e->n, e->grain, &i0, &i1)) e->fn(e->arg, i0, i1);
+}
+TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg)
+{
+    tinyi_lm_each_arg e;
+    if (f->st || f->dry || n <= 0) return;
+    if (n <= grain) { fn(arg, 0, n); return; }
+    e.fn = fn;
+    e.arg = arg;
+    e.n = n;
+    e.grain = grain > 0 ? grain : 1;
+    f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
+}
+
+static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    if (f->st || f->dry) return;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = c;
+    op.out[0] = y;
+    op.params = params;
+    f->st = tiny_run(f->ctx, &op);
+}
+
+TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n)
+{
+    tiny_tensor ta = tiny_tensor_1d((void *)(uintptr_t)a, TINY_F32, n), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
+    tinyi_lm_op(f, kind, &ta, b ? &tb : NULL, NULL, NULL, &ty);
+}
+TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_ADD, y, a, b, n); }
+TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_MUL, y, a, b, n); }
+TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n)
+{
+    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
+    tiny_scale_params p;
+    if (alpha == 1.0f && x == y) return;
+    p.alpha = alpha;
+    p.beta = 0.0f;
+    tinyi_lm_op(f, TINY_OP_SCALE, &tx, NULL, NULL, &p, &ty);
+}
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d)
+{
+    tiny_idx i;
+    if (f->st || f->dry || d <= 0) return;
+    for (i = 0; i < n; i++) memmove(y + i * ld_y, x + i * ld_x, (size_t)d * sizeof *y);
+}
+TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n)
+{
+    if (f->st || f->dry || n <= 0) return;
+    memset(y, 0, (size_t)n * sizeof *y);
+}
+
+/* ---- norms ------------------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y)
+{
+    const tiny_idx d = x->dim[x->rank - 1];
+    tiny_tensor tg = tiny_tensor_1d((void *)(uintptr_t)g, TINY_F32, d), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, d);
+    tiny_norm_params p;
+    memset(&p, 0, sizeof p);
+    p.eps = eps > 0.0f ? eps : -1.0f;
+    tinyi_lm_op(f, kind, x, g ? &tg : NULL, kind == TINY_OP_LAYERNORM && b ? &tb : NULL, &p, y);
+}
+TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tinyi_lm_norm_view(f, f->m->arch->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL, f->m->eps, &tx, &ty);
+}
+TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, g, NULL, f->m->eps, &tx, &ty);
+}
+
+TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tinyi_lm_op(f, TINY_OP_SOFTMAX, &tx, NULL, NULL, NULL, &ty);
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_product {
+    const tinyi_lm_w *w;
+    const unsigned char *at;
+    const float *x, *bias;
+    float *y;
+    tiny_idx n, ld_x, ld_y;
+    int reference;
+} tinyi_lm_product;
+
+TINY_REF_BEGIN
+static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, tiny_idx r)
+{
+    tiny_idx i, k;
+    for (i = 0; i < p->n; i++) {
+        const float *x = p->x + i * p->ld_x;
+        double s = 0.0;
+        for (k = 0; k < p->w->n_in; k++) s += (double)x[k] * (double)row[k];
+        if (p->bias) s += (double)p->bias[r];
+        p->y[i * p->ld_y + r] = (float)s;
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_product_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
+    const tinyi_lm_w *w = p->w;
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    float *tile = (float *)team->own;
+    tiny_idx r0, r1, end, r, i, j;
+    while (tiny_take(team, w->n_out, TINYI_LM_TILE, &r0, &end))
+    for (; r0 < end; r0 = r1) {             /* a team of one takes all at once */
+        r1 = TINYI_MIN(r0 + TINYI_LM_TILE, end);
+        for (r = r0; r < r1; r++) w->format->unpack(p->at + (size_t)r * w->row_bytes, tile + (r - r0) * w->n_in, (size_t)w->n_in);
+        if (p->reference) {
+            for (r = r0; r < r1; r++) tinyi_lm_product_ref(p, tile + (r - r0) * w->n_in, r);
+            continue;
+        }
+        for (i = 0; i < p->n; i += 4) {
+            const int m = (int)TINYI_MIN(p->n - i, 4);
+            dot(p->y + i * p->ld_y + r0, 1, p->ld_y, tile, TINY_F32, w->n_in, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)w->n_in);
+            if (!p->bias) continue;
+            for (j = 0; j < m; j++)
+                for (r = r0; r < r1; r++) p->y[(i + j) * p->ld_y + r] += p->bias[r];
+        }
+    }
+}
+
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const float *bias;
+    float scale;
+    if (f->st || n <= 0) return;
+    scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
+    bias = w->bias ? w->bias + mat * w->n_out : NULL;
+    if (w->dtype >= 0) {
+        tiny_tensor tx, tw, tb, ty;
+        tiny_matmul_params p;
+        if (f->dry) return;
+        p.act = TINY_ACT_NONE;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+        tx.stride[0] = ld_x;
+        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), (tiny_dtype)w->dtype, w->n_out, w->n_in);
+        tw = tiny_tensor_swap(tw, 0, 1);
+        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        ty.stride[0] = ld_y;
+        tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
+    } else {
+        tinyi_lm_product p;
+        size_t own;
+        int n_threads;
+        if (f->dry) return;
+        p.w = w;
+        p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
+        p.x = x;
+        p.y = y;
+        p.n = n;
+        p.ld_x = ld_x;
+        p.ld_y = ld_y;
+        p.bias = scale == 1.0f ? bias : NULL;
+        p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
+        n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
+        if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
+        f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+    }
+    if (scale != 1.0f) {                    /* the scale belongs to the weights: before the bias */
+        tiny_idx i, j;
+        if (f->st) return;
+        for (i = 0; i < n; i++)
+            for (j = 0; j < w->n_out; j++) {
+                float v = y[i * ld_y + j] * scale;
+                y[i * ld_y + j] = bias ? v + bias[j] : v;
+            }
+    }
+}
+TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
+{
+    if (!f->st) tinyi_lm_linear_at(f, w, 0, y, w->n_out, x, w->n_in, n);
+}
+
+TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n)
+{
+    tiny_idx i;
+    if (f->st || f->dry) return;
+    for (i = 0; i < n; i++) w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------ */
+
+TINY_REF_BEGIN
+TINYI_FN double tinyi_lm_softplus(double x)
+{
+    if (x > 20.0) return x + tinyi_exp64(-x);
+    if (x < -30.0) return tinyi_exp64(x);
+    return tinyi_log64(1.0 + tinyi_exp64(x));
+}
+
+static double tinyi_lm_expm1(double x)
+{
+    /* near 0 the series: exp(x) - 1 would lose what matters */
+    if (x > -1e-2 && x < 1e-2) return x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
+    return tinyi_exp64(x) - 1.0;
+}
+
+/* xIELU: A. H. Huang, I. Schlag, "Deriving activation functions using integration", 2024 (arXiv 2411.13010), eq. 13 */
+static float tinyi_lm_xielu(float z, const float *p)
+{
+    const double beta = (double)p[2], x = (double)z;
+    double low;
+    if (z > 0.0f) return (float)(tinyi_lm_softplus((double)p[0]) * x * x + beta * x);
+    low = x < (double)p[3] ? x : (double)p[3];
+    return (float)((beta + tinyi_lm_softplus((double)p[1])) * (tinyi_lm_expm1(low) - x) + beta * x);
+}
+
+typedef struct tinyi_lm_act_arg { float *y; const float *a, *b, *p; float cap; int kind; } tinyi_lm_act_arg;
+static void tinyi_lm_act_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_act_arg *q = (const tinyi_lm_act_arg *)arg;
+    tiny_idx i;
+    for (i = i0; i < i1; i++) {
+        if (q->kind == TINYI_LM_XIELU) q->y[i] = tinyi_lm_xielu(q->a[i], q->p);
+        else {                              /* CLAMPED, gpt-oss: g sigmoid(1.702 g) (u + 1), g <= 7, |u| <= 7 */
+            const float g = q->a[i] < 7.0f ? q->a[i] : 7.0f;
+            const float u = q->b[i] < -7.0f ? -7.0f : q->b[i] < 7.0f ? q->b[i] : 7.0f;
+            const double s = 1.0 / (1.0 + tinyi_exp64(-1.702 * (double)g));
+            q->y[i] = (float)((double)g * s * ((double)u + 1.0));
+        }
+    }
+}
+static void tinyi_lm_cap_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_act_arg *q = (const tinyi_lm_act_arg *)arg;
+    tiny_idx i;
+    for (i = i0; i < i1; i++) q->y[i] = (float)((double)q->cap * tinyi_tanh64((double)q->y[i] / (double)q->cap));
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n)
+{
+    tinyi_lm_act_arg q;
+    if (cap <= 0.0f) return;
+    memset(&q, 0, sizeof q);
+    q.y = y;
+    q.cap = cap;
+    tinyi_lm_each(f, n, 1024, tinyi_lm_cap_fn, &q);
+}
+
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n)
+{
+    static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
+    static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
+    const int kind = f->m->arch->act;
+    if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
+        tinyi_lm_act_arg q;
+        memset(&q, 0, sizeof q);
+        q.y = y;
+        q.a = a;
+        q.b = b;
+        q.p = f->m->xielu ? f->m->xielu + 4 * l->i : NULL;
+        q.kind = kind;
+        tinyi_lm_each(f, n, 1024, tinyi_lm_act_fn, &q);
+        return;
+    }
+    if (kind >= (int)TINYI_COUNT(alone)) return;
+    if (b && gated[kind]) { tinyi_lm_run(f, gated[kind], y, a, b, n); return; }
+    tinyi_lm_run(f, alone[kind], y, a, NULL, n);
+    if (b) tinyi_lm_mul(f, y, y, b, n);
+}
+
+/* ---- convolution over time -------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_conv_arg {
+    float *y; const float *x, *w, *b; float *past;
+    tiny_idx ld_y, ld_x, n, n_tap;
+    tiny_idx n_channel;
+    int silu;
+} tinyi_lm_conv_arg;
+
+TINY_REF_BEGIN
+static void tinyi_lm_conv_fn(const void *arg, tiny_idx c0, tiny_idx c1)
+{
+    const tinyi_lm_conv_arg *q = (const tinyi_lm_conv_arg *)arg;
+    const tiny_idx K = q->n_tap, C = q->n_channel;
+    tiny_idx c, t, j;
+    for (c = c0; c < c1; c++) {
+        const float *w = q->w + c * K;
+        for (t = 0; t < q->n; t++) {
+            double s = q->b ? (double)q->b[c] : 0.0;
+            for (j = 0; j < K; j++) {
+                const tiny_idx at = t - K + 1 + j;
+                s += (double)w[j] * (double)(at < 0 ? q->past[(at + K - 1) * C + c] : q->x[at * q->ld_x + c]);
+            }
+            q->y[t * q->ld_y + c] = q->silu ? tinyi_silu_ref((float)s) : (float)s;
+        }
+    }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
+                            tiny_idx n_tap, tiny_idx n_channel, int silu)
+{
+    tinyi_lm_conv_arg q;
+    tiny_idx j;
+    if (f->st || f->dry) return;
+    q.y = y; q.x = x; q.w = w; q.b = b; q.past = past;
+    q.ld_y = ld_y; q.ld_x = ld_x; q.n = f->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
+    tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
+    if (f->st) return;
+    for (j = 0; j < n_tap - 1; j++) {           /* row j of past is the input n_tap - 1 - j steps back */
+        const tiny_idx at = f->n - (n_tap - 1) + j;
+        memmove(past + j * n_channel, at < 0 ? past + (j + f->n) * n_channel : x + at * ld_x, (size_t)n_channel * sizeof *past);
+    }
+}
+
+/* ---- rotary positions ------------------------------------------------------------------------------------------- */
+
+TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld)
+{
+    tinyi_lm_heads h;
+    h.p = p;
+    h.n_head = n_head;
+    h.d = d;
+    h.ld = ld;
+    h.head = d;
+    return h;
+}
+
+typedef struct tinyi_lm_rope_arg {
+    const double *freq;
+    float *c, *s;
+    tiny_idx half, n_rot;
+    int64_t pos0;
+    float size;
+    tinyi_lm_heads x;
+    int style;
+} tinyi_lm_rope_arg;
+
+TINY_REF_BEGIN
+/* J. Su et al., "RoFormer", 2021 (arXiv 2104.09864): pair i turns by pos * freq_i; angles in double, for large positions */
+static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
+    tiny_idx i, j;
+    for (i = i0; i < i1; i++)
+        for (j = 0; j < q->half; j++) {
+            const double angle = (double)(q->pos0 + i) * q->freq[j];
+            q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
+            q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
+        }
+}
+static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
+    const tiny_idx a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    tiny_idx i, h, j;
+    for (i = i0; i < i1; i++)
+        for (h = 0; h < q->x.n_head; h++) {
+            float *x = q->x.p + i * q->x.ld + h * q->x.head;
+            const float *c = q->c + i * q->half, *s = q->s + i * q->half;
+            for (j = 0; j < q->half; j++) {
+                const float a = x[j * a_step], b = x[j * a_step + b_at];
+                x[j * a_step] = a * c[j] - b * s[j];
+                x[j * a_step + b_at] = a * s[j] + b * c[j];
+            }
+        }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f)
+{
+    int i;
+    for (i = 0; i < f->m->n_rope; i++) {
+        const tinyi_lm_rope *r = &f->m->rope[i];
+        tinyi_lm_rope_arg q;
+        memset(&q, 0, sizeof q);
+        q.half = r->n_rot / 2;
+        f->rope_cos[i] = q.c = tinyi_lm_take(f, f->n, q.half);
+        f->rope_sin[i] = q.s = tinyi_lm_take(f, f->n, q.half);
+        if (f->st || f->dry) continue;
+        q.freq = r->freq_long && f->s->n_ctx > f->m->rope_original ? r->freq_long : r->freq;
+        q.pos0 = f->pos0;
+        q.size = r->size;
+        tinyi_lm_each(f, f->n, 16, tinyi_lm_rope_table_fn, &q);
+    }
+}
+
+TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x)
+{
+    tinyi_lm_rope_arg q;
+    if (f->st || f->dry || rope < 0 || style == TINYI_LM_NO_ROPE) return;
+    memset(&q, 0, sizeof q);
+    q.half = f->m->rope[rope].n_rot / 2;
+    q.c = f->rope_cos[rope];
+    q.s = f->rope_sin[rope];
+    q.x = x;
+    q.style = style;
+    tinyi_lm_each(f, f->n, 16, tinyi_lm_rotate_fn, &q);
+}

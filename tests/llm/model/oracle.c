@@ -1,0 +1,203 @@
+/* tests/llm/model/oracle.c - every model of ../shared/oracle/llm against its golden numbers
+ *
+ * Pass marks are those of the oracle's README: F32 models max |difference| <= 2e-4 (1 + rms); others no farther (relative
+ * RMS) from the same model in float32 than 1.2 of what is stated; and the same best token wherever the two best of the
+ * golden row are farther apart than the mark. Each on the reference and on every SIMD target of this machine, in one
+ * piece; then in pieces of 3 and token by token, which must give the same numbers.                                      */
+#include "t.h"
+
+typedef struct row {
+    char name[64], mode[8], weights[16];
+    int n_rows, n_out, n_tokens, n_decoder;
+    int32_t tokens[128], decoder[128];
+    double rms, relrms;
+} row;
+
+static int list(const char *text, int32_t *out, int most)
+{
+    int n = 0;
+    if (*text == '-') return 0;
+    while (*text && n < most) {
+        out[n++] = (int32_t)strtol(text, (char **)&text, 10);
+        if (*text == ',') text++;
+    }
+    return n;
+}
+
+static int read_row(char *line, row *r)
+{
+    char *field[16];
+    int n = 0;
+    memset(r, 0, sizeof *r);
+    for (field[n++] = line; *line && n < 14; line++)
+        if (*line == '\t') { *line = 0; field[n++] = line + 1; }
+    if (n < 12) return 0;
+    (void)snprintf(r->name, sizeof r->name, "%s", field[0]);
+    (void)snprintf(r->mode, sizeof r->mode, "%s", field[2]);
+    (void)snprintf(r->weights, sizeof r->weights, "%s", field[3]);
+    r->n_rows = atoi(field[4]);
+    r->n_out = atoi(field[5]);
+    r->n_tokens = list(field[6], r->tokens, 128);
+    r->n_decoder = list(field[7], r->decoder, 128);
+    r->rms = atof(field[8]);
+    r->relrms = atof(field[10]);
+    return 1;
+}
+
+static float *read_floats(const char *path, size_t n)
+{
+    FILE *f = path ? fopen(path, "rb") : NULL;
+    unsigned char *b = (unsigned char *)malloc(n * 4);
+    float *x = (float *)t_keep(n * sizeof *x);
+    size_t i;
+    int ok = f && b && fread(b, 4, n, f) == n && fgetc(f) == EOF;
+    for (i = 0; ok && i < n; i++) {
+        uint32_t u = (uint32_t)b[4 * i] | (uint32_t)b[4 * i + 1] << 8 | (uint32_t)b[4 * i + 2] << 16 | (uint32_t)b[4 * i + 3] << 24;
+        memcpy(&x[i], &u, 4);
+    }
+    if (f) (void)fclose(f);
+    free(b);
+    return ok ? x : NULL;
+}
+
+/* chunk 0: all at once. 0 when it failed: the sentence is in the context. */
+static int run(tiny_ctx *ctx, const tllm_model *model, const row *r, int chunk, float *out, int64_t pos0)
+{
+    tllm_state_desc desc;
+    tllm_state *state = NULL;
+    tllm_about about;
+    const int32_t *tokens = r->tokens;
+    int n = r->n_tokens, i;
+    tiny_status st;
+    tllm_model_about(model, &about);
+    memset(&desc, 0, sizeof desc);
+    desc.n_ctx = 256;
+    st = tllm_state_open(ctx, model, &desc, &state);
+    if (!st && (about.is_encoder || about.output != TLLM_LOGITS)) {
+        st = tllm_forward_all(state, tokens, n, out);
+    } else if (!st) {
+        if (about.has_decoder) {
+            st = tllm_forward_all(state, tokens, n, NULL);
+            tokens = r->decoder;
+            n = r->n_decoder;
+        }
+        for (i = 0; i < n && !st; ) {
+            int take = chunk && n - i > chunk ? chunk : n - i;
+            st = tllm_forward(state, tokens + i, take, pos0 + i, take, out + (size_t)i * (size_t)r->n_out);
+            i += take;
+        }
+    }
+    tllm_state_close(ctx, state);
+    return st == TINY_OK;
+}
+
+/* the distance, in marks: above 1 is a failure. *wrong: rows with another best value */
+static double judge(const row *r, const float *got, const float *want, int *wrong)
+{
+    const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
+    double top = 0.0, ss = 0.0, s2 = 0.0, mark = 2e-4 * (1.0 + r->rms), apart;
+    size_t i;
+    int j, k;
+    *wrong = 0;
+    for (i = 0; i < n; i++) {
+        double d = fabs((double)got[i] - (double)want[i]);
+        if (!(d <= 1e30)) return 1e30;
+        if (d > top) top = d;
+        ss += d * d;
+        s2 += (double)want[i] * (double)want[i];
+    }
+    apart = r->relrms > 0.0 ? 1.2 * r->relrms * sqrt(s2 / (double)n) * 4.0 : mark;
+    for (j = 0; j < r->n_rows; j++) {
+        const float *w = want + (size_t)j * (size_t)r->n_out, *g = got + (size_t)j * (size_t)r->n_out;
+        int bw = 0, bg = 0;
+        double second = -1e30;
+        for (k = 1; k < r->n_out; k++) { if (w[k] > w[bw]) bw = k; if (g[k] > g[bg]) bg = k; }
+        for (k = 0; k < r->n_out; k++) if (k != bw && (double)w[k] > second) second = (double)w[k];
+        if (bw != bg && (double)w[bw] - second > apart) ++*wrong;
+    }
+    if (r->relrms > 0.0) return sqrt(ss / s2) / (1.2 * r->relrms);
+    return top / mark;
+}
+
+static row rows[256];
+static int n_rows_of_index;
+
+static int read_index(void)
+{
+    const char *path = t_shared("oracle/llm/index.tsv");
+    char *line = (char *)t_keep(65536);
+    FILE *f = path ? fopen(path, "r") : NULL;
+    if (!f) return 0;
+    n_rows_of_index = 0;
+    while (fgets(line, 65536, f) && n_rows_of_index < 256) {
+        if (!strncmp(line, "name\t", 5)) continue;
+        if (read_row(line, &rows[n_rows_of_index])) n_rows_of_index++;
+    }
+    (void)fclose(f);
+    return n_rows_of_index;
+}
+
+/* Without T_MODEL all; ->0 skipped, 1 passed, -1 failed */
+static int one_model(tiny_target target, const row *r, int forms)
+{
+    static const int chunk[3] = { 0, 3, 1 };
+    char path[256];
+    tiny_ctx *ctx = t_ctx(target, target == TINY_TARGET_REFERENCE ? 1 : 2);
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
+    float *want, *got = (float *)t_keep((n + 1) * sizeof *got * (size_t)(r->n_tokens + 1));
+    const char *full;
+    int ok = 0, form, wrong = 0;
+    double far = 0.0;
+    (void)snprintf(path, sizeof path, "oracle/llm/%.60s.%s", r->name, r->relrms > 0.0 ? "exact" : "logits");
+    want = read_floats(t_shared(path), n);
+    if (!want) { printf("  %s: no %s\n", r->name, path); t_close(ctx); return -1; }
+    (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r->name);
+    full = t_shared(path);
+    if (full && !tllm_gguf_open(ctx, full, &file) && !tllm_model_open(ctx, file, &model)) {
+        for (form = 0, ok = 1; form < forms && ok; form++) {
+            memset(got, 0, n * sizeof *got);
+            if (!run(ctx, model, r, chunk[form], got, 0)) {
+                printf("  %s [%s], pieces of %d: %s\n", r->name, tiny_target_name(target), chunk[form], tiny_ctx_message(ctx));
+                ok = 0;
+                break;
+            }
+            far = judge(r, got, want, &wrong);
+            if (far > 1.0 || wrong) {
+                printf("  %s [%s], pieces of %d: %.3g marks away, %d rows with another best\n", r->name, tiny_target_name(target), chunk[form], far, wrong);
+                ok = 0;
+            }
+        }
+        if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g marks\n", r->name, tiny_target_name(target), far);
+    } else printf("  %s [%s]: %s\n", r->name, tiny_target_name(target), tiny_ctx_message(ctx));
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    t_close(ctx);
+    return ok ? 1 : -1;
+}
+
+static void all_models(tiny_target target)
+{
+    const char *only = getenv("T_MODEL");
+    int i, passed = 0, n = 0, result;
+    if (!read_index()) return;
+    for (i = 0; i < n_rows_of_index; i++) {
+        if (only && strcmp(only, rows[i].name)) continue;
+        n++;
+        result = one_model(target, &rows[i], 3);
+        passed += result > 0;
+        if (result < 0) t_now.checks_failed++;
+        t_free_blocks();
+    }
+    printf("models: %d of %d [%s]\n", passed, n, tiny_target_name(target));
+}
+static void test_reference(void) { all_models(TINY_TARGET_REFERENCE); }
+static void test_target(tiny_target target) { all_models(target); }
+
+int main(void)
+{
+    T_RUN(test_reference);
+    T_RUN_TARGETS(test_target);
+    return t_done();
+}
