@@ -1,25 +1,62 @@
 #!/bin/sh
-# Each fuzz target for a while, under the address and undefined behaviour sanitizers: FUZZ_SECONDS=60 by default.
-# With clang's libFuzzer the engine looks for new paths; without it the targets draw random bytes of their own.
+# Each fuzz target for a while, under the address and undefined behaviour sanitizers: a minute each, or HOURS=n shared among
+# them. ONLY=gguf runs one. The files of corpus/NAME are where a target starts. With clang's libFuzzer the engine looks for new
+# paths; without it the targets change their corpus, or draw random bytes, by themselves.
 set -u
-BUILD=${BUILD:-build} INC=${INC:-.} CC=${CC:-cc} SECONDS_EACH=${FUZZ_SECONDS:-60}
+BUILD=${BUILD:-build} INC=${INC:-.} CC=${CC:-cc} HOURS=${HOURS:-} ONLY=${ONLY:-}
 out=$BUILD/fuzz
 mkdir -p "$out"
-failed=0
-ran=0
+sources=
 for source in tests/fuzz/*.c; do
     name=$(basename "$source" .c)
-    flags="-O1 -g -std=c99 -I$INC -DTINYLLM_IMPLEMENTATION -DTINY_NO_OPENMP"
-    if command -v clang >/dev/null 2>&1 && clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined "$source" -o "$out/$name" -pthread 2>/dev/null; then
-        mkdir -p "$out/$name.found"
-        "$out/$name" -max_total_time="$SECONDS_EACH" -max_len=512 -timeout=20 -print_final_stats=0 -verbosity=0 -artifact_prefix="$out/$name." "$out/$name.found" || failed=$((failed + 1))
-        ran=$((ran + 1))
-        echo "fuzz $name: libFuzzer, ${SECONDS_EACH} s"
-        flags="$flags"
-    fi
-    $CC $flags -fsanitize=address,undefined -fno-sanitize-recover=undefined "$source" -o "$out/$name-random" -pthread || { failed=$((failed + 1)); continue; }
-    "$out/$name-random" "$SECONDS_EACH" || failed=$((failed + 1))
-    ran=$((ran + 1))
+    if [ -z "$ONLY" ] || [ "$ONLY" = "$name" ]; then sources="$sources $source"; fi
 done
-echo "$ran fuzz runs, $failed found something"
+set -- $sources
+seconds=${FUZZ_SECONDS:-60}
+[ -z "$HOURS" ] || seconds=$(awk "BEGIN { printf \"%d\", $HOURS * 3600 / $# }")
+
+flags="-O1 -g -std=c99 -I$INC -Itests -Itests/fuzz -DTINY_NO_OPENMP -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+bodies() { # compiler, further flags: the implementation once for all targets
+    printf '#define TINYLLM_IMPLEMENTATION\n#include "tinyllm.h"\n' | $1 $flags $2 -x c -c - -o "$out/bodies.o"
+}
+engine=
+if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n ? 0 : 0; }' |
+    clang -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
+    engine=libFuzzer
+    bodies clang -fsanitize=fuzzer-no-link || exit 1
+else
+    bodies "$CC" '' || exit 1
+fi
+
+failed=0 ran=0
+for source in "$@"; do
+    name=$(basename "$source" .c)
+    corpus=tests/fuzz/corpus/$name
+    log=$out/$name.log
+    if [ "$engine" ]; then
+        clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/bodies.o" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
+        mkdir -p "$out/$name.found"
+        length=512
+        [ -d "$corpus" ] && length=16384 || corpus=
+        "$out/$name" -max_total_time="$seconds" -max_len=$length -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$out/$name." \
+            "$out/$name.found" $corpus >"$log" 2>&1
+        status=$?
+        n=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+        echo "fuzz $name: ${n:-no} executions, ${covered:-?} edges, $seconds s, libFuzzer"
+    else
+        $CC $flags "$source" "$out/bodies.o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
+        files=
+        [ -d "$corpus" ] && files=$(find "$corpus" -type f)
+        "$out/$name-random" "$seconds" 1 $files >"$log" 2>&1
+        status=$?
+        tail -n 1 "$log"
+    fi
+    ran=$((ran + 1))
+    if [ "$status" -ne 0 ]; then
+        failed=$((failed + 1))
+        tail -n 40 "$log"
+    fi
+done
+echo "$ran fuzz targets ran, $failed found something"
 [ "$failed" -eq 0 ]
