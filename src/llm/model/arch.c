@@ -155,16 +155,16 @@ static int tinyi_lm_arch_distance(const char *a, size_t n_a, const char *b, size
 TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
 {
     const char *best[3] = { "", "", "" };
-    int far[3] = { 1000, 1000, 1000 }, k, j;
+    int distance[3] = { 1000, 1000, 1000 }, k, j;
     size_t i, at = 0;
     n = TINYI_MIN(n, 40);
     for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++) {
         const char *other = tinyi_lm_archs[i].name;
         const int d = tinyi_lm_arch_distance(name, n, other, TINYI_MIN(strlen(other), 40));
-        for (k = 0; k < 3 && d >= far[k]; k++) {}
+        for (k = 0; k < 3 && d >= distance[k]; k++) {}
         if (k == 3) continue;
-        for (j = 2; j > k; j--) { far[j] = far[j - 1]; best[j] = best[j - 1]; }
-        far[k] = d;
+        for (j = 2; j > k; j--) { distance[j] = distance[j - 1]; best[j] = best[j - 1]; }
+        distance[k] = d;
         best[k] = other;
     }
     for (k = 0; k < 3; k++) {

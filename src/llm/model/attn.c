@@ -36,7 +36,7 @@ static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
 /* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
 static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
 {
-    tiny_idx n = both ? n_bucket / 2 : n_bucket, exact = n / 2, at = 0, far;
+    tiny_idx n = both ? n_bucket / 2 : n_bucket, exact = n / 2, at = 0, most;
     float large;
     if (both) {
         if (d > 0) at = n;
@@ -45,8 +45,8 @@ static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
     if (d < (int64_t)exact) return at + (tiny_idx)d;
     if (d > 1000000) return at + n - 1;
     large = tinyi_log_ref((float)d / (float)exact) * (float)(n - exact) / tinyi_log_ref(128.0f / (float)exact);
-    far = exact + (tiny_idx)large;
-    return at + (far < n - 1 ? far : n - 1);
+    most = exact + (tiny_idx)large;
+    return at + (most < n - 1 ? most : n - 1);
 }
 
 static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)

@@ -515,9 +515,9 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
     arch = tinyi_lm_arch_find(name.at, name.n);
     if (!arch) {
-        char near[160];
-        tinyi_lm_arch_nearest(name.at, name.n, near);
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the architecture \"%.*s\" is not known; the nearest that are: %s", path, (int)TINYI_MIN(name.n, 40), name.at, near);
+        char nearest[160];
+        tinyi_lm_arch_nearest(name.at, name.n, nearest);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the architecture \"%.*s\" is not known; the nearest that are: %s", path, (int)TINYI_MIN(name.n, 40), name.at, nearest);
     }
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;

@@ -34,15 +34,15 @@ static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
 TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const tiny_idx D = m->n_embd, I = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank;
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank;
     if (!tinyi_lm_ssm_sizes(ld, R)) return;
-    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * I, 0);
-    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * I);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_X, I, R + 2 * S, 0);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_DT, R, I, 0);
-    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, S * I);
-    tinyi_lm_vec(ld, l, TINYI_T_SSM_D, I);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, I, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, R + 2 * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_DT, R, N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, S * N);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_D, N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
     tinyi_lm_may_vec(ld, l, TINYI_T_SSM_DT_NORM, R);
     tinyi_lm_may_vec(ld, l, TINYI_T_SSM_B_NORM, S);
     tinyi_lm_may_vec(ld, l, TINYI_T_SSM_C_NORM, S);
@@ -111,10 +111,10 @@ static void tinyi_lm_mamba2_fn(const void *arg, tiny_idx h0, tiny_idx h1)
 static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_scan *p = (const tinyi_lm_scan *)arg;
-    const tiny_idx I = p->H * p->P;
+    const tiny_idx N = p->H * p->P;
     tiny_idx t, i;
     for (t = t0; t < t1; t++)
-        for (i = 0; i < I; i++) p->y[t * I + i] *= tinyi_silu_ref(p->z[t * p->ld_z + i / p->P * p->z_head + i % p->P]);
+        for (i = 0; i < N; i++) p->y[t * N + i] *= tinyi_silu_ref(p->z[t * p->ld_z + i / p->P * p->z_head + i % p->P]);
 }
 TINY_REF_END
 
@@ -130,20 +130,20 @@ static void tinyi_lm_piece_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *x, 
 TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, I = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank, K = m->ssm_conv, ld = R + 2 * S;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank, K = m->ssm_conv, ld = R + 2 * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *xz = tinyi_lm_take(f, n, 2 * I), *x = tinyi_lm_take(f, n, I), *dbc = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, I), *o = tinyi_lm_take(f, n, I);
+    float *xz = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *dbc = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, N), *o = tinyi_lm_take(f, n, N);
     tinyi_lm_scan p;
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], xz, h, n);
-    tinyi_lm_conv(f, x, I, xz, 2 * I, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, I, 1);
+    tinyi_lm_conv(f, x, N, xz, 2 * N, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, N, 1);
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_X], dbc, x, n);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_DT_NORM], dbc, ld, R);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_B_NORM], dbc + R, ld, S);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_C_NORM], dbc + R + S, ld, S);
     if (f->st) return;
-    tinyi_lm_linear_at(f, l->w[TINYI_T_SSM_DT], 0, dt, I, dbc, ld, n);
+    tinyi_lm_linear_at(f, l->w[TINYI_T_SSM_DT], 0, dt, N, dbc, ld, n);
     memset(&p, 0, sizeof p);
     p.x = x;
     p.B = dbc + R;
@@ -151,17 +151,17 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.dt = dt;
     p.a = l->w[TINYI_T_SSM_A]->v;
     p.d = l->w[TINYI_T_SSM_D]->v;
-    p.m = kept ? kept + (K - 1) * I : NULL;
+    p.m = kept ? kept + (K - 1) * N : NULL;
     p.y = o;
     p.n = n;
-    p.ld_x = p.ld_dt = I;
+    p.ld_x = p.ld_dt = N;
     p.ld_b = ld;
     p.S = S;
-    tinyi_lm_each(f, I, 16, tinyi_lm_mamba_fn, &p);
+    tinyi_lm_each(f, N, 16, tinyi_lm_mamba_fn, &p);
     p.H = 1;
-    p.P = I;
-    p.z = xz + I;
-    p.ld_z = 2 * I;
+    p.P = N;
+    p.z = xz + N;
+    p.ld_z = 2 * N;
     tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
     f->used = used;
@@ -172,18 +172,18 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const tiny_idx D = m->n_embd, I = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
     if (!tinyi_lm_ssm_sizes(ld, H)) return;
-    if (G < 1 || I % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
-    if (I % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", I, H);
+    if (G < 1 || N % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
     if (ld->st) return;
-    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * I + 2 * G * S + H, 0);
-    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (I + 2 * G * S));
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (N + 2 * G * S));
     tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H, 1);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_D, H);
-    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_NORM, I);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, I, D, 0);
+    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_NORM, N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
 }
 TINYI_FN size_t tinyi_lm_mamba2_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
@@ -205,27 +205,27 @@ TINY_REF_END
 TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, I = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group, K = m->ssm_conv, C = I + 2 * G * S, ld = I + C + H;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group, K = m->ssm_conv, C = N + 2 * G * S, ld = N + C + H;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *all = tinyi_lm_take(f, n, ld), *x = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, I);
+    float *all = tinyi_lm_take(f, n, ld), *x = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, N);
     const tinyi_lm_w *norm = l->w[TINYI_T_SSM_NORM];
     tinyi_lm_add_bias bias;
     tinyi_lm_scan p;
     tiny_idx g;
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], all, h, n);
-    tinyi_lm_conv(f, x, C, all + I, ld, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, C, 1);
-    bias.x = all + I + C;
+    tinyi_lm_conv(f, x, C, all + N, ld, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, C, 1);
+    bias.x = all + N + C;
     bias.b = l->w[TINYI_T_SSM_DT]->v;
     bias.ld = ld;
     bias.d = H;
     tinyi_lm_each(f, n, 64, tinyi_lm_add_bias_fn, &bias);
     memset(&p, 0, sizeof p);
     p.x = x;
-    p.B = x + I;
-    p.C = x + I + G * S;
-    p.dt = all + I + C;
+    p.B = x + N;
+    p.C = x + N + G * S;
+    p.dt = all + N + C;
     p.a = l->w[TINYI_T_SSM_A]->v;
     p.d = l->w[TINYI_T_SSM_D]->v;
     p.m = kept ? kept + (K - 1) * C : NULL;
@@ -235,18 +235,18 @@ TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     p.ld_dt = ld;
     p.S = S;
     p.H = H;
-    p.P = I / H;
+    p.P = N / H;
     p.G = G;
     tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
     p.z = all;
     p.ld_z = ld;
     p.H = 1;
-    p.P = I;
+    p.P = N;
     tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
     for (g = 0; g < G && norm; g++) {
-        tiny_tensor t = tiny_tensor_2d(o + g * (I / G), TINY_F32, n, I / G);
-        t.stride[0] = I;
-        tinyi_lm_norm_view(f, TINY_OP_RMSNORM, norm->v + g * (I / G), NULL, m->eps, &t, &t);
+        tiny_tensor t = tiny_tensor_2d(o + g * (N / G), TINY_F32, n, N / G);
+        t.stride[0] = N;
+        tinyi_lm_norm_view(f, TINY_OP_RMSNORM, norm->v + g * (N / G), NULL, m->eps, &t, &t);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
     f->used = used;
@@ -259,35 +259,35 @@ static tiny_idx tinyi_lm_plamo_rank(const tllm_model *m) { return TINYI_MAX(64, 
 TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const tiny_idx D = m->n_embd, I = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
     if (!tinyi_lm_ssm_sizes(ld, H)) return;
-    if (I % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", I, H);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * I, 0);
-    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * I);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_X, I, 2 * S + R, 0);
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, 2 * S + R, 0);
     tinyi_lm_need(ld, l, TINYI_T_SSM_DT, R, H, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_D, H);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_DT_NORM, R);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_B_NORM, S);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_C_NORM, S);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, I, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
 }
 TINYI_FN size_t tinyi_lm_plamo_kept(const tllm_model *m, const tinyi_lm_layer *l) { return tinyi_lm_mamba_kept(m, l); }
 
 TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const tiny_idx n = f->n, I = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m), K = m->ssm_conv, P = I / H, ld = 2 * S + R;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m), K = m->ssm_conv, P = N / H, ld = 2 * S + R;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
-    float *zx = tinyi_lm_take(f, n, 2 * I), *x = tinyi_lm_take(f, n, I), *bcd = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, H), *o = tinyi_lm_take(f, n, I);
+    float *zx = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *bcd = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, H), *o = tinyi_lm_take(f, n, N);
     tinyi_lm_scan p;
     tiny_idx i;
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], zx, h, n);
-    for (i = 0; i < H; i++) tinyi_lm_copy(f, o + i * P, I, zx + (2 * i + 1) * P, 2 * I, n, P);     /* rows of a head: z, then x */
-    tinyi_lm_conv(f, x, I, o, I, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, I, 1);
+    for (i = 0; i < H; i++) tinyi_lm_copy(f, o + i * P, N, zx + (2 * i + 1) * P, 2 * N, n, P);     /* rows of a head: z, then x */
+    tinyi_lm_conv(f, x, N, o, N, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, N, 1);
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_X], bcd, x, n);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_B_NORM], bcd, ld, S);
     tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_C_NORM], bcd + S, ld, S);
@@ -301,10 +301,10 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.dt = dt;
     p.a = l->w[TINYI_T_SSM_A]->v;
     p.d = l->w[TINYI_T_SSM_D]->v;
-    p.m = kept ? kept + (K - 1) * I : NULL;
+    p.m = kept ? kept + (K - 1) * N : NULL;
     p.y = o;
     p.n = n;
-    p.ld_x = I;
+    p.ld_x = N;
     p.ld_b = ld;
     p.ld_dt = H;
     p.S = S;
@@ -313,7 +313,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.G = 1;
     tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
     p.z = zx;
-    p.ld_z = 2 * I;
+    p.ld_z = 2 * N;
     p.z_head = 2 * P;
     tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
     tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
