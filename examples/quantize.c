@@ -1,0 +1,579 @@
+/* examples/quantize.c - a model file in fewer bits
+ *
+ *     quantize IN.gguf OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
+ *     quantize --blocks TYPE < floats.f32 > q.bin
+ *     quantize --unblocks TYPE < q.bin > floats.f32
+ *
+ * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
+ * tensors that suffer most. Norms, biases and other small tensors stay as they are. The new file grows beside its place and
+ * takes it when it is whole.                                                                                              */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _WIN32
+#include <fcntl.h>
+#include <io.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static const char usage[] =
+    "quantize IN.gguf OUT.gguf TYPE [options]   writes IN with its matrices as TYPE\n"
+    "quantize --blocks TYPE                     raw little-endian float32 on standard input to blocks on standard output\n"
+    "quantize --unblocks TYPE                   and back\n"
+    "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat)\n"
+    "  --pure                    TYPE everywhere, no mixture\n"
+    "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
+    "  --threads N               default: one per processor\n"
+    "  --list                    the types\n";
+
+/* ---- which tensor becomes what ------------------------------------------------------------------------------------- */
+
+enum where { NOWHERE, EVERYWHERE, FIRST_EIGHTH, FIRST_FOUR, SOME };    /* SOME: the first and last eighth of the layers, of the others every third */
+typedef struct rule { int where, there, elsewhere; } rule;              /* formats; 0: that of the mixture */
+typedef struct mixture {
+    const char *name;
+    int file_type, base, output, embedding; /* file_type: what general.file_type says */
+    rule value, down, mix;                  /* attn_v, ffn_down, attn_output */
+} mixture;
+
+#define T(name) TLLM_FORMAT_##name
+#define PLAIN { NOWHERE, 0, 0 }
+static const mixture mixtures[] = {
+    { "F32", 0, T(F32), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "F16", 1, T(F16), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "BF16", 32, T(BF16), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "Q8_0", 7, T(Q8_0), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "Q4_0", 2, T(Q4_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q4_1", 3, T(Q4_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_0", 8, T(Q5_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_1", 9, T(Q5_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q2_K", 10, T(Q2_K), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { EVERYWHERE, T(Q3_K), 0 }, { EVERYWHERE, T(Q3_K), 0 } },
+    { "Q2_K_S", 21, T(Q2_K), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, PLAIN },
+    { "Q3_K_S", 11, T(Q3_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q3_K_M", 12, T(Q3_K), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), T(Q4_K) }, { SOME, T(Q4_K), 0 }, { EVERYWHERE, T(Q4_K), 0 } },
+    { "Q3_K_L", 13, T(Q3_K), T(Q6_K), 0, { EVERYWHERE, T(Q5_K), 0 }, { EVERYWHERE, T(Q5_K), 0 }, { EVERYWHERE, T(Q5_K), 0 } },
+    { "Q4_K_S", 14, T(Q4_K), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
+    { "Q4_K_M", 15, T(Q4_K), T(Q6_K), 0, { SOME, T(Q6_K), 0 }, { SOME, T(Q6_K), 0 }, PLAIN },
+    { "Q5_K_S", 16, T(Q5_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
+    { "Q5_K_M", 17, T(Q5_K), T(Q6_K), 0, { SOME, T(Q6_K), 0 }, { SOME, T(Q6_K), 0 }, PLAIN },
+    { "Q6_K", 18, T(Q6_K), 0, 0, PLAIN, PLAIN, PLAIN },
+    { "IQ1_S", 24, T(IQ1_S), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, { EVERYWHERE, T(IQ2_XXS), 0 } },
+    { "IQ1_M", 31, T(IQ1_M), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, { EVERYWHERE, T(IQ2_XXS), 0 } },
+    { "IQ2_XXS", 19, T(IQ2_XXS), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, PLAIN },
+    { "IQ2_XS", 20, T(IQ2_XS), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, PLAIN },
+    { "IQ2_S", 28, T(IQ2_XS), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(IQ3_S), 0 }, { EVERYWHERE, T(IQ3_S), 0 } },
+    { "IQ2_M", 29, T(IQ2_S), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(IQ3_S), 0 }, { EVERYWHERE, T(IQ3_S), 0 } },
+    { "IQ3_XXS", 23, T(IQ3_XXS), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), T(Q3_K) }, PLAIN },
+    { "IQ3_XS", 22, T(IQ3_XXS), T(Q6_K), 0, { EVERYWHERE, T(IQ3_S), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, PLAIN },
+    { "IQ3_S", 26, T(IQ3_S), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, PLAIN, PLAIN },
+    { "IQ3_M", 27, T(IQ3_S), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, { EVERYWHERE, T(Q4_K), 0 } },
+    { "IQ4_NL", 25, T(IQ4_NL), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
+    { "IQ4_XS", 30, T(IQ4_XS), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
+    { "TQ1_0", 36, T(TQ1_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN },
+    { "TQ2_0", 37, T(TQ2_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN }
+};
+static const struct { const char *name, *means; } also[] = { { "Q3_K", "Q3_K_M" }, { "Q4_K", "Q4_K_M" }, { "Q5_K", "Q5_K_M" } };
+
+/* Where a row is no whole number of blocks of 256: the format of 32 that loses least more. */
+static const struct { int from, to; } smaller[] = {
+    { T(Q2_K), T(IQ4_NL) }, { T(Q3_K), T(IQ4_NL) }, { T(Q4_K), T(Q5_0) }, { T(Q5_K), T(Q5_1) }, { T(Q6_K), T(Q8_0) }, { T(IQ1_S), T(IQ4_NL) },
+    { T(IQ1_M), T(IQ4_NL) }, { T(IQ2_XXS), T(IQ4_NL) }, { T(IQ2_XS), T(IQ4_NL) }, { T(IQ2_S), T(IQ4_NL) }, { T(IQ3_XXS), T(IQ4_NL) },
+    { T(IQ3_S), T(IQ4_NL) }, { T(IQ4_XS), T(IQ4_NL) }, { T(TQ1_0), T(Q4_0) }, { T(TQ2_0), T(Q4_0) }, { T(NVFP4), T(MXFP4) }, { T(Q1_0), T(Q4_0) }, { T(Q2_0), T(Q4_0) }
+};
+
+static int same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if ((*a >= 'a' && *a <= 'z' ? *a - 32 : *a) != (*b >= 'a' && *b <= 'z' ? *b - 32 : *b)) return 0;
+    return *a == *b;
+}
+static const mixture *mixture_by_name(const char *name)
+{
+    size_t i;
+    for (i = 0; i < sizeof also / sizeof also[0]; i++)
+        if (same_name(also[i].name, name)) name = also[i].means;
+    for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++)
+        if (same_name(mixtures[i].name, name)) return &mixtures[i];
+    return NULL;
+}
+
+static int has(tllm_text t, const char *part)
+{
+    const size_t n = strlen(part);
+    size_t i;
+    for (i = 0; i + n <= t.n; i++)
+        if (!memcmp(t.at + i, part, n)) return 1;
+    return 0;
+}
+static int ends(tllm_text t, const char *end)
+{
+    const size_t n = strlen(end);
+    return t.n >= n && !memcmp(t.at + t.n - n, end, n);
+}
+
+/* Matrices of weights, without those that are small and touchy, or that are read one number at a time. */
+static int is_matrix(const tllm_gguf_tensor *t)
+{
+    static const char *const left[] = { "_norm", "ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "time_mix_",
+                                        "attn_rel_b", "token_types", "position_embd", "pos_embd", "rope_freqs", "ssm_a", "ssm_d", "conv1d", "attn_sinks" };
+    const tllm_format *f = tllm_format_of(t->type);
+    size_t i;
+    if (t->rank < 2 || t->dim[1] < 2 || !ends(t->name, "weight") || !f || (f->id >= T(I8) && f->id <= T(I64))) return 0;
+    for (i = 0; i < sizeof left / sizeof left[0]; i++)
+        if (has(t->name, left[i])) return 0;
+    return 1;
+}
+
+static int layer_of(tllm_text name)         /* blk.N.: N; else -1 */
+{
+    size_t i;
+    int n = 0;
+    if (name.n < 5 || memcmp(name.at, "blk.", 4)) return -1;
+    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 100000; i++) n = 10 * n + (name.at[i] - '0');
+    return i > 4 ? n : -1;
+}
+static int ruled(const rule *r, int layer, int n_layer, int base)
+{
+    int here = 0;
+    switch (r->where) {
+    case EVERYWHERE: here = 1; break;
+    case FIRST_EIGHTH: here = layer < n_layer / 8; break;
+    case FIRST_FOUR: here = layer < 4; break;
+    case SOME: here = layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2; break;
+    default: break;
+    }
+    return here ? r->there : r->elsewhere ? r->elsewhere : base;
+}
+static int mixed(const mixture *m, const tllm_gguf_tensor *t, int n_layer, int tied)
+{
+    const int layer = layer_of(t->name);
+    if (tllm_text_is(t->name, "output.weight") || (tied && tllm_text_is(t->name, "token_embd.weight"))) return m->output ? m->output : m->base;
+    if (tllm_text_is(t->name, "token_embd.weight")) return m->embedding ? m->embedding : m->base;
+    if (layer < 0) return m->base;
+    if (has(t->name, "attn_v.") || has(t->name, "attn_kv_b.") || has(t->name, "attn_v_b.")) return ruled(&m->value, layer, n_layer, m->base);
+    if (has(t->name, "ffn_down")) return ruled(&m->down, layer, n_layer, m->base);
+    if (has(t->name, "attn_output.")) return ruled(&m->mix, layer, n_layer, m->base);
+    return m->base;
+}
+
+/* ---- patterns: . [a-z] [^a-z] ( | ) * + ? ^ $ and \ before any of them ------------------------------------------------- */
+
+typedef struct rest { const char *re, *end; const struct rest *next; } rest;   /* what must match after */
+
+static const char *atom_end(const char *re, const char *end)
+{
+    int depth = 0;
+    const char *p = re;
+    if (*p == '[') {
+        p += p + 1 < end && p[1] == '^' ? 2 : 1;
+        for (p += p < end; p < end && *p != ']'; p++) {}
+        return p < end ? p + 1 : end;
+    }
+    for (; p < end; p++) {
+        if (*p == '\\' && p + 1 < end) p++;
+        else if (*p == '(') depth++;
+        else if (*p == ')') depth--;
+        if (depth <= 0) return p + 1;
+    }
+    return end;
+}
+static int one_fits(const char *re, const char *end, char c)
+{
+    int no, in = 0;
+    if (*re == '\\') return re[1] == c;
+    if (*re == '.') return 1;
+    if (*re != '[') return *re == c;
+    no = re[1] == '^';
+    for (re += 1 + no; re < end - 1; re++) {
+        if (re + 2 < end - 1 && re[1] == '-') { in |= c >= re[0] && c <= re[2]; re += 2; }
+        else in |= c == *re;
+    }
+    return in != no;
+}
+static int steps_left;
+/* re to end at t, then the rest; skip: the first piece may be left out */
+static int fits(const char *re, const char *end, const char *start, const char *t, const char *t_end, const rest *next, int skip)
+{
+    const char *a, *after, *p;
+    if (--steps_left < 0) return 0;
+    if (re == end) return next ? fits(next->re, next->end, start, t, t_end, next->next, 1) : 1;
+    if (*re == '^') return t == start && fits(re + 1, end, start, t, t_end, next, 1);
+    if (*re == '$') return t == t_end && fits(re + 1, end, start, t, t_end, next, 1);
+    a = atom_end(re, end);
+    after = a < end && (*a == '*' || *a == '+' || *a == '?') ? a + 1 : a;
+    if (*re == '(' && a - re >= 2) {
+        for (p = re + 1; p < a;) {          /* each of the alternatives */
+            const char *q = p;
+            rest after_it, again;
+            while (q < a - 1 && *q != '|') q = atom_end(q, a - 1);
+            after_it.re = after; after_it.end = end; after_it.next = next;
+            again.re = re; again.end = end; again.next = next;
+            if (after > a && *a != '?' && q > p && fits(p, q, start, t, t_end, &again, 1)) return 1;
+            if (fits(p, q, start, t, t_end, &after_it, 1)) return 1;
+            p = q + 1;
+        }
+    } else if (t < t_end && one_fits(re, a, *t)) {
+        if (after > a && *a != '?') {       /* more of the same, now as many as one likes */
+            for (p = t + 1; p < t_end && one_fits(re, a, *p); p++) {}
+            for (; p > t; p--)
+                if (fits(after, end, start, p, t_end, next, 1)) return 1;
+        } else if (fits(after, end, start, t + 1, t_end, next, 1)) {
+            return 1;
+        }
+    }
+    return skip && after > a && *a != '+' && fits(after, end, start, t, t_end, next, 1);
+}
+static int matches(const char *re, const char *re_end, tllm_text t)
+{
+    const char *p = re, *q, *at;
+    steps_left = 100000;
+    for (; p <= re_end; p = q + 1) {        /* alternatives at the top */
+        for (q = p; q < re_end && *q != '|'; q = atom_end(q, re_end)) {}
+        for (at = t.at; at <= t.at + t.n; at++)
+            if (fits(p, q, t.at, at, t.at + t.n, NULL, 1)) return 1;
+    }
+    return 0;
+}
+
+/* ---- importance --------------------------------------------------------------------------------------------------------- */
+
+typedef struct importance {
+    tllm_gguf *gguf;
+    tiny_file file;                         /* the older form: entries of name, calls, values */
+} importance;
+
+static uint32_t u32_at(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+
+static int importance_open(tiny_ctx *ctx, const char *path, importance *m)
+{
+    size_t left;
+    uint32_t n, i, len;
+    const unsigned char *p;
+    if (tiny_file_open(ctx, path, &m->file)) return 0;
+    if (m->file.n_bytes >= 4 && !memcmp(m->file.bytes, "GGUF", 4)) {
+        tiny_file_close(ctx, &m->file);
+        return !tllm_gguf_open(ctx, path, &m->gguf);
+    }
+    p = m->file.bytes;
+    left = m->file.n_bytes;
+    if (left < 4) left = 0;
+    for (i = 0, n = left ? u32_at(p) : 1, left -= left ? 4 : 0, p += 4; i < n; i++) {   /* walked once here, so that later walks need no checks */
+        if (left < 12 || (len = u32_at(p)) > left - 12 || u32_at(p + 8 + len) > (left - 12 - len) / 4) {
+            fprintf(stderr, "quantize: %s: entry %" PRIu32 " of %" PRIu32 " reaches past the end of the file\n", path, i, n);
+            return 0;
+        }
+        left -= 12 + len + 4 * (size_t)u32_at(p + 8 + len);
+        p += 12 + len + 4 * (size_t)u32_at(p + 8 + len);
+    }
+    return 1;
+}
+
+/* n_mat vectors of n values into out; 0: none for this tensor, -1: of another size */
+static int importance_of(const importance *m, tllm_text name, size_t n, size_t n_mat, float *out)
+{
+    const tllm_format *f32 = tllm_format_of(T(F32));
+    size_t i, k;
+    if (m->gguf) {
+        char key[300];
+        const tllm_gguf_tensor *sum, *count;
+        if (name.n > 256) return 0;
+        memcpy(key, name.at, name.n);
+        memcpy(key + name.n, ".in_sum2", 9);
+        sum = tllm_gguf_tensor_find(m->gguf, key);
+        memcpy(key + name.n, ".counts", 8);
+        count = tllm_gguf_tensor_find(m->gguf, key);
+        if (!sum || !count) return 0;
+        if (sum->type != T(F32) || count->type != T(F32) || (sum->bytes / 4 != n * n_mat && sum->bytes / 4 != n) || count->bytes / 4 * n != sum->bytes / 4) return -1;
+        for (k = 0; k < n_mat; k++) {
+            const size_t from = sum->bytes / 4 == n ? 0 : k;
+            float calls;
+            f32->unpack(count->data + 4 * from, &calls, 1);
+            f32->unpack(sum->data + 4 * n * from, out + n * k, n);
+            for (i = 0; i < n; i++) out[n * k + i] = calls > 0.0f ? out[n * k + i] / calls : 1.0f;
+        }
+        return 1;
+    }
+    if (m->file.bytes) {
+        const unsigned char *p = m->file.bytes;
+        uint32_t e, entries = u32_at(p);
+        for (e = 0, p += 4; e < entries; e++) {
+            const uint32_t len = u32_at(p);
+            const unsigned char *values = p + 12 + len;
+            const size_t n_values = u32_at(p + 8 + len);
+            if (len == name.n && !memcmp(p + 4, name.at, len)) {
+                if (n_values != n * n_mat && n_values != n) return -1;
+                for (k = 0; k < n_mat; k++) f32->unpack(values + (n_values == n ? 0 : 4 * n * k), out + n * k, n);
+                return 1;                   /* the number of calls is a common factor: no matter */
+            }
+            p = values + 4 * n_values;
+        }
+    }
+    return 0;
+}
+
+/* ---- one tensor ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct job { const tllm_gguf_tensor *t; const tllm_format *from, *to; } job;
+
+/* Rows are packed by all threads, a piece at a time, and written in order. */
+static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, const float *weights, int n_threads)
+{
+    const size_t n = (size_t)j->t->dim[0];
+    const size_t in_row = tllm_format_bytes(j->from, n), out_row = tllm_format_bytes(j->to, n);
+    const size_t n_rows = j->t->bytes / in_row, row_each = (size_t)j->t->dim[1];
+    size_t piece = ((size_t)1 << 20) / n + 1, row;
+    float *x;
+    unsigned char *q;
+    tiny_status st = TINY_OK;
+    if (piece > n_rows) piece = n_rows;
+    x = (float *)tiny_alloc(ctx, piece * n * sizeof *x);
+    q = (unsigned char *)tiny_alloc(ctx, piece * out_row);
+    if (!x || !q) st = TINY_E_MEMORY;
+    for (row = 0; !st && row < n_rows; row += piece) {
+        const ptrdiff_t now = (ptrdiff_t)(row + piece <= n_rows ? piece : n_rows - row);
+        ptrdiff_t i;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(n_threads)
+#endif
+        for (i = 0; i < now; i++) {
+            const float *importance_row = weights ? weights + n * ((row + (size_t)i) / row_each) : NULL;
+            j->from->unpack(j->t->data + (row + (size_t)i) * in_row, x + (size_t)i * n, n);
+            j->to->pack(x + (size_t)i * n, q + (size_t)i * out_row, n, importance_row);
+        }
+        st = tllm_writer_data(ctx, w, q, (size_t)now * out_row);
+    }
+    (void)n_threads;
+    tiny_free(ctx, q);
+    tiny_free(ctx, x);
+    return st;
+}
+
+typedef struct request {
+    const char *in, *out, *imatrix, *pattern[64], *pattern_end[64];
+    const tllm_format *pattern_type[64];
+    int n_patterns, pure, n_threads;
+    const mixture *mix;
+    const tllm_format *pure_type;
+} request;
+
+static int quantize_file(tiny_ctx *ctx, const request *r)
+{
+    tllm_gguf *g = NULL;
+    tllm_writer *w = NULL;
+    tllm_writer_desc d;
+    importance m;
+    job *jobs = NULL;
+    char key[128];
+    tllm_text arch;
+    uint64_t blocks = 0;
+    struct { const tllm_format *wanted, *to; const tllm_gguf_tensor *first; unsigned long count; } notes[32];
+    double before = 0.0, after = 0.0;
+    size_t i, n, n_notes = 0, n_used = 0;
+    int warned = 0, k, tied, ok = 0;
+    tiny_status st;
+    memset(&m, 0, sizeof m);
+    memset(&d, 0, sizeof d);
+    if (tllm_gguf_open(ctx, r->in, &g)) goto sentence;
+    if (r->imatrix && !importance_open(ctx, r->imatrix, &m)) goto sentence;
+    if (tllm_meta_text(tllm_gguf_find(g, "general.architecture"), 0, &arch) && arch.n < 100) {
+        (void)snprintf(key, sizeof key, "%.*s.block_count", (int)arch.n, arch.at);
+        if (!tllm_meta_u64(tllm_gguf_find(g, key), 0, &blocks) || blocks > 100000) blocks = 0;
+    }
+    n = tllm_gguf_n_tensors(g);
+    tied = !tllm_gguf_tensor_find(g, "output.weight");
+    jobs = (job *)tiny_alloc(ctx, (n ? n : 1) * sizeof *jobs);
+    if (!jobs) goto sentence;
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        const tllm_format *to;
+        jobs[i].t = t;
+        jobs[i].from = jobs[i].to = tllm_format_of(t->type);
+        if (!jobs[i].from) {
+            fprintf(stderr, "quantize: %s: tensor %.*s has type %s, which cannot be read\n", r->in, (int)t->name.n, t->name.at, tllm_type_name(t->type));
+            goto out;
+        }
+        if (!is_matrix(t)) continue;
+        to = r->pure_type ? r->pure_type : tllm_format_of(mixed(r->mix, t, (int)blocks, tied));
+        for (k = 0; k < r->n_patterns; k++)
+            if (matches(r->pattern[k], r->pattern_end[k], t->name)) { to = r->pattern_type[k]; break; }
+        if (t->dim[0] % (unsigned)to->values) {
+            const tllm_format *wanted = to;
+            size_t s;
+            for (s = 0; s < sizeof smaller / sizeof smaller[0]; s++)
+                if (smaller[s].from == wanted->id) to = tllm_format_of(smaller[s].to);
+            if (t->dim[0] % (unsigned)to->values) to = tllm_format_of(T(F16));
+            for (s = 0; s < n_notes && (notes[s].wanted != wanted || notes[s].to != to); s++) {}
+            if (s == n_notes && s < sizeof notes / sizeof notes[0]) { notes[s].wanted = wanted; notes[s].to = to; notes[s].first = t; notes[s].count = 0; n_notes++; }
+            if (s < n_notes) notes[s].count++;
+        }
+        if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !r->imatrix && !warned++)
+            fprintf(stderr, "%.*s: %s without --imatrix loses much\n", (int)t->name.n, t->name.at, to->name);
+        jobs[i].to = to;
+    }
+    for (i = 0; i < n_notes; i++)
+        fprintf(stderr, "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %.*s (rows of %" PRIu64 ")%s\n", notes[i].to->name, notes[i].wanted->name,
+                notes[i].count, notes[i].wanted->values, (int)notes[i].first->name.n, notes[i].first->name.at, notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
+    d.path = r->out;
+    if (tllm_writer_open(ctx, &d, &w)) goto sentence;
+    st = TINY_OK;
+    for (i = 0; !st && i < tllm_gguf_n_meta(g); i++) st = tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i));
+    if (!st && r->mix) st = tllm_writer_put_u32(ctx, w, "general.file_type", (uint32_t)r->mix->file_type);
+    if (!st) st = tllm_writer_put_u32(ctx, w, "general.quantization_version", 2);
+    if (!st && r->imatrix) st = tllm_writer_put_text(ctx, w, "quantize.imatrix.file", r->imatrix);
+    for (i = 0; !st && i < n; i++) st = tllm_writer_put_tensor(ctx, w, jobs[i].t->name, jobs[i].to->id, jobs[i].t->rank, jobs[i].t->dim, NULL);
+    for (i = 0; !st && i < n; i++) {
+        const tllm_gguf_tensor *t = jobs[i].t;
+        float *weights = NULL;
+        fprintf(stderr, "\r[%3lu/%3lu] %-40.*s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, (int)(t->name.n < 200 ? t->name.n : 200), t->name.at, jobs[i].from->name, jobs[i].to->name);
+        fflush(stderr);
+        before += (double)t->bytes;
+        if (jobs[i].from == jobs[i].to) {
+            after += (double)t->bytes;
+            st = tllm_writer_data(ctx, w, t->data, t->bytes);
+            continue;
+        }
+        after += (double)t->bytes / (double)tllm_format_bytes(jobs[i].from, t->dim[0]) * (double)tllm_format_bytes(jobs[i].to, t->dim[0]);
+        if (r->imatrix && (jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) {
+            const size_t cols = (size_t)t->dim[0], n_mat = t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1];
+            int found;
+            weights = (float *)tiny_alloc(ctx, cols * n_mat * sizeof *weights);
+            if (!weights) { st = TINY_E_MEMORY; break; }
+            found = importance_of(&m, t->name, cols, n_mat, weights);
+            if (found < 0) {
+                fprintf(stderr, "\nquantize: %s: the importance of %.*s is not of %lu x %lu values\n", r->imatrix, (int)t->name.n, t->name.at, (unsigned long)cols, (unsigned long)n_mat);
+                tiny_free(ctx, weights);
+                goto out;
+            }
+            if (!found) { tiny_free(ctx, weights); weights = NULL; }
+            n_used += found > 0;
+        }
+        st = write_tensor(ctx, w, &jobs[i], weights, r->n_threads);
+        tiny_free(ctx, weights);
+    }
+    if (!st) st = tllm_writer_finish(ctx, w);
+    fprintf(stderr, "\n");
+    if (st) goto sentence;
+    fprintf(stderr, "%s: %.1f MB of tensors, from %.1f MB\n", r->out, after / 1e6, before / 1e6);
+    if (r->imatrix) fprintf(stderr, "importance used for %lu tensors\n", (unsigned long)n_used);
+    ok = 1;
+    goto out;
+sentence:
+    if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
+out:
+    tllm_writer_close(ctx, w);
+    tiny_free(ctx, jobs);
+    tllm_gguf_close(ctx, m.gguf);
+    if (!m.gguf) tiny_file_close(ctx, &m.file);
+    tllm_gguf_close(ctx, g);
+    return ok ? 0 : 1;
+}
+
+/* ---- standard input to standard output -------------------------------------------------------------------------------- */
+
+enum { PIECE = 16384 };                     /* values; whole blocks of every format */
+
+static int pipe_blocks(const tllm_format *f, int back)
+{
+    static unsigned char in[PIECE * 8], out[PIECE * 8];
+    static float x[PIECE];
+    const tllm_format *f32 = tllm_format_of(T(F32));
+    const size_t in_bytes = tllm_format_bytes(back ? f : f32, PIECE), block = back ? (size_t)f->bytes : 4 * (size_t)f->values;
+    uint64_t total = 0;
+    size_t n;
+#ifdef _WIN32
+    (void)_setmode(0, _O_BINARY);
+    (void)_setmode(1, _O_BINARY);
+#endif
+    while ((n = fread(in, 1, in_bytes, stdin)) > 0) {
+        const size_t values = n / block * (size_t)f->values, n_out = back ? 4 * values : tllm_format_bytes(f, values);
+        total += n;
+        if (back) {
+            f->unpack(in, x, values);
+            f32->pack(x, out, values, NULL);
+        } else {
+            f32->unpack(in, x, values);
+            f->pack(x, out, values, NULL);
+        }
+        if (fwrite(out, 1, n_out, stdout) != n_out) { fprintf(stderr, "quantize: standard output takes no more\n"); return 1; }
+        if (n % block) {
+            fprintf(stderr, "quantize: %" PRIu64 " bytes are no whole blocks: one of %s is %lu bytes here\n", total, f->name, (unsigned long)block);
+            return 1;
+        }
+    }
+    if (ferror(stdin) || fflush(stdout)) { fprintf(stderr, "quantize: standard input or output failed\n"); return 1; }
+    return 0;
+}
+
+static int fail_usage(const char *what, const char *which)
+{
+    fprintf(stderr, "quantize: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static request r;
+    const char *place[3] = { NULL, NULL, NULL }, *type = NULL;
+    const tllm_format *f;
+    tiny_ctx *ctx = NULL;
+    size_t i;
+    int a, n_places = 0, mode = 0, status;
+    for (a = 1; a < argc; a++) {
+        const char *s = argv[a], *v = a + 1 < argc ? argv[a + 1] : NULL;
+        if (!strcmp(s, "--help") || !strcmp(s, "-h")) { fputs(usage, stdout); return 0; }
+        if (!strcmp(s, "--list")) {
+            for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) printf("%s\n", mixtures[i].name);
+            for (i = 0; (f = tllm_format_at(i)) != NULL; i++)
+                if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !mixture_by_name(f->name)) printf("%s\n", f->name);
+            return 0;
+        }
+        if (!strcmp(s, "--pure")) { r.pure = 1; continue; }
+        if (s[0] != '-') {
+            if (n_places == 3) return fail_usage("one argument too many:", s);
+            place[n_places++] = s;
+            continue;
+        }
+        if (!v) return fail_usage("a value is missing after, or there is no option", s);
+        a++;
+        if (!strcmp(s, "--blocks") || !strcmp(s, "--unblocks")) { mode = s[2] == 'b' ? 1 : 2; type = v; }
+        else if (!strcmp(s, "--imatrix")) r.imatrix = v;
+        else if (!strcmp(s, "--threads")) r.n_threads = atoi(v);
+        else if (!strcmp(s, "--tensor-type")) {
+            const char *eq = strrchr(v, '=');
+            if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return fail_usage("this is not REGEX=TYPE with a known type:", v);
+            if (r.n_patterns == 64) return fail_usage("more than 64 times", s);
+            r.pattern[r.n_patterns] = v;
+            r.pattern_end[r.n_patterns] = eq;
+            r.pattern_type[r.n_patterns++] = f;
+        } else return fail_usage("there is no option", s);
+    }
+    if (mode) {
+        if (n_places) return fail_usage("--blocks and --unblocks take no files:", place[0]);
+        f = tllm_format_by_name(type);
+        if (!f || (mode == 1 && !f->pack)) return fail_usage("there is no type", type);
+        return pipe_blocks(f, mode == 2);
+    }
+    if (n_places != 3) return fail_usage("IN.gguf, OUT.gguf and TYPE are needed", NULL);
+    r.in = place[0];
+    r.out = place[1];
+    r.mix = mixture_by_name(place[2]);
+    f = tllm_format_by_name(place[2]);
+    if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
+    if (!r.mix && !f) return fail_usage("there is no type", place[2]);
+    if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
+    if (r.n_threads < 1 || r.n_threads > TINY_MAX_THREADS) {
+        r.n_threads = 1;
+#ifdef _OPENMP
+        r.n_threads = omp_get_num_procs();
+#endif
+    }
+    if (tiny_ctx_open(NULL, &ctx)) { fprintf(stderr, "quantize: out of memory\n"); return 1; }
+    status = quantize_file(ctx, &r);
+    tiny_ctx_close(ctx);
+    return status;
+}
