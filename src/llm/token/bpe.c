@@ -50,7 +50,7 @@ static tiny_status tinyi_bpe_symbols(tinyi_encoder *e, const unsigned char *s, s
     return TINY_OK;
 }
 
-static tiny_status tinyi_bpe_word(tinyi_encoder *e, const unsigned char *s, size_t n)
+static tiny_status tinyi_bpe_merge(tinyi_encoder *e, const unsigned char *s, size_t n)
 {
     const tllm_vocab *v = e->v;
     size_t i, k, last = 0, lines;
@@ -94,6 +94,17 @@ static tiny_status tinyi_bpe_word(tinyi_encoder *e, const unsigned char *s, size
         if ((st = tinyi_bpe_symbols(e, s + from, count)) != TINY_OK) return st;
     }
     return TINY_OK;
+}
+
+static tiny_status tinyi_bpe_word(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    tinyi_kept *slot;
+    size_t from = e->out->n;
+    tiny_status st = TINY_OK;
+    if (tinyi_kept_get(e, s, n, &slot, &st)) return st;
+    st = tinyi_bpe_merge(e, s, n);
+    if (!st) tinyi_kept_set(e, s, n, slot, from);
+    return st;
 }
 
 /* s with impossible bytes as U+FFFD, overlong forms made short, and what the vocabulary wants of blanks and capitals */

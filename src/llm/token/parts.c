@@ -87,6 +87,40 @@ TINYI_FN tiny_status tinyi_encoder_text(tinyi_encoder *e, size_t n)
     return st;
 }
 
+static void tinyi_kept_word(const unsigned char *s, size_t n, uint64_t word[2])
+{
+    unsigned char room[TINYI_KEPT_BYTES] = { 0 };
+    memcpy(room, s, n);
+    memcpy(word, room, sizeof room);
+}
+
+TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st)
+{
+    uint64_t word[2], h;
+    tinyi_kept *k;
+    int i;
+    *slot = NULL;
+    if (!e->kept || n > TINYI_KEPT_BYTES || !n) return 0;
+    tinyi_kept_word(s, n, word);
+    h = (word[0] ^ (word[1] * UINT64_C(0x9e3779b97f4a7c15) + n)) * UINT64_C(0xd6e8feb86659fd93);
+    k = *slot = &e->kept[h >> 52];          /* 4096: twelve bits */
+    if (k->n != n || k->word[0] != word[0] || k->word[1] != word[1]) return 0;
+    if ((*st = tinyi_token_reserve(e->ctx, e->out, TINYI_KEPT_IDS)) != TINY_OK) return 1;
+    for (i = 0; i < TINYI_KEPT_IDS; i++) e->out->id[e->out->n + (size_t)i] = k->id[i];
+    e->out->n += k->n_ids;
+    return 1;
+}
+
+TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from)
+{
+    size_t ids = e->out->n - from, i;
+    if (!slot || ids > TINYI_KEPT_IDS) return;
+    tinyi_kept_word(s, n, slot->word);
+    slot->n = (unsigned char)n;
+    slot->n_ids = (unsigned char)ids;
+    for (i = 0; i < ids; i++) slot->id[i] = e->out->id[from + i];
+}
+
 TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e)
 {
     tiny_free(e->ctx, e->heap);

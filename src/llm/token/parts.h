@@ -57,6 +57,10 @@ struct tllm_vocab {
     int has_strip;
 };
 
+/* short words that came before: texts repeat theirs */
+enum { TINYI_KEPT_BYTES = 16, TINYI_KEPT_IDS = 6, TINYI_KEPT_WORDS = 4096 };
+typedef struct tinyi_kept { uint64_t word[2]; int32_t id[TINYI_KEPT_IDS]; unsigned char n, n_ids; } tinyi_kept;
+
 /* scratch of one call */
 typedef struct tinyi_encoder {
     tiny_ctx *ctx;
@@ -68,6 +72,7 @@ typedef struct tinyi_encoder {
     size_t room;
     uint64_t *heap;
     size_t heap_n;                          /* entries; after a word is merged, its symbols */
+    tinyi_kept *kept;                       /* (TINYI_KEPT_WORDS), NULL for short texts */
     unsigned char *text;                    /* the text as the merges see it */
     size_t text_room;
 } tinyi_encoder;
@@ -90,6 +95,11 @@ TINYI_FN tiny_status tinyi_encoder_text(tinyi_encoder *e, size_t n);
 TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e);
 TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count);
 TINYI_INLINE void tinyi_encoder_put(tinyi_encoder *e, int32_t id) { if (id >= 0) e->out->id[e->out->n++] = id; }
+
+/* The tokens of this word, when it came before: puts them and answers 1. Else *slot is where tinyi_kept_set may keep what is
+ * put from now on; NULL: it cannot be kept. */
+TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st);
+TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from);
 
 /* The texts of the n tokens in ids (which is sorted by the call); of equal texts the first in ids counts. blob: label bytes. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie);

@@ -191,12 +191,23 @@ static int tinyi_split_in(const uint32_t *set, size_t n, uint32_t c)
 enum { TINYI_SP_O = 1, TINYI_SP_L = 2, TINYI_SP_N = 4, TINYI_SP_P = 8, TINYI_SP_S = 16, TINYI_SP_M = 32, TINYI_SP_Z = 64, TINYI_SP_C = 128,
        TINYI_SP_W = 256, TINYI_SP_ALL = 511 };
 
+static const unsigned short tinyi_split_ascii[128] = {
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 256, 256, 256, 256, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+    128, 128, 128, 128, 256, 8, 8, 8, 16, 8, 8, 8, 8, 8, 8, 16, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 16, 16, 16, 8, 8, 2, 2, 2, 2, 2,
+    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 8, 8, 16, 8, 16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+    2, 2, 2, 2, 2, 2, 2, 8, 16, 8, 16, 128
+};
+
 /* the class bit of the character at p < end, its bytes and number */
 TINYI_INLINE unsigned tinyi_split_class(const unsigned char *s, size_t p, size_t end, size_t *k, uint32_t *c)
 {
     unsigned t;
-    if (s[p] < 0x80) { *c = s[p]; *k = 1; }
-    else *k = tinyi_utf8_get(s + p, end - p, c);
+    if (s[p] < 0x80) {
+        *c = s[p];
+        *k = 1;
+        return tinyi_split_ascii[s[p]];
+    }
+    *k = tinyi_utf8_get(s + p, end - p, c);
     t = tinyi_unicode_class(*c);
     return t & TINYI_UC_SPACE ? (unsigned)TINYI_SP_W : 1u << t;
 }

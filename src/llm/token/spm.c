@@ -27,7 +27,8 @@ static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size
 
 TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
 {
-    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0;
+    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0, before;
+    tinyi_kept *slot;
     unsigned char *t;
     tiny_status st;
     for (i = 0; i < n; i++) blanks += s[i] == ' ';
@@ -50,6 +51,12 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
             if (to == m) break;
             k = TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
         } while (tinyi_joint_may(e->v, t + last, to - last, t + to, k));
+        before = e->out->n;
+        if (tinyi_kept_get(e, t + i, to - i, &slot, &st)) {
+            if (st) return st;
+            i = to;
+            continue;
+        }
         if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
         for (symbols = 0; symbols < count; symbols++) {
             e->pos[symbols] = (uint32_t)from;
@@ -57,6 +64,7 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         }
         e->pos[count] = (uint32_t)to;
         if ((st = tinyi_spm_word(e, t, count)) != TINY_OK) return st;
+        tinyi_kept_set(e, t + i, to - i, slot, before);
         i = to;
     }
     return TINY_OK;

@@ -953,8 +953,14 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     f.n = n;
     f.skip = flags & TLLM_ENCODE_SPECIAL ? 0u : (unsigned)(TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN);
     before = out->n;
+    if (n > 4096 && (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_BPE || v->kind == TLLM_VOCAB_WORDPIECE)) {
+        e.kept = (tinyi_kept *)tinyi_alloc(ctx, TINYI_KEPT_WORDS, sizeof *e.kept);
+        if (!e.kept) return tiny_ctx_status(ctx);
+        memset(e.kept, 0, TINYI_KEPT_WORDS * sizeof *e.kept);
+    }
     st = tinyi_vocab_encode(&e, &f, flags);
     if (st) out->n = before;
+    tiny_free(ctx, e.kept);
     tinyi_finder_close(&f);
     tinyi_encoder_free_symbols(&e);
     tiny_free(ctx, e.text);

@@ -20,8 +20,10 @@ static tiny_status tinyi_wordpiece_word(tinyi_encoder *e, const unsigned char *s
 {
     const tllm_vocab *v = e->v;
     size_t i = 0, before = e->out->n;
-    tiny_status st = tinyi_token_reserve(e->ctx, e->out, n + 1);
-    if (st) return st;
+    tinyi_kept *slot;
+    tiny_status st = TINY_OK;
+    if (tinyi_kept_get(e, s, n, &slot, &st)) return st;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, n + 1)) != TINY_OK) return st;
     while (i < n) {
         tinyi_trie_at at = tinyi_trie_start();
         size_t k, end = 0;
@@ -35,6 +37,7 @@ static tiny_status tinyi_wordpiece_word(tinyi_encoder *e, const unsigned char *s
         i = end;
     }
     if (e->out->n == before) tinyi_encoder_put(e, v->special[TLLM_UNK]);
+    tinyi_kept_set(e, s, n, slot, before);
     return TINY_OK;
 }
 
