@@ -192,6 +192,130 @@ static void all_models(tiny_target target)
     }
     printf("models: %d of %d [%s]\n", passed, n, tiny_target_name(target));
 }
+/* the same tokens far from the start of an empty cache: borders of chunks, and queries that grow with the position */
+static void test_far_positions(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const char *path = t_shared("oracle/llm/llama4-b.gguf");
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    int i, j, chunk;
+    if (!path || !read_index()) { t_close(ctx); return; }
+    for (i = 0; i < n_rows_of_index && strcmp(rows[i].name, "llama4-b"); i++) {}
+    if (T_TRUE(i < n_rows_of_index) && T_OK(tllm_gguf_open(ctx, path, &file)) && T_OK(tllm_model_open(ctx, file, &model))) {
+        const size_t n = (size_t)rows[i].n_rows * (size_t)rows[i].n_out;
+        float *want = read_floats(t_shared("oracle/llm/llama4-b.pos8180.logits"), n), *got = (float *)t_keep(n * sizeof *got);
+        for (chunk = 0; T_TRUE(want) && chunk < 8; chunk += 5) {
+            T_TRUE(run(ctx, model, &rows[i], chunk, got, 8180));
+            for (j = 0; j < (int)n; j++)
+                if (!T_CLOSE(got[j], want[j], 2e-3)) break;
+        }
+    }
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    t_close(ctx);
+}
+
+/* a real small model: greedy tokens from the first on, and their logits, from each of its files. In the file of half floats
+ * each weight is off by up to 2^-11 of itself, the golden logits are of the float32 weights: the errors of many weights
+ * average out, so that the logits are nearer than that (relative RMS). */
+static void stories(tiny_target target, const char *name, int half)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const char *path = t_shared(name), *list_path = t_shared("data/tinystories/stories260K.tokens");
+    FILE *f = list_path ? fopen(list_path, "r") : NULL;
+    char text[2048];
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_state_desc desc;
+    int32_t ids[512];
+    size_t used = 0, n = 0, i;
+    int j;
+    memset(text, 0, sizeof text);
+    memset(&desc, 0, sizeof desc);
+    desc.n_ctx = 128;
+    if (f) { used = fread(text, 1, sizeof text - 1, f); (void)fclose(f); }
+    if (path && used) {
+        char *p = text;
+        float *want, *got = (float *)t_keep(512 * sizeof *got);
+        double top = 0.0, rms = 0.0, ss = 0.0;
+        while (n < 512) {
+            char *end;
+            long v = strtol(p, &end, 10);
+            if (end == p) break;
+            ids[n++] = (int32_t)v;
+            p = end;
+        }
+        want = read_floats(t_shared("data/tinystories/stories260K.logits"), n * 512);
+        if (T_TRUE(want && n == 60) && T_OK(tllm_file_open(ctx, path, &file)) && T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, &desc, &state))) {
+            int32_t token = ids[0];
+            for (i = 0; i < n; i++) {
+                int best = 0;
+                if (!T_EQ_INT(token, ids[i]) || !T_OK(tllm_forward(state, &token, 1, (int64_t)i, 1, got))) break;
+                for (j = 0; j < 512; j++) {
+                    double d = fabs((double)got[j] - (double)want[i * 512 + (size_t)j]);
+                    if (d > top) top = d;
+                    ss += d * d;
+                    if (got[j] > got[best]) best = j;
+                }
+                token = best;
+            }
+            for (i = 0; i < n * 512; i++) rms += (double)want[i] * (double)want[i];
+            for (i = 0; i < n * 512; i++) rms += (double)want[i] * (double)want[i];
+            rms = sqrt(rms / (double)(n * 512));
+            if (half) T_CLOSE(sqrt(ss / (double)(n * 512)) / rms, 0.0, 1.0 / 2048);
+            else T_CLOSE(top, 0.0, 2e-4 * (1.0 + rms));
+            if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g away, rms %.3g of %.3g\n", name, tiny_target_name(target), top, sqrt(ss / (double)(n * 512)), rms);
+        }
+    }
+    tllm_state_close(ctx, state);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    t_close(ctx);
+}
+static void test_stories_f32(tiny_target target) { stories(target, "data/tinystories/stories260K-f32.gguf", 0); }
+static void test_stories_f16(tiny_target target) { stories(target, "data/tinystories/stories260K-f16.gguf", 1); }
+static void test_stories_bin(tiny_target target) { stories(target, "data/tinystories/stories260K.bin", 0); }
+
+/* what a state was said to need is what it takes; a failing allocator leaves nothing behind */
+static void test_memory(void)
+{
+    const char *path = t_shared("oracle/llm/jamba.gguf");
+    if (!path) return;
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc d = t_desc(TINY_TARGET_SCALAR, 1);
+        tiny_ctx *ctx = NULL;
+        tllm_gguf *file = NULL;
+        tllm_model *model = NULL;
+        tllm_state *state = NULL;
+        const int32_t tokens[3] = { 1, 2, 3 };
+        float out[320];
+        if (!tiny_ctx_open(&d, &ctx)) {
+            if (!tllm_gguf_open(ctx, path, &file) && !tllm_model_open(ctx, file, &model)) {
+                size_t said = 0, before = tiny_ctx_bytes(ctx);
+                T_OK(tllm_state_memory(ctx, model, NULL, &said));
+                if (!tllm_state_open(ctx, model, NULL, &state)) {
+                    T_EQ_INT(tiny_ctx_bytes(ctx) - before, said);
+                    if (!tllm_forward(state, tokens, 3, 0, 1, out)) {
+                        T_EQ_INT(tllm_state_length(state), 3);
+                        t_use(ctx);
+                        T_STATUS(tllm_state_trim(state, 2), TINY_E_UNSUPPORTED, "recurrent");
+                        T_STATUS(tllm_forward(state, tokens, 1, 2, 1, out), TINY_E_ARGUMENT, "position 2");
+                        T_OK(tllm_state_trim(state, 0));
+                        T_EQ_INT(tllm_state_length(state), 0);
+                    }
+                }
+            }
+            tllm_state_close(ctx, state);
+            tllm_model_close(ctx, model);
+            tllm_gguf_close(ctx, file);
+            t_use(NULL);
+            tiny_ctx_close(ctx);
+        }
+    })
+}
+
 static void test_reference(void) { all_models(TINY_TARGET_REFERENCE); }
 static void test_target(tiny_target target) { all_models(target); }
 
@@ -199,5 +323,10 @@ int main(void)
 {
     T_RUN(test_reference);
     T_RUN_TARGETS(test_target);
+    T_RUN_TARGETS(test_far_positions);
+    T_RUN_TARGETS(test_stories_f32);
+    T_RUN_TARGETS(test_stories_f16);
+    T_RUN_TARGETS(test_stories_bin);
+    T_RUN(test_memory);
     return t_done();
 }
