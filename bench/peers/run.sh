@@ -23,3 +23,12 @@ for name in OPENBLAS ONEDNN MKL; do
     [ -n "$path" ] || echo "peers: $name is not here and has no rows"
 done
 make -s --no-print-directory "$BUILD/bench" && for section in matmul matvec matmul_i8; do "$BUILD/bench" --only "$section" --keep "peers-$section"; done
+# model files: what the gguf and safetensors packages of PyPI say about ours, and we about theirs
+if [ ! -d "$peers/gguf" ]; then
+    python3 -m venv "$peers/gguf" >/dev/null 2>&1 && "$peers/gguf/bin/pip" -q install gguf safetensors >/dev/null 2>&1 || echo "peers: gguf and safetensors could not be installed from PyPI"
+fi
+if "$peers/gguf/bin/python" -c 'import gguf, safetensors' 2>/dev/null; then
+    make -s --no-print-directory "$BUILD/inspect" "$BUILD/libtinyllm.a" && CC=${CC:-cc} "$peers/gguf/bin/python" bench/peers/gguf_check.py "$BUILD"
+else
+    echo "peers: gguf and safetensors are not here and say nothing"
+fi

@@ -513,7 +513,7 @@ static void small_file(kit_image *m)
     kit_array(m, "scores", TLLM_F32, 3);
     for (i = 0; i < 3; i++) kit_u32(m, 0x3f800000u);
     kit_array(m, "tokens", TLLM_STRING, 10);
-    for (i = 0; i < 10; i++) kit_text(m, "abcdefghij" + i);
+    for (i = 0; i < 10; i++) kit_text(m, &"abcdefghij"[i]);
     kit_tensor(m, "token_embd.weight", 2, 32, 2, 8, 0);
     kit_tensor(m, "norm", 1, 4, 0, 0, 80);
     kit_pad(m, 16);
@@ -818,7 +818,7 @@ static void crowded(const char *what, const kit_image *m, tiny_status want, cons
     ms = (double)(tiny_now_ns() - start) * 1e-6;
     most = t_alloc.most_bytes - before;
     if (most > 2 * m->n + (1u << 20)) t_fail(__FILE__, __LINE__, "%s: %lu bytes taken for a file of %lu", what, (unsigned long)most, (unsigned long)m->n);
-    T_TRUE(ms < 2000);                      /* what is quadratic takes minutes */
+    T_TRUE(ms < 10000);                     /* what is quadratic takes minutes */
     if (g) T_TRUE(kit_walk(g) == NULL);
     printf("%s: file %lu bytes, most taken %lu, %.1f ms\n", what, (unsigned long)m->n, (unsigned long)most, ms);
     tllm_gguf_close(ctx, g);

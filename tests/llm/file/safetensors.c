@@ -224,7 +224,7 @@ static void test_crowded(void)
         if (kind == 1) T_TRUE(st == TINY_E_FORMAT && strstr(tiny_ctx_message(ctx), "may take"));
         else T_OK(st);
         if (g) T_TRUE(kit_walk(g) == NULL);
-        T_TRUE(most <= 2 * m.n + (1u << 20) && ms < 2000);
+        T_TRUE(most <= 2 * m.n + (1u << 20) && ms < 10000);
         printf("safetensors header of %lu bytes: most taken %lu, %.1f ms\n", (unsigned long)m.n, (unsigned long)most, ms);
         tllm_gguf_close(ctx, g);
         kit_free(&m);
