@@ -4,6 +4,7 @@
 #include "core/half.h"
 TINYI_C_BEGIN
 
+TINY_REF_BEGIN
 TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
 TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return (uint32_t)tinyi_q_u16(p) | (uint32_t)tinyi_q_u16(p + 2) << 16; }
 TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
@@ -39,6 +40,8 @@ TINYI_INLINE int tinyi_q_cut(float v) { return v > -2147483648.0f && v < 2147483
 TINYI_INLINE float tinyi_q_abs(float x) { return x < 0.0f ? -x : x; }
 TINYI_INLINE int tinyi_q_min(int a, int b) { return a < b ? a : b; }
 TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
+TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
+TINY_REF_END
 
 /* What both families with a search share (kformats.c). */
 /* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that any code
@@ -48,7 +51,6 @@ TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float
  * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
-TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
 
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);

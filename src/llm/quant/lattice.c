@@ -294,7 +294,11 @@ TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
 
 /* ---- the nearest entry -------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_lattice_index { short start[82]; float value[4 * 81]; int halves; } tinyi_lattice_index;      /* first entry of each upper half */
+typedef struct tinyi_lattice_index {
+    short start[82];                        /* first entry of each upper half */
+    int halves;
+    float value[4 * 81], absent[TINYI_LATTICE_HALVES];      /* absent: what keeps a half that no entry has out of a minimum */
+} tinyi_lattice_index;
 
 static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *index)
 {
@@ -304,6 +308,7 @@ static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *i
     for (i = 0; i < f->entries; i++)
         while (p <= tinyi_lattice_entry(f, i)[0] - 35) index->start[p++] = (short)i;
     while (p <= index->halves) index->start[p++] = (short)f->entries;
+    for (p = 0; p < TINYI_LATTICE_HALVES; p++) index->absent[p] = p < index->halves && index->start[p] < index->start[p + 1] ? 0.0f : 3e38f;
 }
 
 typedef struct tinyi_lattice_sums { float p[2][TINYI_LATTICE_HALVES], n[2][TINYI_LATTICE_HALVES]; } tinyi_lattice_sums;
@@ -334,18 +339,23 @@ static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const floa
 /* Returns s (s N - 2 P) of the best entry, and adds its P and N. */
 static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_index *index, const tinyi_lattice_sums *sums, float s, int *entry, double *p, double *n)
 {
-    float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best = 3e38f, least = 3e38f;
+    float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best, least, l[4], u[4];
     const float s2 = s + s, ss = s * s;
     int h, i, first = 0, turn;
     const char *e;
     for (i = 0; i < TINYI_LATTICE_HALVES; i++) {
         low[i] = ss * sums->n[0][i] - s2 * sums->p[0][i];
-        up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i];
+        up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i] + index->absent[i];
     }
-    for (i = 0; i < index->halves; i++) {
-        if (low[i] < least) least = low[i];
-        if (up[i] < best && index->start[i] < index->start[i + 1]) { best = up[i]; first = i; }
-    }
+    for (h = 0; h < 4; h++) { l[h] = low[h]; u[h] = up[h]; }
+    for (i = 4; i < TINYI_LATTICE_HALVES; i += 4)       /* four minima at once, none waits for another; the 0 past the halves of low can only make the bound looser */
+        for (h = 0; h < 4; h++) {
+            l[h] = low[i + h] < l[h] ? low[i + h] : l[h];
+            u[h] = up[i + h] < u[h] ? up[i + h] : u[h];
+        }
+    least = TINYI_MIN(TINYI_MIN(l[0], l[1]), TINYI_MIN(l[2], l[3]));
+    best = TINYI_MIN(TINYI_MIN(u[0], u[1]), TINYI_MIN(u[2], u[3]));
+    while (first < index->halves - 1 && up[first] != best) first++;
     best = 3e38f;
     *entry = 0;
     for (turn = -1; turn < index->halves; turn++) {     /* the best upper half first, then whatever could still win */
