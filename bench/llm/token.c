@@ -1,0 +1,102 @@
+/* bench/llm/token.c - how fast is text made into tokens, and back?
+ *
+ * English prose is what stands in README.md and docs/, about a tenth of a megabyte; the vocabularies are those of
+ * ../shared/oracle/tokenizer. One thread: a call is serial, and two calls on two contexts do not meet. The goal is 5 MB/s.  */
+#include "../bench.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bt_arg {
+    tiny_ctx *ctx;
+    tllm_gguf *g;
+    tllm_vocab *v;
+    const char *text;
+    size_t n;
+    tllm_tokens t;
+    tllm_bytes b;
+} bt_arg;
+
+static void bt_encode(void *arg)
+{
+    bt_arg *a = (bt_arg *)arg;
+    a->t.n = 0;
+    b_must(a->ctx, tllm_encode(a->ctx, a->v, a->text, a->n, 0, &a->t));
+}
+static void bt_decode(void *arg)
+{
+    bt_arg *a = (bt_arg *)arg;
+    a->b.n = 0;
+    b_must(a->ctx, tllm_decode(a->ctx, a->v, a->t.id, a->t.n, 0, &a->b));
+}
+static void bt_open(void *arg)
+{
+    bt_arg *a = (bt_arg *)arg;
+    tllm_vocab *v;
+    b_must(a->ctx, tllm_vocab_open(a->ctx, a->g, &v));
+    tllm_vocab_close(a->ctx, v);
+}
+
+static size_t bt_read(char *text, size_t room, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(text, 1, room, f) : 0;
+    if (f) (void)fclose(f);
+    return n;
+}
+
+void bench_token(void)
+{
+    static const char *const prose[] = { "README.md", "docs/house.md", "docs/accelerators.md", "docs/getting-started.md", "docs/limits.md", "docs/portability.md",
+        "docs/files.md", "docs/sampling.md", "docs/tokenizers.md" };
+    static const struct { const char *file, *what; } vocab[] = {
+        { "ggml-vocab-llama-spm", "SentencePiece, llama" }, { "ggml-vocab-gpt-2", "BPE, gpt-2" }, { "ggml-vocab-gpt-neox", "BPE, four split steps" },
+        { "ggml-vocab-bert-bge", "WordPiece, bert" }, { "pre/llama3", "BPE, 3000 merges" }
+    };
+    enum { VOCABS = (int)(sizeof vocab / sizeof *vocab), ROOM = 400000 };
+    static char text[ROOM];
+    bt_arg a[VOCABS];
+    b_row rows[3 * VOCABS];
+    char path[120], what[100];
+    size_t n = 0, i;
+    int k, m = 0;
+    for (i = 0; i < sizeof prose / sizeof *prose; i++) n += bt_read(text + n, ROOM - n, prose[i]);
+    memset(a, 0, sizeof a);
+    memset(rows, 0, sizeof rows);
+    for (k = 0; k < VOCABS; k++) {
+        a[k].ctx = b_ctx(TINY_TARGET_AUTO, 1);
+        a[k].text = text;
+        a[k].n = n;
+        (void)snprintf(path, sizeof path, "../shared/oracle/tokenizer/%s.gguf", vocab[k].file);
+        if (!n || tllm_gguf_open(a[k].ctx, path, &a[k].g)) continue;
+        b_must(a[k].ctx, tllm_vocab_open(a[k].ctx, a[k].g, &a[k].v));
+        bt_encode(&a[k]);
+        for (i = 0; i < 3; i++) {
+            b_row *r = &rows[m++];
+            r->what = vocab[k].what;
+            r->target = i == 0 ? "encode" : i == 1 ? "decode" : "open";
+            r->threads = 1;
+            r->bytes = i == 2 ? 0 : (double)n;
+            r->run = i == 0 ? bt_encode : i == 1 ? bt_decode : bt_open;
+            r->arg = &a[k];
+            if (i == 2) b_shape(r, "%lu tokens", (unsigned long)tllm_vocab_size(a[k].v));
+            else b_shape(r, "%lu KB, %lu tok", (unsigned long)(n / 1000), (unsigned long)a[k].t.n);
+        }
+    }
+    if (m) {
+        b_contest("Tokenizers, English prose", rows, m);
+        for (k = 0; k < m; k += 3) {
+            (void)snprintf(what, sizeof what, "%s: MB/s of one thread", rows[k].what);
+            b_verdict(what, rows[k].bytes / rows[k].median_ns * 1e3, ">", 5);
+        }
+    } else {
+        b_note("Tokenizers: no ../shared/oracle/tokenizer, nothing was measured");
+    }
+    for (k = 0; k < VOCABS; k++) {
+        tllm_tokens_free(a[k].ctx, &a[k].t);
+        tllm_bytes_free(a[k].ctx, &a[k].b);
+        tllm_vocab_close(a[k].ctx, a[k].v);
+        tllm_gguf_close(a[k].ctx, a[k].g);
+        tiny_ctx_close(a[k].ctx);
+    }
+}
