@@ -142,7 +142,7 @@ typedef struct tinyi_lm_load {
 TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each);
 TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b);
 
-/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. */
+/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. After a failure: least. */
 TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most);
 TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing);
 TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing);

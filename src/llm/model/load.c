@@ -63,25 +63,25 @@ TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i,
 {
     const tllm_meta *m = tinyi_lm_meta(ld, key);
     int64_t v = 0;
-    if (ld->st) return 0;
+    if (ld->st) return least;
     if (!m) {
         if (missing >= 0) return missing;
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, ld->m->arch->name, key);
-        return 0;
+        return least;
     }
     if (m->type == TLLM_ARRAY) {
         if (i < 0 || (size_t)i >= m->count) {
             ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, ld->m->arch->name, key, m->count, i);
-            return 0;
+            return least;
         }
     } else i = 0;
     if (!tllm_meta_i64(m, (size_t)i, &v)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, ld->m->arch->name, key, tllm_value_name(m->item_type));
-        return 0;
+        return least;
     }
     if (v < (int64_t)least || v > (int64_t)most) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, ld->m->arch->name, key, (long long)v, least, most);
-        return 0;
+        return least;
     }
     return (tiny_idx)v;
 }

@@ -429,7 +429,9 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
     if (!all) return;
     *out = all;
     ld->part = part;
-    heads = m->arch->mixer == TINYI_LM_ATTN ? tinyi_lm_count(ld, "attention.head_count", 0, -1, 0, 65536) : 1;
+    for (i = 0, heads = m->arch->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
+        heads = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
+    if (m->arch->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
     d_k = m->arch->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
     d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
     if (m->arch->mixer == TINYI_LM_ATTN || m->arch->mixer == TINYI_LM_MLA) {

@@ -262,7 +262,6 @@ static void stories(tiny_target target, const char *name, int half)
                 token = best;
             }
             for (i = 0; i < n * 512; i++) rms += (double)want[i] * (double)want[i];
-            for (i = 0; i < n * 512; i++) rms += (double)want[i] * (double)want[i];
             rms = sqrt(rms / (double)(n * 512));
             if (half) T_CLOSE(sqrt(ss / (double)(n * 512)) / rms, 0.0, 1.0 / 2048);
             else T_CLOSE(top, 0.0, 2e-4 * (1.0 + rms));
