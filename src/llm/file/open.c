@@ -19,7 +19,7 @@ TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes)
     if (!bytes) return -1;
     if (n_bytes >= 4 && !memcmp(p, "GGUF", 4)) return TLLM_FILE_GGUF;
     if (tinyi_rd_u64(&c, &n) && n >= 2 && n <= c.left && p[8] == '{') return TLLM_FILE_SAFETENSORS;
-    if (tllm_llama2c_bytes(bytes, n_bytes) == n_bytes) return TLLM_FILE_LLAMA2C;
+    if (n_bytes && tllm_llama2c_bytes(bytes, n_bytes) == n_bytes) return TLLM_FILE_LLAMA2C;
     return -1;
 }
 

@@ -150,13 +150,13 @@ TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g)
 
 size_t tinyi_store_most(size_t file_bytes)
 {
-    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: paths, parts, what the allocator adds */
+    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: what the allocator adds */
     return tinyi_size_add(most, file_bytes, &most) && tinyi_size_add(most, file_bytes, &most) ? most : SIZE_MAX;
 }
 
 tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes)
 {
-    size_t meta, tensor, step, order, all, most;
+    size_t meta, tensor, step, order, all, most, i;
     unsigned char *p;
     if (!tinyi_size_mul(g->n_meta, sizeof(tllm_meta), &meta) || !tinyi_size_mul(g->n_tensors, sizeof(tllm_gguf_tensor), &tensor) ||
         !tinyi_size_mul(n_steps, sizeof(const unsigned char *), &step) || !tinyi_size_add(g->n_meta, g->n_tensors, &order) ||
@@ -165,6 +165,10 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tables of %zu keys and %zu tensors are more than this machine can address", g->part[0].path,
                           g->n_meta, g->n_tensors);
     most = tinyi_store_most(file_bytes);
+    for (i = 0; i < g->n_parts; i++) {      /* what is held already; the allocator adds to each block */
+        size_t held = sizeof *g->part + (g->part[i].path ? strlen(g->part[i].path) : 0) + 2 * TINYI_ALIGN + 64;
+        most = most > held ? most - held : 0;
+    }
     if (g->made_bytes > most || all > most - g->made_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);

@@ -157,6 +157,12 @@ static void test_beside(void)
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "tiny-l2c.xyz: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with 08 00");
     T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, 7));
     T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "has 7 bytes, too few for any model file");
+    T_OK(tiny_file_write(ctx, "tiny-l2c.xyz", m.b, 0));
+    T_STATUS(tllm_file_open(ctx, "tiny-l2c.xyz", &g), TINY_E_FORMAT, "has 0 bytes, too few for any model file");
+    T_STATUS(tllm_file_open_memory(ctx, m.b, 0, &g), TINY_E_FORMAT, "memory: has 0 bytes, too few for any model file");
+    T_STATUS(tllm_file_open_memory(ctx, m.b, 100, &g), TINY_E_FORMAT, "memory: is neither GGUF nor safetensors");
+    T_STATUS(tllm_file_open_memory(ctx, NULL, 0, &g), TINY_E_ARGUMENT, "needs its bytes");
+    T_STATUS(tllm_file_open(ctx, NULL, &g), TINY_E_ARGUMENT, "needs its path");
     (void)remove("tiny-l2c.bin");
     (void)remove("tiny-l2c.xyz");
     (void)remove("tok5.bin");
