@@ -189,7 +189,8 @@ static int tinyi_split_in(const uint32_t *set, size_t n, uint32_t c)
 /* ---- the matcher --------------------------------------------------------------------------------------------- */
 
 enum { TINYI_SP_O = 1, TINYI_SP_L = 2, TINYI_SP_N = 4, TINYI_SP_P = 8, TINYI_SP_S = 16, TINYI_SP_M = 32, TINYI_SP_Z = 64, TINYI_SP_C = 128,
-       TINYI_SP_W = 256, TINYI_SP_ALL = 511 };
+       TINYI_SP_W = 256, TINYI_SP_ALL = 511,
+       TINYI_SP_WIDE = 512 };              /* not ASCII: any letter may begin so */
 
 static const unsigned short tinyi_split_ascii[128] = {
     128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 256, 256, 256, 256, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
@@ -496,28 +497,57 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     }
 }
 
+/* the classes of ASCII that can begin what the letter matches */
+static unsigned tinyi_split_first(char letter)
+{
+    switch (letter) {
+    case 'c': case 'C': return TINYI_SP_P;
+    case 'w': case 'x': case 'D': return TINYI_SP_L | TINYI_SP_W;
+    case 'n': return TINYI_SP_N | TINYI_SP_W;
+    case 'o': case 'O': case 'S': case 'T': case 'Q': return TINYI_SP_ALL & ~(TINYI_SP_L | TINYI_SP_N);
+    case 'e': case 's': case 'l': case 'R': case '$': case 'b': case 'v': return TINYI_SP_W;
+    case '1': case '3': case 'N': case '9': return TINYI_SP_N;
+    case 'P': case 'p': return TINYI_SP_P | TINYI_SP_S | TINYI_SP_W;
+    case 'A': case 'F': case 'f': case 'q': return TINYI_SP_P | TINYI_SP_S;
+    case 'y': return TINYI_SP_P | TINYI_SP_W;
+    case 'i': return TINYI_SP_S;
+    case 'I': return TINYI_SP_L;
+    case 'k': case 'H': case 'h': case 'g': case 'G': case 'K': case 'u': return 0;
+    default: return TINYI_SP_ALL;
+    }
+}
+
 TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigned char *s, size_t n)
 {
     memset(sp, 0, sizeof *sp);
     sp->s = s;
     sp->n = n;
     while (*rule && sp->n_steps < TINYI_SPLIT_STEPS) {
-        sp->step[sp->n_steps++] = rule;
-        while (*rule && *rule != ' ') rule++;
+        int i = sp->n_steps++, k;
+        sp->step[i] = rule;
+        for (k = 0; *rule && *rule != ' ' && k < TINYI_SPLIT_LETTERS; k++, rule++) {
+            sp->first[i][k] = (unsigned short)(tinyi_split_first(*rule) | TINYI_SP_WIDE);
+            sp->any[i] = (unsigned short)(sp->any[i] | sp->first[i][k]);
+        }
         if (*rule) rule++;
     }
 }
 
-/* the end of the piece of this step that begins at p: a match, or what lies before the next one */
-static size_t tinyi_split_piece(const char *step, const unsigned char *s, size_t p, size_t end, tinyi_split_memo *memo)
+/* the end of the piece of step i that begins at p: a match, or what lies before the next one */
+static size_t tinyi_split_piece(tinyi_split *sp, int i, size_t p, size_t end)
 {
+    const unsigned char *s = sp->s;
+    tinyi_split_memo *memo = &sp->memo[i];
     size_t from = p;
     while (p < end) {
         size_t skip = 0, to = 0;
+        unsigned t = s[p] < 0x80 ? tinyi_split_ascii[s[p]] : (unsigned)TINYI_SP_WIDE;
         const char *letter;
         uint32_t c;
-        for (letter = step; *letter && *letter != ' '; letter++)
-            if ((to = tinyi_split_match(*letter, s, p, end, memo, &skip)) != 0) break;
+        int k;
+        if (!(t & sp->any[i])) { p++; continue; }
+        for (k = 0, letter = sp->step[i]; *letter && *letter != ' '; letter++, k++)
+            if ((t & sp->first[i][k]) && (to = tinyi_split_match(*letter, s, p, end, memo, &skip)) != 0) break;
         if (to) {
             if (p == from) return to;
             /* found after a gap: it is matched again when its turn comes, so nothing of it may stay remembered */
@@ -536,7 +566,7 @@ TINYI_FN int tinyi_split_next(tinyi_split *sp, size_t *begin, size_t *end)
     for (i = 0; i < sp->n_steps && sp->end[i] > sp->at; i++) {}
     for (; i < sp->n_steps; i++) {
         if (i) sp->memo[i].run_end = sp->memo[i].run_at == sp->at ? sp->memo[i].run_end : 0;
-        sp->end[i] = tinyi_split_piece(sp->step[i], sp->s, sp->at, i ? sp->end[i - 1] : sp->n, &sp->memo[i]);
+        sp->end[i] = tinyi_split_piece(sp, i, sp->at, i ? sp->end[i - 1] : sp->n);
     }
     *begin = sp->at;
     *end = sp->at = sp->n_steps ? sp->end[sp->n_steps - 1] : sp->n;

@@ -27,7 +27,7 @@ TINY_API const tllm_pre *tllm_pre_at(size_t i);
 /* The row of a name of n bytes; NULL: unknown. */
 TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n);
 
-enum { TINYI_SPLIT_STEPS = 8 };
+enum { TINYI_SPLIT_STEPS = 8, TINYI_SPLIT_LETTERS = 12 };
 
 /* what a step remembers, so that long runs are measured once */
 typedef struct tinyi_split_memo {
@@ -39,6 +39,8 @@ typedef struct tinyi_split {
     const unsigned char *s;                 /* as tinyi_utf8_plain says */
     size_t n, at;
     const char *step[TINYI_SPLIT_STEPS];
+    /* the classes of ASCII that a letter, and any letter of the step, can begin with */
+    unsigned short first[TINYI_SPLIT_STEPS][TINYI_SPLIT_LETTERS], any[TINYI_SPLIT_STEPS];
     size_t end[TINYI_SPLIT_STEPS];
     tinyi_split_memo memo[TINYI_SPLIT_STEPS];
     int n_steps;
