@@ -330,16 +330,15 @@ static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, 
     h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(h >> 40) & v->joint_mask;
 }
-TINYI_FN int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
 {
-    uint32_t bit;
-    if (!v->joint) return 1;
-    bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
     return (int)(v->joint[bit >> 5] >> (bit & 31) & 1);
 }
 TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
 {
     uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    if (left[0] < 0x80 && right[0] < 0x80) v->joint_ascii[left[0]][right[0] >> 5] |= (uint32_t)1 << (right[0] & 31);
     v->joint[bit >> 5] |= (uint32_t)1 << (bit & 31);
 }
 

@@ -45,7 +45,8 @@ struct tllm_vocab {
     size_t n_merges;
     uint32_t *merge_slot, merge_mask;
     unsigned merge_bits;
-    uint32_t *joint, joint_mask;            /* bits: may these two characters stand side by side inside a token? */
+    /* bits: may these two characters stand side by side inside a token? By hash, and exactly for ASCII. */
+    uint32_t *joint, joint_mask, joint_ascii[128][4];
     int32_t byte_id[256];                   /* the token of a byte; -1: none */
     int32_t special[TLLM_SPECIAL_COUNT];
     int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
@@ -120,7 +121,12 @@ TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i);
 TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right);
 /* how soon two symbols merge that are the bytes [a, b) and have these ids; UINT32_MAX: never */
 TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to);
-TINYI_FN int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
+TINYI_INLINE int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    if (left[0] < 0x80 && right[0] < 0x80) return (int)(v->joint_ascii[left[0]][right[0] >> 5] >> (right[0] & 31) & 1);
+    return tinyi_joint_wide(v, left, n_left, right, n_right);
+}
 TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
 /* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: what stands side by side merges when it is a token */
 TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text);

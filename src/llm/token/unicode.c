@@ -407,11 +407,6 @@ TINYI_FN uint32_t tinyi_unicode_base(uint32_t c)
     return tinyi_unicode_map(tinyi_unicode_base_rows, TINYI_COUNT(tinyi_unicode_base_rows) / 2, c);
 }
 
-TINYI_FN size_t tinyi_utf8_promise(unsigned char first)
-{
-    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
 TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c)
 {
     uint32_t v = p[0];

@@ -26,7 +26,7 @@ TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
 /* writes 1 to 4 bytes */
 TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
 /* what the first byte promises, 1 for a byte that cannot be first */
-TINYI_FN size_t tinyi_utf8_promise(unsigned char first);
+TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
 /* how many bytes at the end of p are the beginning of a character that more bytes could finish: 0..3 */
 TINYI_FN size_t tinyi_utf8_unfinished(const unsigned char *p, size_t n);
 /* how many bytes from the start of p tinyi_utf8_get and tinyi_utf8_put would give back unchanged */
