@@ -62,6 +62,11 @@ enum {
 #define TINYI_LM_A_INDEX_PAIRS      0x1000000u /* the indexer rotates pairs; else halves */
 #define TINYI_LM_A_KEY_BLOCKS       0x2000000u /* delta nets: neighbouring value heads share a key head; else heads a multiple apart */
 
+#define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
+#define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
+#define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
+
 /* feed-forward and router */
 #define TINYI_LM_F_NONE             0x1u
 #define TINYI_LM_F_PLAIN            0x2u    /* down(act(up x)) without a gate */
@@ -72,7 +77,7 @@ enum {
 #define TINYI_LM_F_ROUTER_EARLY     0x40u   /* the router reads the input of the layer */
 #define TINYI_LM_F_SIDE_BY_SIDE     0x80u   /* dense network and experts, with norms of their own */
 #define TINYI_LM_F_CHANNEL          0x100u  /* channel mixing of RWKV */
-#define TINYI_LM_F_PLAIN_EXPERTS    0x200u
+#define TINYI_LM_F_HALF             0x200u  /* half the sum of chosen and shared experts */
 
 /* embedding and output */
 #define TINYI_LM_T_SQRT             0x1u    /* embedding times sqrt(n_embd) */

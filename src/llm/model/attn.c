@@ -218,7 +218,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 /* by heads, or over the whole row, as the weights are */
 static void tinyi_lm_head_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, tinyi_lm_heads x)
 {
-    const int kind = f->m->arch->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM;
+    const int kind = f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM;
     tiny_tensor t;
     tiny_idx h;
     if (!w || f->st) return;

@@ -52,7 +52,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
                                     m->arch->name, E, m->arch->name, m->n_used);
             return;
         }
-        if (ff == all) one = ff;            /* some files name the width of an expert by the other key */
+        if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
         tinyi_lm_need(ld, l, TINYI_T_ROUTER, D, E, 0);
         tinyi_lm_bias(ld, l, TINYI_T_ROUTER_BIAS, E, 0);
         if (!l->w[TINYI_T_ROUTER_BIAS]) tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_BIAS, E);
@@ -313,6 +313,7 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         q.g = l->w[TINYI_T_ROUTER_SHEXP] ? l->w[TINYI_T_ROUTER_SHEXP]->v : NULL;
         q.d = f->m->n_embd;
         tinyi_lm_each(f, f->n, 8, tinyi_lm_share_fn, &q);
+        if (f->m->arch->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
     }
     f->used = used;
 }

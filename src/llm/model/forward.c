@@ -39,11 +39,12 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     if (f->st) return;
     f->layer_in = x;
     if (m->block == TINYI_LM_POST) {
+        if (l->w[TINYI_T_ATTN_NORM_2]) tinyi_lm_copy(f, h, D, x, D, n, D);
         tinyi_lm_mix(f, l, y, x);
         tinyi_lm_add(f, y, y, x, n * D);
         tinyi_lm_norm(f, l->post1, x, y, n, D);
-        if (l->w[TINYI_T_ATTN_NORM_2]) {    /* jina-bert-v2 for code: a second sum and norm */
-            tinyi_lm_add(f, x, x, y, n * D);
+        if (l->w[TINYI_T_ATTN_NORM_2]) {    /* jina-bert-v2 for code: the input once more, and a second norm */
+            tinyi_lm_add(f, x, x, h, n * D);
             tinyi_lm_norm(f, l->w[TINYI_T_ATTN_NORM_2], x, x, n, D);
         }
         tinyi_lm_feed(f, l, y, x);

@@ -53,10 +53,12 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         m->first_token = (int)tinyi_lm_count(ld, "decoder_start_token_id", -1, 0, 0, TINYI_LM_MOST);
     } else m->first_token = -1;
     m->n_layer -= tinyi_lm_count(ld, "nextn_predict_layers", -1, 0, 0, m->n_layer > 1 ? m->n_layer - 1 : 0);    /* blocks that only draft */
-    meta = tinyi_lm_meta(ld, a->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
-    m->eps = tinyi_lm_real(ld, a->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5f);
+    m->norm = a->norm;
+    if (a->attn & TINYI_LM_A_EPS_SAYS) m->norm = tinyi_lm_real(ld, "attention.layer_norm_rms_epsilon", 0.0f) == 0.0f ? TINYI_LM_LAYERNORM : TINYI_LM_RMS;
+    meta = tinyi_lm_meta(ld, m->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
+    m->eps = tinyi_lm_real(ld, m->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5f);
     if (!ld->st && !meta)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.layer_norm_%sepsilon is missing", m->path, a->name, a->norm == TINYI_LM_RMS ? "rms_" : "");
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.layer_norm_%sepsilon is missing", m->path, a->name, m->norm == TINYI_LM_RMS ? "rms_" : "");
     if (!ld->st && !(m->eps >= 0.0f && m->eps <= 1.0f))
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the norms of %s add %g to a variance: not in 0..1", m->path, a->name, (double)m->eps);
     m->embd_scale = a->top & TINYI_LM_T_SQRT ? tinyi_sqrtf((float)m->n_embd) : a->top & TINYI_LM_T_MINICPM ? 12.0f : 1.0f;
@@ -65,7 +67,10 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->residual_scale = a->top & TINYI_LM_T_MINICPM && m->n_layer > 0 ? (float)(1.4 / tinyi_sqrt64((double)m->n_layer)) : 1.0f;
     m->residual_scale = tinyi_lm_real(ld, "residual_scale", m->residual_scale);
     if (m->residual_scale == 0.0f) m->residual_scale = 1.0f;
-    m->logit_scale = tinyi_lm_real(ld, "logit_scale", a->top & TINYI_LM_T_MINICPM ? (float)m->n_embd / 256.0f : 0.0f);
+    m->logit_scale = 0.0f;
+    if (a->top & TINYI_LM_T_MINICPM)        /* as other engines take files without the key: the first kind by the inverse of what was meant */
+        m->logit_scale = a->mixer == TINYI_LM_MLA ? (float)m->n_embd / 256.0f : 256.0f / (float)m->n_embd;
+    m->logit_scale = tinyi_lm_real(ld, "logit_scale", m->logit_scale);
     if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
     if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
     m->logit_cap = tinyi_lm_real(ld, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
@@ -88,6 +93,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
     m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST);
     m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
+    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
     if (a->attn & TINYI_LM_A_CHUNKED) {
         m->temp_length = m->temp_length ? m->temp_length : 8192;
         m->temp_scale = m->temp_scale != 0.0f ? m->temp_scale : 0.1f;
@@ -186,7 +192,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         high = -tinyi_lm_floor(-c);
         low = low > 0.0 ? low : 0.0;
         high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
-        if (!(m->arch->attn & TINYI_LM_A_YARN_MSCALE)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN))) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
         double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
@@ -200,8 +206,9 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
     }
     /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
-    if (yarn && m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")) {
-        const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.1f);
+    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")))) {
+        const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
+        const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
         r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
     }
 }
@@ -356,7 +363,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
     if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
         (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0)) l->rope = 0;
-    if (!strcmp(a->name, "granitehybrid") && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
+    if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
+    if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
     if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
     width = l->d_k;

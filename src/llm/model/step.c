@@ -105,7 +105,10 @@ TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, cons
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d)
 {
     tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
-    tinyi_lm_norm_view(f, f->m->arch->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL, f->m->eps, &tx, &ty);
+    tiny_idx i;
+    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL, f->m->eps, &tx, &ty);
+    if (w && w->bias && f->m->norm == TINYI_LM_RMS)
+        for (i = 0; i < n; i++) tinyi_lm_add(f, y + i * d, y + i * d, w->bias, d);
 }
 TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d)
 {
