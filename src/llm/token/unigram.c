@@ -194,7 +194,7 @@ TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *
             double cost;
             if (id < 0) continue;
             cost = v->score ? (double)v->score[id] * -1e4 : 0;
-            if (!(cost < most && cost > -most)) continue;
+            if (!(cost < most && cost > -2147483647.0)) continue;
             cost = (double)(int32_t)(cost < 0 ? cost - 0.5 : cost + 0.5);
             if (best[k + 1].sum + cost <= best[i].sum) { best[i].sum = best[k + 1].sum + cost; best[i].from = (uint32_t)(k + 1); best[i].id = id; }
         }

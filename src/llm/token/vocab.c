@@ -240,11 +240,15 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
         total += t.n;
         v->at[i + 1] = (uint32_t)total;
         if (t.n > v->longest) v->longest = t.n;
-        if (t.n && tinyi_token_find(v, v->blob + v->at[i], t.n) < 0) {
+        if (t.n) {                          /* of equal texts the first stays */
             uint64_t h = tinyi_token_hash(v->key, v->blob + v->at[i], t.n);
-            uint32_t k = (uint32_t)h & v->slot_mask;
-            while (v->slot[k]) k = (k + 1) & v->slot_mask;
-            v->slot[k] = ((uint32_t)(h >> 32) & ~(uint32_t)low) | (uint32_t)(i + 1);
+            uint32_t k = (uint32_t)h & v->slot_mask, tag = (uint32_t)(h >> 32) & ~(uint32_t)low;
+            while (v->slot[k]) {
+                uint32_t id = (v->slot[k] & (uint32_t)low) - 1;
+                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n && !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
+                k = (k + 1) & v->slot_mask;
+            }
+            if (!v->slot[k]) v->slot[k] = tag | (uint32_t)(i + 1);
         }
     }
     return TINY_OK;
@@ -315,7 +319,7 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
     tiny_status st = TINY_OK;
     if (!room) return tiny_ctx_status(s->ctx);
     if (s->n_merges > INT32_MAX) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
-    for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && tinyi_vocab_merge_of(v, t, &m, room)) good++;
+    for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
     if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
     if (!st) {
         slots = tinyi_vocab_power(good + good / 2);
@@ -328,7 +332,7 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
             v->merge_mask = (uint32_t)(slots - 1);
             v->merge_bits = tinyi_vocab_bits(good);
             low = ((size_t)1 << v->merge_bits) - 1;
-            for (i = 0; i < s->n_merges && v->n_merges < good; i++) {
+            for (i = 0; i < s->n_merges; i++) {
                 int32_t to;
                 uint32_t k;
                 uint64_t h;
