@@ -1,0 +1,284 @@
+/* tests/llm/model/relatives.c - near relatives of the architectures of the oracle, for which it has no files
+ *
+ * Where a relative does the same as a model of the oracle, or the same once its specials are switched off, the file of that
+ * model is written again under the relative's name, and must give that model's golden logits. Where there is no such file,
+ * the same model is described in two ways, which must agree. More than names change: keys are added, and other rows of the
+ * table, other defaults and other paths are taken.                                                                       */
+#include "t.h"
+
+typedef struct extra { const char *key; char type; double v; } extra;   /* type: u, f, b (u32, f32, bool); key without the architecture */
+typedef struct relative {
+    const char *source, *arch, *to;         /* the oracle's file, its architecture, the relative */
+    extra more[6];
+    const char *text_key, *text;            /* one more key */
+} relative;
+
+static int same_key(tllm_text key, const char *arch, const char *rest)
+{
+    const size_t a = strlen(arch), r = strlen(rest);
+    return key.n == a + 1 + r && !memcmp(key.at, arch, a) && key.at[a] == '.' && !memcmp(key.at + a + 1, rest, r);
+}
+
+/* the file again, in memory; factors: another tensor of so many floats of one value */
+static tllm_writer *rewrite(tiny_ctx *ctx, const tllm_gguf *g, const relative *r, const char *tensor, uint64_t n_factors, const float *factors)
+{
+    tllm_writer *w = NULL;
+    tllm_writer_desc desc;
+    char key[256];
+    size_t i, k;
+    tiny_status st;
+    memset(&desc, 0, sizeof desc);
+    st = tllm_writer_open(ctx, &desc, &w);
+    for (i = 0; i < tllm_gguf_n_meta(g) && !st; i++) {
+        tllm_meta m = *tllm_gguf_meta_at(g, i);
+        const size_t a = strlen(r->arch);
+        int replaced = 0;
+        if (tllm_text_is(m.key, "general.architecture")) { st = tllm_writer_put_text(ctx, w, "general.architecture", r->to); continue; }
+        for (k = 0; k < T_COUNT(r->more) && r->more[k].key; k++) replaced |= same_key(m.key, r->arch, r->more[k].key);
+        if (replaced) continue;
+        if (m.key.n > a && !memcmp(m.key.at, r->arch, a) && m.key.at[a] == '.') {
+            (void)snprintf(key, sizeof key, "%s%.*s", r->to, (int)(m.key.n - a), m.key.at + a);
+            m.key.at = key;
+            m.key.n = strlen(key);
+        }
+        st = tllm_writer_put_meta(ctx, w, &m);
+    }
+    for (k = 0; k < T_COUNT(r->more) && r->more[k].key && !st; k++) {
+        const extra *e = &r->more[k];
+        (void)snprintf(key, sizeof key, "%s.%s", r->to, e->key);
+        if (e->type == 'u') st = tllm_writer_put_u32(ctx, w, key, (uint32_t)e->v);
+        else if (e->type == 'f') st = tllm_writer_put_f32(ctx, w, key, (float)e->v);
+        else st = tllm_writer_put_bool(ctx, w, key, e->v != 0.0);
+    }
+    if (!st && r->text_key) {
+        (void)snprintf(key, sizeof key, "%s.%s", r->to, r->text_key);
+        st = tllm_writer_put_text(ctx, w, key, r->text);
+    }
+    for (i = 0; i < tllm_gguf_n_tensors(g) && !st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        st = tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data);
+    }
+    if (!st && tensor) {
+        tllm_text name;
+        name.at = tensor;
+        name.n = strlen(tensor);
+        st = tllm_writer_put_tensor(ctx, w, name, TLLM_FORMAT_F32, 1, &n_factors, factors);
+    }
+    if (!st) st = tllm_writer_finish(ctx, w);
+    if (st) { T_TRUE(!"the file could not be written"); printf("  %s\n", tiny_ctx_message(ctx)); tllm_writer_close(ctx, w); return NULL; }
+    return w;
+}
+
+static int tokens_of(const char *model, int32_t *tokens)
+{
+    const char *path = t_shared("oracle/llm/index.tsv");
+    FILE *f = path ? fopen(path, "r") : NULL;
+    char line[4096];
+    int n = 0;
+    while (f && !n && fgets(line, sizeof line, f)) {
+        char *p = line;
+        int field;
+        if (strncmp(line, model, strlen(model)) || line[strlen(model)] != '\t') continue;
+        for (field = 0; field < 6 && p; field++) { p = strchr(p, '\t'); if (p) p++; }
+        while (p && *p >= '0' && *p <= '9' && n < 128) {
+            tokens[n++] = (int32_t)strtol(p, &p, 10);
+            if (*p == ',') p++;
+        }
+    }
+    if (f) (void)fclose(f);
+    return n;
+}
+
+/* logits of the relative; NULL: it failed and said so */
+static float *run(tiny_ctx *ctx, const relative *r, const int32_t *tokens, int n, tiny_idx n_ctx, const char *tensor, uint64_t n_factors, const float *factors, tiny_idx *n_out)
+{
+    char path[256];
+    const char *full;
+    tllm_gguf *g = NULL, *again = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_state_desc desc;
+    tllm_about about;
+    tllm_writer *w = NULL;
+    float *out = NULL;
+    size_t bytes = 0;
+    memset(&desc, 0, sizeof desc);
+    desc.n_ctx = n_ctx;
+    (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r->source);
+    full = t_shared(path);
+    if (full && T_OK(tllm_gguf_open(ctx, full, &g)) && (w = rewrite(ctx, g, r, tensor, n_factors, factors)) != NULL) {
+        const void *memory = tllm_writer_memory(w, &bytes);
+        tiny_status st = tllm_gguf_open_memory(ctx, memory, bytes, &again);
+        if (!st) st = tllm_model_open(ctx, again, &model);
+        if (!st) st = tllm_state_open(ctx, model, &desc, &state);
+        if (!st) {
+            tllm_model_about(model, &about);
+            T_EQ_TEXT(about.arch, r->to);
+            *n_out = about.n_out;
+            out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
+            if (about.is_encoder) st = tllm_forward_all(state, tokens, n, out);
+            else st = tllm_forward(state, tokens, n, 0, n, out);
+        }
+        if (st) { T_TRUE(!"the relative failed"); printf("  %s from %s: %s\n", r->to, r->source, tiny_ctx_message(ctx)); out = NULL; }
+    }
+    tllm_state_close(ctx, state);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, again);
+    tllm_writer_close(ctx, w);
+    tllm_gguf_close(ctx, g);
+    return out;
+}
+
+static void compare(const relative *r, const float *got, const float *want, size_t n)
+{
+    double rms = 0.0, top = 0.0;
+    size_t i;
+    if (!got || !want) return;
+    for (i = 0; i < n; i++) {
+        const double d = fabs((double)got[i] - (double)want[i]);
+        rms += (double)want[i] * (double)want[i];
+        if (!(d <= top)) top = d;
+    }
+    rms = sqrt(rms / (double)n);
+    if (!T_CLOSE(top, 0.0, 2e-4 * (1.0 + rms))) printf("  %s from %s\n", r->to, r->source);
+    T_TRUE(rms > 0.1);
+}
+
+static float *golden(const char *name, size_t n)
+{
+    char path[256];
+    const char *full;
+    float *x = (float *)t_keep(n * sizeof *x);
+    unsigned char b[4];
+    size_t i = 0;
+    FILE *f;
+    (void)snprintf(path, sizeof path, "oracle/llm/%.60s.logits", name);
+    full = t_shared(path);
+    f = full ? fopen(full, "rb") : NULL;
+    for (; f && i < n && fread(b, 1, 4, f) == 4; i++) {
+        uint32_t u = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        memcpy(&x[i], &u, 4);
+    }
+    if (f) (void)fclose(f);
+    return T_TRUE(i == n) ? x : NULL;
+}
+
+static void test_same_as_golden(tiny_target target)
+{
+    static const relative all[] = {
+        { "llama", "llama", "mistral3", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "granite", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "granite", { { "embedding_scale", 'f', 1 }, { "residual_scale", 'f', 1 }, { "logit_scale", 'f', 1 }, { "attention.scale", 'f', 0.25 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 1 }, { "residual_scale", 'f', 1 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "ernie4_5", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "smollm3", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama-linear-rope", "llama", "internlm2", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama3-rope", "llama", "glm4", { { NULL, 0, 0 } }, NULL, NULL },
+        { "mixtral", "llama", "granitemoe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "mixtral", "llama", "mistral3", { { NULL, 0, 0 } }, NULL, NULL },
+        { "granitemoe", "granitemoe", "granite", { { NULL, 0, 0 } }, NULL, NULL },
+        { "granitemoe", "granitemoe", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
+        { "qwen2", "qwen2", "qwen2vl", { { NULL, 0, 0 } }, NULL, NULL },
+        { "qwen3", "qwen3", "qwen3vl", { { NULL, 0, 0 } }, NULL, NULL },
+        { "qwen3moe", "qwen3moe", "qwen3vlmoe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "qwen3moe", "qwen3moe", "phimoe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "olmoe", "olmoe", "qwen2moe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "chatglm", "chatglm", "glm4", { { NULL, 0, 0 } }, NULL, NULL },
+        { "gptneox-seq", "gptneox", "starcoder2", { { NULL, 0, 0 } }, NULL, NULL },
+        { "phi2", "phi2", "gptneox", { { "use_parallel_residual", 'b', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "phi2", "phi2", "falcon", { { NULL, 0, 0 } }, NULL, NULL },
+        { "olmo2", "olmo2", "olmo2", { { "attention.sliding_window", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "dots1", "dots1", "exaone-moe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "gpt2", "gpt2", "starcoder", { { NULL, 0, 0 } }, NULL, NULL },
+        { "phi3", "phi3", "phi3", { { "rope.scaling.attn_factor", 'f', 1 }, { "attention.sliding_window", 'u', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "longrope" },
+        { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1 }, { "rope.scaling.original_context_length", 'u', 64 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" }
+    };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    size_t i;
+    for (i = 0; i < T_COUNT(all); i++) {
+        int32_t tokens[128];
+        tiny_idx n_out = 0;
+        const int n = tokens_of(all[i].source, tokens);
+        float *got;
+        if (!n) break;
+        got = run(ctx, &all[i], tokens, n, 64, NULL, 0, NULL, &n_out);
+        if (got) compare(&all[i], got, golden(all[i].source, (size_t)n * (size_t)n_out), (size_t)n * (size_t)n_out);
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
+/* factors of 4 in the right one of two lists are a linear factor of 4; the list goes by the size of the context */
+static void test_long_rope(tiny_target target)
+{
+    static const relative linear = { "phi3", "phi3", "phi3", { { "rope.scaling.factor", 'f', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "linear" };
+    static const relative twice = { "phi3", "phi3", "phi3", { { "rope.scaling.original_context_length", 'u', 32 }, { NULL, 0, 0 } }, NULL, NULL };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float four[8], *want, *got, *plain;
+    int32_t tokens[128];
+    const int n = tokens_of("phi3", tokens);
+    tiny_idx n_out = 0;
+    int i;
+    for (i = 0; i < 8; i++) four[i] = 4.0f;
+    if (n) {
+        want = run(ctx, &linear, tokens, n, 64, NULL, 0, NULL, &n_out);
+        got = run(ctx, &twice, tokens, n, 64, "rope_factors_long.weight", 8, four, &n_out);
+        compare(&twice, got, want, (size_t)n * (size_t)n_out);
+        got = run(ctx, &twice, tokens, n, 32, "rope_factors_short.weight", 8, four, &n_out);
+        compare(&twice, got, want, (size_t)n * (size_t)n_out);
+        got = run(ctx, &twice, tokens, n, 32, "rope_factors_long.weight", 8, four, &n_out);
+        plain = golden("phi3", (size_t)n * (size_t)n_out);
+        compare(&twice, got, plain, (size_t)n * (size_t)n_out);
+    }
+    t_close(ctx);
+}
+
+/* two descriptions of one model */
+static void test_two_ways(tiny_target target)
+{
+    static const relative pairs[][2] = {
+        /* an indexer that keeps everything is none, whichever way it rotates */
+        { { "deepseek32", "deepseek32", "glm-dsa", { { "attention.indexer.top_k", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "deepseek32", "deepseek32", "deepseek2", { { NULL, 0, 0 } }, NULL, NULL } },
+        /* scalings of granite, given to minicpm */
+        { { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "llama", "llama", "granite", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* defaults of minicpm, and the same said aloud: 1.4 / sqrt(2 layers) */
+        { { "llama", "llama", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
+          { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 12 }, { "residual_scale", 'f', 0.98994949366 }, { "logit_scale", 'f', 4 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* granite without rotation is llama with pairs that do not turn: a factor so large that every angle is 0 */
+        { { "llama", "llama", "granite", { { "rope.scaling.finetuned", 'b', 0 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* mistral3: a multiplier of 1 takes the size of YaRN out of cos and sin again */
+        { { "llama", "llama", "mistral3", { { "rope.scaling.factor", 'f', 4 }, { "rope.scaling.original_context_length", 'u', 16 }, { "rope.scaling.yarn_log_multiplier", 'f', 1 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" },
+          { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 4 }, { "rope.scaling.original_context_length", 'u', 16 }, { "rope.scaling.attn_factor", 'f', 0.87824738 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" } },
+        /* a window as large as the context hides nothing */
+        { { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 24 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* jina-bert-v3 is bert without positions in a table; rotation switched off by a factor */
+        { { "jina-bert-v2", "jina-bert-v2", "jina-bert-v2", { { "attention.max_alibi_bias", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "jina-bert-v2", "jina-bert-v2", "jina-bert-v3", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } }
+    };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    size_t i;
+    for (i = 0; i < T_COUNT(pairs); i++) {
+        int32_t tokens[128];
+        tiny_idx n_out = 0;
+        const int n = tokens_of(pairs[i][0].source, tokens);
+        float *a, *b;
+        if (!n) break;
+        a = run(ctx, &pairs[i][0], tokens, n, 64, NULL, 0, NULL, &n_out);
+        b = run(ctx, &pairs[i][1], tokens, n, 64, NULL, 0, NULL, &n_out);
+        compare(&pairs[i][0], a, b, (size_t)n * (size_t)n_out);
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_same_as_golden);
+    T_RUN_TARGETS(test_long_rope);
+    T_RUN_TARGETS(test_two_ways);
+    return t_done();
+}
