@@ -52,6 +52,7 @@ static void test_good_files(void)
         open_all(folder, &n_good, &n_all);
     }
     T_EQ_INT(n_good, n_all);
+    if (!n_all) T_SKIP("the folders of ../shared cannot be listed");
     printf("GGUF files: %d of %d open and can be walked\n", n_good, n_all);
 }
 
@@ -210,11 +211,13 @@ static tiny_status write_much(tiny_ctx *ctx, const tllm_writer_desc *desc, int s
 static void check_much(const tllm_gguf *g)
 {
     static const size_t lengths[] = { 0, 1, 7, 8, 9, 16, 17, 100 };
+    const uint16_t one = 1;
+    const int little = *(const unsigned char *)&one;
     size_t i, k, n;
     int type;
     T_TRUE(kit_walk(g) == NULL);
     for (type = 0; type < TLLM_VALUE_TYPES; type++) {
-        char key[40], word[16];
+        char key[40], word[40];
         if (type == TLLM_ARRAY) continue;
         for (k = 0; k <= T_COUNT(lengths); k++) {
             const tllm_meta *m;
@@ -231,8 +234,8 @@ static void check_much(const tllm_gguf *g)
                     T_TRUE(tllm_meta_text(m, i, &t) && tllm_text_is(t, i == 3 ? "" : word));
                 } else if (type == TLLM_BOOL) T_TRUE(tllm_meta_bool(m, i, &yes) && yes == (i % 3 == 0));
                 else {
-                    size_t each = tllm_value_bytes(type), b;
-                    for (b = 0; b < each; b++) T_EQ_INT(m->at[i * each + b], (unsigned char)((i * each + b) * 73 + 5));
+                    size_t each = tllm_value_bytes(type), b;    /* the file is little endian, the values were native */
+                    for (b = 0; b < each; b++) T_EQ_INT(m->at[i * each + b], (unsigned char)((i * each + (little ? b : each - 1 - b)) * 73 + 5));
                 }
             }
         }
@@ -724,7 +727,11 @@ static const struct { const char *file; void (*make)(kit_image *m); tiny_status 
     { "tensor-type-200", h_type, TINY_E_UNSUPPORTED, "tensor t has type 200, which is not known here" },
     { "tensor-type-2e32", h_type_max, TINY_E_UNSUPPORTED, "tensor t has type 4294967295, which is not known here" },
     { "tensor-type-given-up", h_type_gone, TINY_E_UNSUPPORTED, "tensor t has type 4, which is not known here" },
+#if SIZE_MAX > 0xffffffffu
     { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_FORMAT, "tensor t0: 2305843009213693952 bytes of I8 at 0" },                         /* CVE-2025-53630 */
+#else
+    { "tensor-sizes-sum-wraps", h_sum_wraps, TINY_E_OVERFLOW, "tensor t0: 2305843009213693952 values of type I8 are more bytes than" },
+#endif
     { "tensors-overlap", h_overlap, TINY_E_FORMAT, "tensors t0 and t1 overlap: 48 bytes at 160, 48 bytes at 192" },
     { "tensors-overlap-backwards", h_overlap_back, TINY_E_FORMAT, "tensors t1 and t0 overlap" },
     { "tensors-same-place", h_overlap_same, TINY_E_FORMAT, "overlap" },
@@ -853,7 +860,8 @@ static void test_crowded(void)
         kit_key(&m, name, TLLM_U8);
         kit_le(&m, i, 1);
     }
-    crowded("400000 short keys", &m, TINY_E_FORMAT, "tables of 400000 keys, 0 tensors and 0 text marks would take");
+    if (sizeof(size_t) == 8) crowded("400000 short keys", &m, TINY_E_FORMAT, "tables of 400000 keys, 0 tensors and 0 text marks would take");
+    else crowded("400000 short keys", &m, TINY_OK, NULL);      /* there a key takes less */
     kit_free(&m);
 
     kit_head(&m, 3, 100000, 0);
@@ -927,7 +935,7 @@ static void test_large(void)
         tllm_gguf_close(ctx, g);
     }
     printf("a file of %.0f MB with 32000 tokens and 300 tensors: open %.2f ms\n", (double)(data_at + bytes * 4) / 1e6, (double)best * 1e-6);
-    T_TRUE(best < 20000000 || T_ASAN);
+    T_TRUE(best < 100000000);               /* 20 ms on a machine that is not emulated */
     (void)remove("tiny-large.gguf");
     kit_free(&m);
     t_close(ctx);
