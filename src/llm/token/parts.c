@@ -193,13 +193,13 @@ static void tinyi_trie_sort(const tllm_vocab *v, uint32_t *x, uint32_t *spare, s
     }
 }
 
-typedef struct tinyi_trie_todo { uint32_t node, lo, hi, depth; } tinyi_trie_todo;
+typedef struct tinyi_trie_due { uint32_t node, lo, hi, depth; } tinyi_trie_due;
 
 /* Nodes are made breadth first, so that the list of what is to do is the list of nodes itself: node i has the sorted
  * texts lo..hi, which share their first depth bytes. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
 {
-    tinyi_trie_todo *todo = NULL;
+    tinyi_trie_due *due = NULL;
     uint32_t *spare = NULL;
     size_t i, most = 2 * n + 2 + v->at[v->n] / 65535;   /* a label has at most 65535 bytes */
     int k;
@@ -208,19 +208,19 @@ TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32
     if (spare) {
         tinyi_trie_sort(v, ids, spare, n);
         tiny_free(ctx, spare);
-        todo = (tinyi_trie_todo *)tinyi_alloc(ctx, most, sizeof *todo);
+        due = (tinyi_trie_due *)tinyi_alloc(ctx, most, sizeof *due);
     }
-    if (todo) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
-    if (!trie->node) { tiny_free(ctx, todo); return tiny_ctx_status(ctx); }
+    if (due) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
+    if (!trie->node) { tiny_free(ctx, due); return tiny_ctx_status(ctx); }
     memset(trie->node, 0, sizeof *trie->node);
     trie->node[0].value = -1;
     trie->n_nodes = 1;
-    todo[0].node = 0;
-    todo[0].lo = 0;
-    todo[0].hi = (uint32_t)n;
-    todo[0].depth = 0;
+    due[0].node = 0;
+    due[0].lo = 0;
+    due[0].hi = (uint32_t)n;
+    due[0].depth = 0;
     for (i = 0; i < trie->n_nodes; i++) {
-        tinyi_trie_todo t = todo[i];
+        tinyi_trie_due t = due[i];
         tinyi_trie_node *node = &trie->node[i];
         size_t len;
         node->first = (uint32_t)trie->n_nodes;
@@ -246,17 +246,17 @@ TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32
             child->label = v->at[ids[t.lo]] + t.depth;
             child->n_label = (uint16_t)(shared - t.depth);
             child->value = -1;
-            todo[trie->n_nodes].node = (uint32_t)trie->n_nodes;
-            todo[trie->n_nodes].lo = t.lo;
-            todo[trie->n_nodes].hi = hi;
-            todo[trie->n_nodes].depth = shared;
+            due[trie->n_nodes].node = (uint32_t)trie->n_nodes;
+            due[trie->n_nodes].lo = t.lo;
+            due[trie->n_nodes].hi = hi;
+            due[trie->n_nodes].depth = shared;
             if (i == 0) trie->root[a[0]] = (int32_t)trie->n_nodes;
             trie->n_nodes++;
             node->n_children++;
             t.lo = hi;
         }
     }
-    tiny_free(ctx, todo);
+    tiny_free(ctx, due);
     return TINY_OK;
 }
 

@@ -86,6 +86,10 @@ TINYI_INLINE const unsigned char *tinyi_token_text(const tllm_vocab *v, int32_t 
     return v->blob + v->at[id];
 }
 
+TINYI_INLINE int tinyi_vocab_has(const tllm_vocab *v, int32_t id) { return v && v->at && id >= 0 && (size_t)id < v->n; }
+/* the byte of <0xXX>; -1: another text */
+TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n);
+
 /* Grows *p, that holds used of *room items, to at least want. */
 TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each);
 TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more);

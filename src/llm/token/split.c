@@ -243,8 +243,8 @@ static size_t tinyi_split_bytes_of(const unsigned char *s, size_t p, size_t end,
     return p;
 }
 
-/* the end of a contraction at p; 0: none */
-static size_t tinyi_split_contraction(const unsigned char *s, size_t p, size_t end, int any_case)
+/* the end of an apostrophe with its letters at p; 0: none */
+static size_t tinyi_split_apostrophe(const unsigned char *s, size_t p, size_t end, int any_case)
 {
     unsigned a, b;
     if (end - p < 2 || s[p] != '\'') return 0;
@@ -339,8 +339,8 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     uint32_t c;
     unsigned t, mask;
     switch (letter) {
-    case 'c': return tinyi_split_contraction(s, p, end, 0);
-    case 'C': return tinyi_split_contraction(s, p, end, 1);
+    case 'c': return tinyi_split_apostrophe(s, p, end, 0);
+    case 'C': return tinyi_split_apostrophe(s, p, end, 1);
     case 'w': case 'n': case 'o': case 'O': case 'S': case 'T': case 'Q': case 'P': case 'p':
         if (s[p] == ' ') q++;
         mask = letter == 'w' ? (unsigned)TINYI_SP_L : letter == 'n' ? (unsigned)TINYI_SP_N :
@@ -367,7 +367,7 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
     case 'm': return tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_P | TINYI_SP_S, TINYI_SP_L | TINYI_SP_M);
     case 'U':
         r = tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L | TINYI_SP_M);
-        if (r && r < end && (q = tinyi_split_contraction(s, r, end, 1)) != 0) return q;
+        if (r && r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
     case 'E':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
@@ -386,14 +386,14 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
         if (!r) r = tinyi_split_cased_word(s, p, end, mask, 0);
         if (!r && q > p) r = tinyi_split_cased_word(s, q, end, mask, 1);
         if (!r) r = tinyi_split_cased_word(s, p, end, mask, 1);
-        if (r && r < end && letter != 'X' && (q = tinyi_split_contraction(s, r, end, 1)) != 0) return q;
+        if (r && r < end && letter != 'X' && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
     case 'k': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_han); return r > p ? r : 0;
     case 'J':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
         for (r = q; r < end && (tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_L) && !TINYI_SPLIT_IN(tinyi_split_han, c); r += k) {}
         if (r == q) return 0;
-        if (r < end && (q = tinyi_split_contraction(s, r, end, 1)) != 0) return q;
+        if (r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
     case '1': return tinyi_split_class(s, p, end, &k, &c) & TINYI_SP_N ? p + k : 0;
     case '3':
