@@ -168,7 +168,7 @@ static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, cons
 }
 
 /* All groups under D; returns the error. */
-static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, const float *other, float d, int *k, signed char *code)
 {
     const float inverse = 1.0f / d;
     signed char trial[32];
@@ -176,14 +176,17 @@ static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, cons
     int g, t;
     for (g = 0; g < f->groups; g++) {
         const int at = g * f->size;
-        float v = s[g] * inverse;
         double least = -1.0;
-        int middle;
-        v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
-        middle = (int)tinyi_q_nearest(v);
-        for (t = -1; t <= 1; t++) {
-            const int m = middle + (t == -1 ? 0 : t == 0 ? -1 : 1);
+        int middle = 0;
+        for (t = 0; t < 4; t++) {           /* the integer next to the wish, its neighbours, and the one next to the other wish */
+            int m;
             double e;
+            if (t == 0 || t == 3) {
+                float v = (t ? other[g] : s[g]) * inverse;
+                v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
+                middle = (int)tinyi_q_nearest(v);
+            }
+            m = middle + (t == 1 ? -1 : t == 2 ? 1 : 0);
             if (m < f->k_lo || m > f->k_hi) continue;
             e = tinyi_k_even_codes(f, table, x + at, w + at, d * (float)m, trial);
             if (least < 0.0 || e < least) {
@@ -211,9 +214,9 @@ static int tinyi_k_add(float *list, int n, float v)
 /* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
 static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance, int *k, signed char *code)
 {
-    float y[256], w[256], s[16], c[16], d[2 * TINYI_Q_KEEP + 2], best_d = 0.0f;
+    float y[256], w[256], s[16], c[16], other[16], d[2 * TINYI_Q_KEEP + 4], best_d = 0.0f;
     signed char trial[256];
-    double least = -1.0, e, up = 0.0, down = 0.0;
+    double least = -1.0, e;
     int trial_k[16], g, i, n;
     const int all = f->groups * f->size;
     memset(k, 0, (size_t)f->groups * sizeof *k);
@@ -229,23 +232,33 @@ static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, cons
     } else {
         float most = 0.0f;
         for (g = 0; g < f->groups; g++) {
-            (void)tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 3, s + g, c + g);
+            float up_s, up_c;
+            if (tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 1, s + g, c + g) * (1.0 + 1e-9) >=
+                tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 2, &up_s, &up_c)) {
+                other[g] = up_s;
+            } else {
+                other[g] = s[g];
+                s[g] = up_s;
+                c[g] = up_c;
+            }
             if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
         }
         n = tinyi_q_min(tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d), 2);
         n = tinyi_k_add(d, n, most / (float)f->k_lo);
+        n = tinyi_k_add(d, n, most * (float)f->lo / (float)f->hi / (float)f->k_lo);
     }
-    for (i = 0; i <= n; i++) {
-        if (i == n) {                       /* D of least squares, given the codes */
+    for (i = 0; i < n + 2; i++) {
+        if (i >= n) {                       /* twice D of least squares, given the codes */
+            double up = 0.0, down = 0.0;
             for (g = 0; g < all; g++) {
                 const double q = (double)((f->groups == 1 ? 1 : k[g / f->size]) * code[g]);
                 up += (double)w[g] * q * (double)y[g];
                 down += (double)w[g] * q * q;
             }
-            if (!(down > 0.0) || tinyi_k_add(d, n, (float)(up / down)) == n) break;
+            if (!(down > 0.0) || tinyi_k_add(d, i, (float)(up / down)) == i) break;
         }
         if (f->groups == 1) e = tinyi_k_even_codes(f, table, y, w, d[i], trial);
-        else e = tinyi_k_even_block(f, table, y, w, s, d[i], trial_k, trial);
+        else e = tinyi_k_even_block(f, table, y, w, s, other, d[i], trial_k, trial);
         if (least < 0.0 || e < least) {
             least = e;
             best_d = d[i];
