@@ -137,6 +137,14 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     if (!out) return;
     if (m->output == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
     else if (m->output == TLLM_RANK) {
+        if (f->encoding) {                  /* the first token, through a layer of its own where there is one; no softmax */
+            if (m->top.w[TINYI_T_CLS]) {
+                tinyi_lm_linear(f, m->top.w[TINYI_T_CLS], x + D, x, 1);
+                tinyi_lm_run(f, TINY_OP_TANH, x, x + D, NULL, D);
+            }
+            tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, 1);
+            return;
+        }
         tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x + (rows - 1) * D, 1);
         tinyi_lm_softmax(f, out, out, 1, m->n_label);
     } else {
@@ -155,7 +163,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
     float *x;
     tiny_idx i;
     f->used = 0;
-    x = tinyi_lm_take(f, streams * n, D);
+    x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
     tinyi_lm_rope_tables(f);
     if (f->st) return;
     tinyi_lm_embed(f, x);

@@ -495,7 +495,8 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
         ld->part = "";
     } else if (!(how & (TINYI_LM_T_NO_OUTPUT_NORM | TINYI_LM_T_OUTPUT_IS_EMBD))) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
     m->output = how & TINYI_LM_T_HIDDEN || (m->pooling >= TLLM_POOL_MEAN && m->pooling <= TLLM_POOL_LAST) ? TLLM_HIDDEN : TLLM_LOGITS;
-    if (m->output == TLLM_LOGITS && m->pooling == TLLM_POOL_RANK) {
+    if (m->pooling == TLLM_POOL_RANK && (m->output == TLLM_LOGITS || (!(how & TINYI_LM_T_T5) && tinyi_lm_find(ld, &m->top, TINYI_T_CLS_OUTPUT, NULL)))) {
+        if (m->output == TLLM_HIDDEN) tinyi_lm_may(ld, &m->top, TINYI_T_CLS, D, D, 0);
         t = tinyi_lm_find(ld, &m->top, TINYI_T_CLS_OUTPUT, NULL);
         m->n_label = t && t->rank > 1 && t->dim[1] > 0 && t->dim[1] <= 65536 ? (tiny_idx)t->dim[1] : 1;
         tinyi_lm_need(ld, &m->top, TINYI_T_CLS_OUTPUT, D, m->n_label, 0);

@@ -27,7 +27,7 @@ typedef struct tllm_state tllm_state;
 typedef enum tllm_output {
     TLLM_LOGITS,                            /* a value for each token of the vocabulary */
     TLLM_HIDDEN,                            /* the state of a token before pooling */
-    TLLM_RANK                               /* probabilities of the labels; one row for the whole sequence */
+    TLLM_RANK                               /* probabilities of the labels (of encoders: their scores); one row for the whole sequence */
 } tllm_output;
 
 typedef enum tllm_pooling { TLLM_POOL_NONE, TLLM_POOL_MEAN, TLLM_POOL_CLS, TLLM_POOL_LAST, TLLM_POOL_RANK } tllm_pooling;   /* as in files */
