@@ -1,0 +1,30 @@
+/* examples/minimal.c - a model file, a prompt, a text: minimal MODEL.gguf "Once upon a time" */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <stdio.h>
+#include <string.h>
+
+static int print(void *user, const char *text, size_t n)
+{
+    (void)user;
+    fwrite(text, 1, n, stdout);
+    return fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const char *prompt = argc > 2 ? argv[2] : "Once upon a time";
+    tllm_generate_desc how = { 0 };
+    tllm_session *session = NULL;
+    tiny_ctx *ctx = NULL;
+    tiny_status st = tiny_ctx_open(NULL, &ctx);
+    how.text = print;
+    how.n_most = 200;
+    if (!st) st = tllm_session_open(ctx, argc > 1 ? argv[1] : "model.gguf", NULL, &session);
+    if (!st) st = tllm_generate(session, prompt, strlen(prompt), &how, NULL);
+    if (st) fprintf(stderr, "minimal: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    else puts("");
+    tllm_session_close(session);
+    tiny_ctx_close(ctx);
+    return st != TINY_OK;
+}

@@ -1,0 +1,290 @@
+/* src/llm/session/session.c - the loop around the model: feed, sample, print */
+#include "llm/session/session.h"
+#include "core/state.h"
+#include "core/time.h"
+#include <string.h>
+
+struct tllm_session {
+    tiny_ctx *ctx;
+    tllm_gguf *file;
+    tllm_model *model;
+    tllm_vocab *vocab;
+    tllm_state *state;
+    tllm_about about;
+    tiny_idx n_ctx, n_batch;
+    int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
+    size_t n;
+    float *logits;                          /* (n_out) */
+};
+
+static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
+
+static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *desc)
+{
+    tiny_ctx *ctx = s->ctx;
+    tllm_state_desc d;
+    tiny_status st = tllm_model_open(ctx, s->file, &s->model);
+    if (!st) st = tllm_vocab_open(ctx, s->file, &s->vocab);
+    if (st) return st;
+    tllm_model_about(s->model, &s->about);
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
+    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 64);
+    s->n_ctx = d.n_ctx;
+    s->n_batch = d.n_batch;
+    st = tllm_state_open(ctx, s->model, &d, &s->state);
+    if (st) return st;
+    s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
+    s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
+    s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_out, sizeof *s->logits);
+    return s->token && s->spare && s->logits ? TINY_OK : TINY_E_MEMORY;
+}
+
+static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+{
+    tllm_session *s;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no place for the result");
+    *out = NULL;
+    s = (tllm_session *)tiny_alloc(ctx, sizeof *s);
+    if (!s) return TINY_E_MEMORY;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    st = path ? tllm_file_open(ctx, path, &s->file) : tllm_file_open_memory(ctx, bytes, n_bytes, &s->file);
+    if (!st) st = tinyi_session_fill(s, desc);
+    if (st) tllm_session_close(s);
+    else *out = s;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no path");
+    return tinyi_session_open(ctx, path, NULL, 0, desc, out);
+}
+
+TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+{
+    return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
+}
+
+TINY_API void tllm_session_close(tllm_session *s)
+{
+    tiny_ctx *ctx;
+    if (!s) return;
+    ctx = s->ctx;
+    tllm_state_close(ctx, s->state);
+    tllm_vocab_close(ctx, s->vocab);
+    tllm_model_close(ctx, s->model);
+    tllm_gguf_close(ctx, s->file);
+    tiny_free(ctx, s->token);
+    tiny_free(ctx, s->spare);
+    tiny_free(ctx, s->logits);
+    tiny_free(ctx, s);
+}
+
+TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s) { return s->file; }
+TINY_API const tllm_model *tllm_session_model(const tllm_session *s) { return s->model; }
+TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s) { return s->vocab; }
+TINY_API tiny_idx tllm_session_context(const tllm_session *s) { return s->n_ctx; }
+TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n)
+{
+    *n = s->n;
+    return s->token;
+}
+
+TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits)
+{
+    size_t at, step;
+    tiny_status st = TINY_OK;
+    if (logits) *logits = NULL;
+    if (s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives embeddings, not text", s->about.arch);
+    if (n > (size_t)s->n_ctx - s->n)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td", s->n, n, s->n_ctx);
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to feed");
+    for (at = 0; !st && at < n; at += step) {
+        const int last = (step = TINYI_MIN(n - at, (size_t)s->n_batch)) == n - at;
+        st = tllm_forward(s->state, tokens + at, (tiny_idx)step, (int64_t)s->n, last && logits ? 1 : 0, last && logits ? s->logits : NULL);
+        if (st) break;
+        memmove(s->token + s->n, tokens + at, step * sizeof *tokens);
+        s->n += step;
+        if (n > (size_t)s->n_batch && s->ctx->desc.progress) s->ctx->desc.progress(s->ctx->desc.user, "reading the prompt", (double)(at + step) / (double)n);
+    }
+    if (st) s->n = (size_t)tllm_state_length(s->state);     /* less than before where a recurrent state was lost */
+    else if (logits && n) *logits = s->logits;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused)
+{
+    size_t same = 0;
+    if (reused) *reused = 0;
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to hold");
+    while (same < n && same < s->n && tokens[same] == s->token[same]) same++;
+    if (logits && n && same == n) same--;
+    if (same < s->n) {
+        if (s->about.is_recurrent) same = 0;
+        if (same) {
+            const tiny_status st = tllm_state_trim(s->state, (tiny_idx)same);
+            if (st) return st;
+        } else tllm_state_clear(s->state);
+        s->n = same;
+    }
+    if (reused) *reused = same;
+    return tllm_session_feed(s, tokens + same, n - same, logits);
+}
+
+TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
+{
+    size_t drop;
+    n_keep = TINYI_MIN(n_keep, s->n);
+    drop = (s->n - n_keep + 1) / 2;
+    if (!drop) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
+    memcpy(s->spare, s->token, n_keep * sizeof *s->token);
+    memcpy(s->spare + n_keep, s->token + n_keep + drop, (s->n - n_keep - drop) * sizeof *s->token);
+    return tllm_session_set(s, s->spare, s->n - drop, logits, NULL);
+}
+
+/* what a run of tllm_generate has open */
+typedef struct tinyi_generate {
+    tllm_sampler *sampler;
+    tllm_stop *stop;
+    tllm_bytes bytes;                       /* whole characters that came out of the stream */
+    char *out;                              /* and what the stop strings let through */
+    size_t out_room;
+} tinyi_generate;
+
+/* Hands on what is in bytes. 1: the text ends here. */
+static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last, tllm_end *end, int *ended)
+{
+    size_t n = 0, more = 0;
+    int found = 0;
+    const size_t room = g->bytes.n + 2 * tllm_stop_held_most(g->stop) + 1;
+    if (room > g->out_room) {
+        char *out = (char *)tiny_alloc(s->ctx, 2 * room);
+        if (!out) return TINY_E_MEMORY;
+        tiny_free(s->ctx, g->out);
+        g->out = out;
+        g->out_room = 2 * room;
+    }
+    tllm_stop_feed(g->stop, g->bytes.at, g->bytes.n, g->out, &n, &found);
+    if (last && !found) tllm_stop_flush(g->stop, g->out + n, &more);
+    g->bytes.n = 0;
+    n += more;
+    if (found) {
+        *end = TLLM_END_STRING;
+        *ended = 1;
+    }
+    if (n && d->text && d->text(d->user, g->out, n) && !*ended) {
+        *end = TLLM_END_CALLER;
+        *ended = 1;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, const float *logits, tllm_generate_result *r)
+{
+    tllm_stream stream = tllm_stream_start(s->vocab, d->special ? TLLM_DECODE_SPECIAL : 0);
+    const double start = tinyi_session_clock();
+    tiny_status st = TINY_OK;
+    int ended = 0;
+    stream.bare = 0;
+    r->end = TLLM_END_LENGTH;
+    while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
+        int32_t token;
+        st = tllm_sample(g->sampler, logits, &token);
+        if (st) break;
+        if (tllm_vocab_is_end(s->vocab, token) && !d->past_end) {
+            r->end = TLLM_END_TOKEN;
+            break;
+        }
+        st = tllm_sampler_accept(g->sampler, token);
+        if (!st) st = tllm_stream_next(s->ctx, &stream, token, &g->bytes);
+        if (!st) st = tinyi_generate_say(s, g, d, 0, &r->end, &ended);
+        r->n_made++;
+        if (st) break;
+        if (s->n == (size_t)s->n_ctx) {
+            if (!d->shift) {
+                r->end = TLLM_END_CONTEXT;
+                break;
+            }
+            st = tllm_session_shift(s, d->keep, NULL);
+            if (st) break;
+        }
+        st = tllm_session_feed(s, &token, 1, &logits);
+    }
+    if (st == TINY_E_CANCELLED) {
+        r->end = TLLM_END_CALLER;
+        st = TINY_OK;
+    }
+    if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
+    if (!st && r->end != TLLM_END_STRING) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
+    r->made_seconds = tinyi_session_clock() - start;
+    return st;
+}
+
+TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+{
+    const tllm_step greedy = tllm_step_greedy();
+    tllm_generate_desc d;
+    tllm_generate_result r;
+    tinyi_generate g;
+    const float *logits = NULL;
+    double start;
+    size_t i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&r, 0, sizeof r);
+    memset(&g, 0, sizeof g);
+    if (result) *result = r;
+    if (desc) d = *desc;
+    if (!d.chain) {
+        d.chain = &greedy;
+        d.n_steps = 1;
+    }
+    if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
+    st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
+    if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
+    for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
+    r.n_prompt = n;
+    start = tinyi_session_clock();
+    if (!st && s->about.has_decoder) {
+        const int32_t first = (int32_t)s->about.first_token;
+        if (first < 0) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        if (!st) st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
+        s->n = 0;
+        if (!st) st = tllm_session_feed(s, &first, 1, &logits);
+    } else if (!st) st = tllm_session_set(s, prompt, n, &logits, &r.n_reused);
+    r.prompt_seconds = tinyi_session_clock() - start;
+    if (st == TINY_E_CANCELLED) {
+        r.end = TLLM_END_CALLER;
+        st = TINY_OK;
+    } else if (!st) st = tinyi_generate_loop(s, &g, &d, logits, &r);
+    tllm_sampler_close(g.sampler);
+    tllm_stop_close(g.stop);
+    tllm_bytes_free(s->ctx, &g.bytes);
+    tiny_free(s->ctx, g.out);
+    if (result) *result = r;
+    return st;
+}
+
+TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+{
+    tllm_tokens t;
+    unsigned flags = desc && desc->plain ? 0 : desc && desc->encode ? desc->encode : TLLM_ENCODE_ENDS;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
+    /* an end that the vocabulary adds would end the text before it begins */
+    if (!st && !s->about.has_decoder && tllm_vocab_adds_eos(s->vocab) && t.n > 1 && tllm_vocab_is_end(s->vocab, t.id[t.n - 1])) t.n--;
+    if (!st && !t.n && tllm_vocab_special(s->vocab, TLLM_BOS) >= 0) {
+        const int32_t bos = tllm_vocab_special(s->vocab, TLLM_BOS);
+        st = tllm_generate_tokens(s, &bos, 1, desc, result);
+    } else if (!st) st = tllm_generate_tokens(s, t.id, t.n, desc, result);
+    tllm_tokens_free(s->ctx, &t);
+    return st;
+}

@@ -1,0 +1,79 @@
+/* src/llm/session/session.h - a model file and the text that it is reading or writing
+ *
+ *     tllm_session *s;
+ *     tllm_generate_desc d;
+ *     memset(&d, 0, sizeof d);
+ *     d.text = print;                              called with the new text, whole characters at a time
+ *     if (tllm_session_open(ctx, "model.gguf", NULL, &s)) puts(tiny_ctx_message(ctx));
+ *     tllm_generate(s, "Once upon a time", 16, &d, NULL);
+ *     tllm_session_close(s);
+ *
+ * A session holds one sequence of tokens and what the model keeps of it. tllm_session_set makes it hold a given sequence and
+ * computes only what differs: a chat that grows by an answer costs that answer. All memory is taken by tllm_session_open.      */
+#ifndef TINYI_SESSION_H
+#define TINYI_SESSION_H
+#include "llm/file/open.h"
+#include "llm/model/model.h"
+#include "llm/token/vocab.h"
+#include "llm/sample/sample.h"
+#include "llm/sample/stop.h"
+TINYI_C_BEGIN
+
+typedef struct tllm_session tllm_session;
+
+/* desc: as for tllm_state_open; may be NULL. path: any file that tllm_file_open takes. */
+TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out);
+/* The bytes of a file that stay where they are: a model linked into the program. */
+TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
+TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
+
+TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s);
+TINY_API const tllm_model *tllm_session_model(const tllm_session *s);
+TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s);
+TINY_API tiny_idx tllm_session_context(const tllm_session *s);  /* tokens that it can hold */
+TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);     /* that it holds */
+
+/* Tokens behind those that are held. *logits: n_vocab values after the last of them, until the next call; NULL: not wanted. */
+TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
+/* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
+TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
+/* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
+TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
+
+typedef enum tllm_end {
+    TLLM_END_TOKEN,                         /* the model ended its text */
+    TLLM_END_LENGTH,                        /* n_most tokens were made */
+    TLLM_END_STRING,                        /* a stop string was found */
+    TLLM_END_CONTEXT,                       /* the session is full, and shifting was not asked for */
+    TLLM_END_CALLER                         /* text() asked to stop, or the cancel callback of the context */
+} tllm_end;
+
+typedef struct tllm_generate_desc {         /* all zero: greedy, to the end of the text or of the context */
+    const tllm_step *chain;                 /* NULL: greedy */
+    size_t n_steps;
+    uint64_t seed;
+    size_t n_most;                          /* tokens; 0: no limit */
+    const char *const *stop;
+    size_t n_stop;
+    unsigned encode;                        /* TLLM_ENCODE_ of the prompt; 0: TLLM_ENCODE_ENDS */
+    int plain;                              /* nonzero: nothing is added in front of the prompt, nothing in it is special */
+    int past_end;                           /* nonzero: the model's end of text does not stop it */
+    int shift;                              /* nonzero: a full session forgets instead of ending */
+    size_t keep;                            /* tokens at the start that it does not forget */
+    int special;                            /* nonzero: control tokens are written out */
+    int (*text)(void *user, const char *bytes, size_t n);       /* nonzero: stop */
+    void *user;
+} tllm_generate_desc;
+
+typedef struct tllm_generate_result {
+    tllm_end end;
+    size_t n_prompt, n_reused, n_made;      /* tokens */
+    double prompt_seconds, made_seconds;
+} tllm_generate_result;
+
+/* The session holds the prompt and the answer afterwards. For models with an encoder the prompt goes there. */
+TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
+TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
+
+TINYI_C_END
+#endif
