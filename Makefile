@@ -61,17 +61,17 @@ conformance: $(BUILD)/conformance  ## the conformance kit over all operations an
 bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/bench.md and .tsv
 	$(BUILD)/bench
 
-bench-quick: $(BUILD)/bench        ## the same in under a minute
+bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 	$(BUILD)/bench --quick
 
-bench-peers:     ## OpenBLAS, oneDNN, PyTorch beside us, in an environment of their own under build/
+bench-peers:     ## products beside OpenBLAS, oneDNN and MKL (PyTorch's), installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
 	@sh tests/setup.sh ports
 	@BUILD=$(BUILD) INC=$(INC) sh tests/ports/run.sh
 
-fuzz: $(HEADERS) ## mutated inputs for every reader of foreign bytes, a minute each
+fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
 
 asan:            ## the tests under the address and undefined behaviour sanitizers

@@ -7,6 +7,7 @@
 #include <string.h>
 
 int b_quick, b_threads;
+static int b_keep;                          /* tables and curves go to docs/ */
 static FILE *b_tsv, *b_md;
 
 double b_now(void) { return (double)tiny_now_ns() * 1e-9; }
@@ -139,6 +140,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
     double x0 = 1e300, x1 = -1e300, y1 = 0, v, step;
     FILE *f;
     int c, i;
+    if (!b_keep) return;
     (void)snprintf(path, sizeof path, "docs/%s.svg", name);
     f = fopen(path, "w");
     if (!f) { b_note("%s could not be written", path); return; }
@@ -179,6 +181,22 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
 
 /* ---- the program */
 
+/* what the system calls its processor */
+static const char *b_machine(void)
+{
+    static char line[200];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    const char *name = NULL;
+    while (f && !name && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = 0;
+            name = strchr(line, ':') + 1;
+            name += strspn(name, " ");
+        }
+    if (f) (void)fclose(f);
+    return name ? name : "a processor without a name";
+}
+
 #define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(token) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
@@ -205,7 +223,7 @@ int main(int argc, char **argv)
         else {
             printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
-            printf("\nA whole run writes docs/bench.tsv and docs/bench.md, --keep NAME docs/NAME.*, curves to docs/*.svg.\n");
+            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -215,15 +233,16 @@ int main(int argc, char **argv)
     report[strcspn(report, "\n")] = 0;
     printf("%s%s\n", report, b_quick ? ", quick" : "");
     tiny_ctx_close(ctx);
-    if (!name && !only) name = "bench";
-    if (keep && name) {
+    if (!name && !only && !b_quick) name = "bench";
+    b_keep = keep && name;
+    if (b_keep) {
         (void)snprintf(path, sizeof path, "docs/%s.tsv", name);
         b_tsv = fopen(path, "w");
         (void)snprintf(path, sizeof path, "docs/%s.md", name);
         b_md = fopen(path, "w");
         if (!b_tsv || !b_md) printf("docs/%s.* cannot be written here: the table is only printed\n", name);
         if (b_tsv) fprintf(b_tsv, "contest\twhat\tshape\tby\tthreads\tmedian_us\tgb_per_s\tgop_per_s\tof_limit\trounds\n");
-        if (b_md) fprintf(b_md, "# Bench\n\nWritten by `make bench`. %s. Medians of interleaved rounds; the limits were measured in the same run.\n", report);
+        if (b_md) fprintf(b_md, "# Bench\n\nWritten by `make bench` on %s. %s. Medians of interleaved rounds; the limits were measured in the same run.\n", b_machine(), report);
     }
     b_limits_measure();
     for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) {

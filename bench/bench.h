@@ -32,7 +32,7 @@ void b_limits_measure(void);
 
 /* Runs and prints the rows; keeps them for the table. A row whose run is NULL is skipped. */
 void b_contest(const char *title, b_row *rows, int n_rows);
-/* One line under the contest, and in the table: a ratio that the issue or the paper asks for. */
+/* One line under the contest, and in the table: a ratio that we or the paper promise. */
 void b_verdict(const char *what, double measured, const char *relation, double wanted);
 void b_note(const char *format, ...);
 void b_shape(b_row *row, const char *format, ...);

@@ -90,11 +90,9 @@ __attribute__((target("amx-tile,amx-int8"))) static void b_amx(long n)
     }
     _tile_release();
 }
-#elif defined __aarch64__
-#include <arm_neon.h>
 #endif
 
-/* portable: the compiler's vectors, eight sums */
+/* portable: the compiler's vectors, as many independent sums as any of them has registers */
 static void b_fma_plain(long n)
 {
     float c[64];

@@ -24,6 +24,12 @@ static int is_here(const char *file)
     return there(file, ".h") && there(file, ".c") && there(test, ".c");
 }
 
+/* in a table of Markdown a bar ends the cell */
+static void print_cell(const char *s)
+{
+    for (; *s; s++) printf(*s == '|' ? "\\%c" : "%c", *s);
+}
+
 int main(void)
 {
     static char line[2000], family[64];
@@ -58,7 +64,9 @@ int main(void)
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
         int slots = 0;
         while (row->kernels && row->kernels[slots] >= 0) slots++;
-        printf("| %s | %s | %d%s | %s | %d |\n", row->name, row->formula, row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
+        printf("| %s | ", row->name);
+        print_cell(row->formula);
+        printf(" | %d%s | %s | %d |\n", row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
     }
     return ferror(stdout) != 0;
 }

@@ -635,6 +635,9 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "TINYI_C_END\n#endif\n\n#ifndef TINYI_%s_DECLARED\n#define TINYI_%s_DECLARED 1\n\n", base, base);
     emit_part(&t, OWN_DECL, root, skip);
     put(&t, "#endif\n\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
+    put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
+    put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
+    put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
     put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
@@ -644,6 +647,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#endif\n\n");
     emit_inner(&t, 1);
     emit_part(&t, OWN_BODY, root, 0);
+    put(&t, "#ifdef TINYI_FAST_MATH_OFF\n#undef TINYI_FAST_MATH_OFF\n#pragma GCC pop_options\n");
+    put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 forgets it */\n#define __FAST_MATH__ 1\n#endif\n#endif\n");
     put(&t, "#endif /* %s_IMPLEMENTATION */\n#endif /* TINYI_STITCH_PART */\n", up);
     if (licence) {
         section(&t, "the licence");

@@ -111,14 +111,25 @@ static int examine_backend(tiny_ctx_desc *desc, const tiny_conform_desc *wish, c
 
 static int usage(const char *about)
 {
+    int t;
     if (about) fprintf(stderr, "%s\n", about);
     fprintf(stderr, "conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads N] [--all] [--list]\n"
-                    "  --target T    reference scalar w128 neon avx2 avx512 amx; without it every one of this machine\n"
+                    "  --target T   ");
+    for (t = TINY_TARGET_REFERENCE; t < (int)TINY_TARGET_COUNT; t++) fprintf(stderr, " %s", tiny_target_name((tiny_target)t));
+    fprintf(stderr, "; without it every one of this machine\n"
                     "  --cases N     for each operation; 40 when not given\n"
                     "  --case K      only the K-th\n"
                     "  --all         rows that the back end declined altogether, too\n"
                     "  --list        the operations and their formulas\n");
     return about ? 2 : 0;
+}
+
+/* 1: the whole of s is a number */
+static int number(const char *s, unsigned long long *n)
+{
+    char *end;
+    *n = strtoull(s, &end, 0);
+    return *s >= '0' && *s <= '9' && !*end;
 }
 
 int main(int argc, char **argv)
@@ -132,6 +143,7 @@ int main(int argc, char **argv)
     desc.log = say;
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
+        unsigned long long n = 0;
         size_t j;
         if (!strcmp(a, "--all")) { all = 1; continue; }
         if (!strcmp(a, "--help")) return usage(NULL);
@@ -143,10 +155,12 @@ int main(int argc, char **argv)
         if (!strcmp(a, "--target")) target = v;
         else if (!strcmp(a, "--backend")) backend = v;
         else if (!strcmp(a, "--op")) wish.op = v;
-        else if (!strcmp(a, "--cases")) wish.n_cases = atoi(v);
-        else if (!strcmp(a, "--case")) wish.only_case = atoi(v);
-        else if (!strcmp(a, "--seed")) wish.seed = strtoull(v, NULL, 0);
-        else if (!strcmp(a, "--threads")) desc.n_threads = atoi(v);
+        else if (!number(v, &n)) return usage("an option is unknown, or its value is not a number");
+        else if (!strcmp(a, "--seed")) wish.seed = n;
+        else if (n > 1000000000) return usage("a number is too large");
+        else if (!strcmp(a, "--cases")) wish.n_cases = (int)n;
+        else if (!strcmp(a, "--case")) wish.only_case = (int)n;
+        else if (!strcmp(a, "--threads")) desc.n_threads = (int)n;
         else return usage("an option is unknown");
         i++;
     }

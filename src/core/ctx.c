@@ -95,7 +95,9 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
         if (wish && *wish) {
             *target = tiny_target_by_name(wish);
             if (*target == TINY_TARGET_COUNT) {
-                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (scalar, w128, neon, avx2, avx512, amx, reference, auto)", wish);
+#define TINYI_TARGET_LIST(name, text) ", " text
+                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", wish);
+#undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }
         }

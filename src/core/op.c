@@ -179,6 +179,9 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    /* accelerators and shared references look at the kind: it must not say something else than the row */
+    if (op->kind != (*row)->kind)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -195,6 +198,18 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     } else st = tinyi_op_fast(ctx, op, row);
     if (!st && ctx->recording) tinyi_record(ctx, op, row);
     return st;
+}
+
+tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
 }
 
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)

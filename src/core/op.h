@@ -16,7 +16,7 @@ TINYI_C_BEGIN
 
 typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h; not looked at where row is given */
+    int kind;                               /* TINY_OP_..., see math/ops.h; where row is given, row->kind */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */

@@ -22,7 +22,7 @@ struct tiny_ctx {
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus;
-    size_t bytes_held, bytes_raw;           /* of tiny_alloc; with this struct and alignment */
+    size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tinyi_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
@@ -54,6 +54,8 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* A typed call: up to two inputs (NULL: not given), one output. */
+TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */

@@ -20,7 +20,8 @@
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
+ * compile only the kernels that gain from a faster v_dot.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H

@@ -4,13 +4,15 @@
 
 TINY_API const char *tiny_dtype_name(tiny_dtype dtype)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "f64", "i8", "u8", "i16", "i32", "i64" };
+#define TINYI_DTYPE_TEXT(name, text, bytes) text,
+    static const char *const names[] = { TINYI_DTYPES(TINYI_DTYPE_TEXT) "" };
+#undef TINYI_DTYPE_TEXT
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? names[dtype] : "?";
 }
 
 TINY_API size_t tiny_dtype_bytes(tiny_dtype dtype)
 {
-#define TINYI_DTYPE_SIZE(name, bytes) bytes,
+#define TINYI_DTYPE_SIZE(name, text, bytes) bytes,
     static const unsigned char sizes[] = { TINYI_DTYPES(TINYI_DTYPE_SIZE) 0 };
 #undef TINYI_DTYPE_SIZE
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? sizes[dtype] : 0;

@@ -9,10 +9,11 @@ TINYI_C_BEGIN
 
 #define TINY_MAX_RANK 4
 
-/* name, bytes of one element */
-#define TINYI_DTYPES(D) \
-    D(F32, 4) D(F16, 2) D(BF16, 2) D(F64, 8) D(I8, 1) D(U8, 1) D(I16, 2) D(I32, 4) D(I64, 8)
-#define TINYI_DTYPE_ENUM(name, bytes) TINY_##name,
+/* name, its text, bytes of one element */
+#define TINYI_DTYPES(D)                                                         \
+    D(F32, "f32", 4) D(F16, "f16", 2) D(BF16, "bf16", 2) D(F64, "f64", 8)       \
+    D(I8, "i8", 1) D(U8, "u8", 1) D(I16, "i16", 2) D(I32, "i32", 4) D(I64, "i64", 8)
+#define TINYI_DTYPE_ENUM(name, text, bytes) TINY_##name,
 typedef enum tiny_dtype { TINYI_DTYPES(TINYI_DTYPE_ENUM) TINY_DTYPE_COUNT } tiny_dtype;
 #undef TINYI_DTYPE_ENUM
 

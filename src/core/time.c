@@ -14,6 +14,10 @@ __declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEG
 #endif
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
 #include <sys/time.h>
+#if defined __linux__ && !defined CLOCK_MONOTONIC && !defined __cplusplus
+#include <sys/syscall.h>
+extern long syscall(long number, ...);      /* strict C99 hides it, and clock_gettime too */
+#endif
 #endif
 
 TINY_API uint64_t tiny_now_ns(void)
@@ -28,8 +32,13 @@ TINY_API uint64_t tiny_now_ns(void)
     if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
-    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set */
+    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set: on Linux the system
+     * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
+#ifdef SYS_clock_gettime
+    long now[2];
+    if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
+#endif
     if (gettimeofday(&t, NULL)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 #else

@@ -269,48 +269,25 @@ TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_pa
 
 /* ---- typed calls */
 
-static tiny_status tinyi_binary_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_ADD, a, b, y); }
-TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_SUB, a, b, y); }
-TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MUL, a, b, y); }
-TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_DIV, a, b, y); }
-TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MINIMUM, a, b, y); }
-TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MAXIMUM, a, b, y); }
+TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ADD, a, b, NULL, y); }
+TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUB, a, b, NULL, y); }
+TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MUL, a, b, NULL, y); }
+TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DIV, a, b, NULL, y); }
+TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MINIMUM, a, b, NULL, y); }
+TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAXIMUM, a, b, NULL, y); }
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = beta;
-    op.kind = TINY_OP_SCALE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCALE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = 0.0f;
-    op.kind = TINY_OP_AXPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_AXPY, x, NULL, &p, y);
 }

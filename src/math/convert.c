@@ -463,32 +463,15 @@ TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2,
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
     tiny_convert_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.to = y ? y->dtype : TINY_F32;
-    op.kind = TINY_OP_CONVERT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
-}
-
-static tiny_status tinyi_quantize_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.in[1] = scale;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CONVERT, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, NULL, y);
 }
 TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, NULL, y);
 }

@@ -706,46 +706,35 @@ TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLAC
 
 /* ---- typed calls */
 
-static tiny_status tinyi_elem_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_EXP, x, NULL, y); }
-TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_LOG, x, NULL, y); }
-TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_TANH, x, NULL, y); }
-TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ERF, x, NULL, y); }
-TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIGMOID, x, NULL, y); }
-TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIN, x, NULL, y); }
-TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_COS, x, NULL, y); }
-TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RSQRT, x, NULL, y); }
-TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SQRT, x, NULL, y); }
-TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ABS, x, NULL, y); }
-TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_NEG, x, NULL, y); }
-TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU, x, NULL, y); }
-TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU2, x, NULL, y); }
-TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SILU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU_TANH, x, NULL, y); }
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_EXP, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_TANH, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ERF, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIGMOID, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIN, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RSQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ABS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NEG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU2, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SILU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU_TANH, x, NULL, NULL, y); }
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_SWIGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_SWIGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU_TANH, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU_TANH, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_REGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_REGLU, a, b, NULL, y);
 }

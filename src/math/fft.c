@@ -785,30 +785,19 @@ TINYI_ROW tinyi_row_irfft = {
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
 
-static tiny_status tinyi_fft_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_FFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_FFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_RFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_RFFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_IRFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_IRFFT, x, NULL, params, y);
 }
 
 /* ---- two axes, as two operations with a tensor of the context between them */
@@ -834,12 +823,12 @@ static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, cons
     if (plain.plan && (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3])) plain.plan = NULL;
     if (kind == TINY_OP_IRFFT) {
         plain.inverse = 1;
-        st = tinyi_fft_run(ctx, TINY_OP_FFT, &b, &plain, &a);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_IRFFT, &spectrum, params, y);
+        st = tinyi_call(ctx, TINY_OP_FFT, &b, NULL, &plain, &a);
+        if (!st) st = tinyi_call(ctx, TINY_OP_IRFFT, &spectrum, NULL, params, y);
     } else {
         if (kind == TINY_OP_RFFT) plain.inverse = 0;
-        st = tinyi_fft_run(ctx, kind, x, params, &spectrum);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_FFT, &a, &plain, &b);
+        st = tinyi_call(ctx, kind, x, NULL, params, &spectrum);
+        if (!st) st = tinyi_call(ctx, TINY_OP_FFT, &a, NULL, &plain, &b);
     }
     tiny_free(ctx, spectrum.data);
     return st;

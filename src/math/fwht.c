@@ -142,11 +142,5 @@ TINYI_ROW tinyi_row_fwht = {
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_FWHT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }

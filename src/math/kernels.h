@@ -1,11 +1,11 @@
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
- * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes the second part only: kernels
- * built on v_dot, and those with a tile form.                                                                         */
+ * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
+ * int8 product, which is built on v_dot and has a tile form.                                                          */
 #include "core/simd.h"
 
-#include "math/elem.simd.h"
 #if !V_EXTRA && !V_AMX
+#include "math/elem.simd.h"
 #include "math/binary.simd.h"
 #include "math/convert.simd.h"
 #include "math/reduce.simd.h"

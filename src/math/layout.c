@@ -342,27 +342,16 @@ TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_COPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
 TINY_API tiny_status tiny_permute(tiny_ctx *ctx, const tiny_tensor *x, const int axes[TINY_MAX_RANK], const tiny_tensor *y)
 {
     tiny_permute_params p;
-    tiny_op op;
     int i;
-    memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     for (i = 0; axes && x && i < x->rank && i < TINY_MAX_RANK; i++) p.axes[i] = axes[i];
-    op.kind = TINY_OP_PERMUTE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_PERMUTE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -599,13 +588,7 @@ TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_GATHER;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_GATHER, x, index, NULL, y);
 }
 
 /* ---- scatter-add */
@@ -747,13 +730,6 @@ TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1,
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
     tiny_scatter_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.n_rows = y && y->rank > 0 && y->rank <= TINY_MAX_RANK ? y->dim[0] : 0;
-    op.kind = TINY_OP_SCATTER_ADD;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCATTER_ADD, x, index, &p, y);
 }

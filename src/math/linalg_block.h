@@ -37,6 +37,17 @@ TINYI_FN size_t tinyi_la_ld(size_t n);
 /* rows x ld doubles; NULL: the context has the sentence */
 TINYI_FN double *tinyi_la_alloc(tiny_ctx *ctx, size_t rows, size_t ld);
 
+/* The sum in order of i, with the bits of the references. */
+TINY_REF_BEGIN
+TINYI_INLINE double tinyi_la_dot(const double *a, const double *b, size_t n)
+{
+    double s = 0.0;
+    size_t i;
+    for (i = 0; i < n; i++) s += a[i] * b[i];
+    return s;
+}
+TINY_REF_END
+
 /* A procedure is one region from load to store. The reference is the same with one thread and plain set. */
 typedef struct tinyi_la_run {
     const char *what;                       /* its name, for sentences */

@@ -29,18 +29,10 @@ typedef struct tinyi_qr_job {
 } tinyi_qr_job;
 
 TINY_REF_BEGIN
-static double tinyi_qr_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* a - (a . v) v */
 static void tinyi_qr_mirror(double *a, const double *v, size_t n)
 {
-    double s = tinyi_qr_dot(a, v, n);
+    double s = tinyi_la_dot(a, v, n);
     size_t i;
     for (i = 0; i < n; i++) a[i] -= s * v[i];
 }
@@ -55,7 +47,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             double best = -1.0;
             size_t at = j;
             for (i = j; i < movable; i++) {
-                double s = tinyi_qr_dot(w + i * ld + j, w + i * ld + j, m - j);
+                double s = tinyi_la_dot(w + i * ld + j, w + i * ld + j, m - j);
                 if (s > best) {
                     best = s;
                     at = i;
@@ -70,7 +62,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             order[j] = order[at];
             order[at] = t;
         }
-        tinyi_la_house(v, m - j, tinyi_qr_dot(v + 1, v + 1, m - j - 1), diagonal + j);
+        tinyi_la_house(v, m - j, tinyi_la_dot(v + 1, v + 1, m - j - 1), diagonal + j);
         for (i = j + 1; i < rows; i++) tinyi_qr_mirror(w + i * ld + j, v, m - j);
     }
 }

@@ -35,14 +35,6 @@ typedef struct tinyi_svd_job {
 } tinyi_svd_job;
 
 TINY_REF_BEGIN
-static double tinyi_svd_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* cosine and sine that make rows with these products orthogonal; 0: they are, or one is noise */
 static int tinyi_svd_angle(const tinyi_svd_job *job, double ii, double jj, double ij, double *c, double *s)
 {
@@ -69,14 +61,14 @@ static int tinyi_svd_turns_ref(tinyi_svd_job *job)
     size_t n = job->n, len = job->len, i, j, k, sweep, turned = 1;
     for (sweep = 0; turned && sweep < TINYI_SVD_SWEEPS; sweep++) {
         for (largest = 0.0, i = 0; i < n; i++) {
-            double ii = tinyi_svd_dot(b + i * job->ldb, b + i * job->ldb, len);
+            double ii = tinyi_la_dot(b + i * job->ldb, b + i * job->ldb, len);
             if (ii > largest) largest = ii;
         }
         tinyi_svd_noise(job, largest);
         for (turned = 0, i = 0; i + 1 < n; i++)
             for (j = i + 1; j < n; j++) {
                 double *p = b + i * job->ldb, *q = b + j * job->ldb, c, s;
-                if (!tinyi_svd_angle(job, tinyi_svd_dot(p, p, len), tinyi_svd_dot(q, q, len), tinyi_svd_dot(p, q, len), &c, &s)) continue;
+                if (!tinyi_svd_angle(job, tinyi_la_dot(p, p, len), tinyi_la_dot(q, q, len), tinyi_la_dot(p, q, len), &c, &s)) continue;
                 turned++;
                 for (k = 0; k < len; k++) {
                     double x = p[k], y = q[k];
@@ -101,7 +93,7 @@ static void tinyi_svd_sort(tinyi_svd_job *job)
     double largest = 0.0;
     size_t i, j;
     for (i = 0; i < job->n; i++) {
-        double ss = tinyi_svd_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
+        double ss = tinyi_la_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
         if (ss > largest) largest = ss;
         for (j = i; j > 0 && job->values[j - 1] < x; j--) {
             job->values[j] = job->values[j - 1];
@@ -124,10 +116,10 @@ static void tinyi_svd_complete(double *u, size_t ld, size_t r, size_t len, doubl
     for (i = 0; i < len; i++) x[i] = i == k ? 1.0 : 0.0;
     for (pass = 0; pass < 2; pass++)
         for (i = 0; i < r; i++) {
-            s = tinyi_svd_dot(u + i * ld, x, len);
+            s = tinyi_la_dot(u + i * ld, x, len);
             for (j = 0; j < len; j++) x[j] -= s * u[i * ld + j];
         }
-    s = 1.0 / tinyi_sqrt64(tinyi_svd_dot(x, x, len));
+    s = 1.0 / tinyi_sqrt64(tinyi_la_dot(x, x, len));
     for (i = 0; i < len; i++) {
         x[i] *= s;
         left[i] -= x[i] * x[i];
@@ -152,24 +144,30 @@ static void tinyi_svd_pair(tiny_team *team, tinyi_svd_job *job, size_t i, size_t
     tinyi_atomic_set(&job->changed, 1);
 }
 
-/* which pairs are not orthogonal: the sign of gram[i][j] below the diagonal; how many in each round */
-static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+/* The upper triangle of B B^T: (n, ld). */
+static void tinyi_svd_gram(tiny_team *team, const tinyi_svd_job *job, double *to, size_t ld)
 {
     tinyi_la_product g;
-    double largest = 0.0;
-    size_t n = job->n, i, j;
-    tiny_idx i0, i1;
-    tinyi_la_fill(team, job->gram, job->ldv, n, n, 0.0);
+    tinyi_la_fill(team, to, ld, job->n, job->n, 0.0);
     memset(&g, 0, sizeof g);
-    g.c = job->gram;
+    g.c = to;
     g.a = g.b = job->b;
-    g.ldc = job->ldv;
+    g.ldc = ld;
     g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
+    g.m = g.n = job->n;
     g.k = job->len;
     g.b_turned = g.upper = 1;
     g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
+}
+
+/* Which pairs i < j are not orthogonal: then gram[i][j] is not 0. */
+static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+{
+    double largest = 0.0;
+    size_t n = job->n, i, j;
+    tiny_idx i0, i1;
+    tinyi_svd_gram(team, job, job->gram, job->ldv);
     for (i = 0; i < n; i++) largest = TINYI_MAX(largest, job->gram[i * job->ldv + i]);
     if (team->i == 0) tinyi_svd_noise(job, largest);
     tiny_barrier(team);
@@ -224,31 +222,23 @@ static void tinyi_svd_precondition(tiny_team *team, tinyi_svd_job *job)
     tinyi_la_product g;
     size_t n = job->n, i;
     tiny_idx i0, i1;
-    memset(&g, 0, sizeof g);
-    tinyi_la_fill(team, job->g.a, job->g.ld, n, n, 0.0);
-    g.c = job->g.a;
-    g.a = g.b = job->b;
-    g.ldc = job->g.ld;
-    g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
-    g.k = job->len;
-    g.b_turned = g.upper = 1;
-    g.alpha = 1.0;
-    tinyi_la_gemm(team, &g);
+    tinyi_svd_gram(team, job, job->g.a, job->g.ld);
     tinyi_la_eig_run(team, &job->run, &job->g);
     if (tinyi_atomic_get(&job->run.failed)) return;
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->v + i * job->ldv, job->g.a + (n - 1 - i) * job->g.ld, n * sizeof(double));
     tiny_barrier(team);
     tinyi_la_fill(team, job->ut, job->ldw, n, job->len, 0.0);
+    memset(&g, 0, sizeof g);
     g.c = job->ut;
-    g.ldc = job->ldw;
     g.a = job->v;
-    g.lda = job->ldv;
     g.b = job->b;
+    g.ldc = job->ldw;
+    g.lda = job->ldv;
+    g.ldb = job->ldb;
+    g.m = g.k = n;
     g.n = job->len;
-    g.k = n;
-    g.b_turned = g.upper = 0;
+    g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->b + i * job->ldb, job->ut + i * job->ldw, job->len * sizeof(double));

@@ -311,8 +311,8 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
     tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
 }
 
-static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemv_dot, TINYI_K_gemv_axpy,
-    TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
+    TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,

@@ -507,23 +507,11 @@ TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_re
 TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
-static tiny_status tinyi_reduce_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
-TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
-TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
-TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
-TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
-TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_DOT, a, b, params, y); }
+TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
+TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
+TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
+TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
+TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
+TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DOT, a, b, params, y); }

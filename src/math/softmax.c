@@ -347,23 +347,12 @@ TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
-static tiny_status tinyi_softmax_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_SOFTMAX, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_LOG_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_LOG_SOFTMAX, x, NULL, params, y);
 }

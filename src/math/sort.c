@@ -880,12 +880,6 @@ TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cu
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
 {
     tiny_cumsum_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.exclusive = exclusive;
-    op.kind = TINY_OP_CUMSUM;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CUMSUM, x, NULL, &p, y);
 }

@@ -5,7 +5,7 @@
  *
  * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer of
  * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the same.
- * What is not in the table and promises the same bits (random numbers, linear algebra) has a line of its own.         */
+ * What is not in the table and promises the same bits (random numbers) has a line of its own.                        */
 #ifdef PORT_IMPLEMENTATION
 #define TINYLLM_IMPLEMENTATION
 #endif
