@@ -55,7 +55,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Model files, tokenizers and sessions.
+ *     Many sequences in one session, paged caches, and kernels that multiply block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -79,4 +79,5 @@
 #include "llm/model/model.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
+#include "llm/session/session.h"
 #endif
