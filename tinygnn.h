@@ -6,96 +6,96 @@
  *    6165  core/config.h
  *    6286  core/status.h
  *    6319  core/tensor.h
- *    6371  core/ctx.h
- *    6448  core/mem.h
- *    6489  core/thread.h
- *    6529  core/rng.h
- *    6555  core/op.h
- *    6634  core/record.h
- *    6656  core/accel.h
- *    6693  core/bytes.h
- *    6718  core/file.h
- *    6753  core/time.h
- *    6763  core/conform.h
- *    6846  math/binary.h
- *    6887  math/elem.h
- *    6954  math/convert.h
- *    6995  math/reduce.h
- *    7042  math/softmax.h
- *    7093  math/norm.h
- *    7142  math/matmul.h
- *    7204  math/layout.h
- *    7257  math/conv.h
- *    7311  math/sort.h
- *    7372  math/linalg_lu.h
- *    7389  math/linalg_qr.h
- *    7405  math/linalg_eig.h
- *    7418  math/linalg_svd.h
- *    7431  math/linalg.h
- *    7487  math/fft.h
- *    7556  math/fwht.h
- *    7579  math/attention.h
- *    7608  math/ops.h
- *    7625  math/sparse.h
- *    7698  math/all.h
- *    7704  the shared functions again, where the other header came first
- *    7885  gnn/tinygnn.h
- *    7896  internal functions
- *    7947  core/status.c
- *    7957  core/atomic.h
- *    8009  core/state.h
- *    8072  core/tensor.c
- *    8221  core/cpu.h
- *    8255  core/ctx.c
- *    8490  core/mem.c
- *    8586  core/thread.c
- *    8775  core/rng.c
- *    8858  core/op.c
- *    9165  core/record.c
- *    9263  core/bytes.c
- *    9343  core/file.c
- *    9523  core/time.c
- *    9561  core/half.h
- *    9614  core/conform.c
- *   10373  math/table.h
- *   10420  math/rows.h
- *   10469  math/walk.h
- *   10585  math/binary.c
- *   10899  math/elem.c
- *   11647  math/convert.c
- *   12139  math/reduce.c
- *   12666  math/softmax.c
- *   13033  math/norm.c
- *   13557  math/gemm.h
- *   13636  math/gemm_i8.h
- *   13652  math/matmul.c
- *   14005  math/layout.c
- *   14764  math/conv.c
- *   15288  math/sort.c
- *   16177  math/linalg_block.h
- *   16312  math/linalg_lu.c
- *   16657  math/linalg_qr.c
- *   17012  math/linalg_eig.c
- *   17520  math/linalg_svd.c
- *   17925  math/linalg.c
- *   18193  math/fft.c
- *   19131  math/fwht.c
- *   19281  math/attention.c
- *   19534  math/ops.c
- *   19571  math/sparse.c
- *   20560  math/normal.c
- *   20579  core/target.h
- *   20901  math/targets.c
- *   21030  math/all.c
- *   21034  core/cpu.c
- *   21248  math/matvec.h
- *   21259  math/gemm.c
- *   21842  math/gemm_i8.c
- *   22065  math/linalg_block.c
- *   22598  math/matvec.c
- *   22652  the shared functions forwarded, where the other header has their bodies
- *   22828  gnn/tinygnn.c
- *   22832  the licence
+ *    6372  core/ctx.h
+ *    6449  core/mem.h
+ *    6490  core/thread.h
+ *    6531  core/rng.h
+ *    6557  core/op.h
+ *    6636  core/record.h
+ *    6658  core/accel.h
+ *    6695  core/bytes.h
+ *    6720  core/file.h
+ *    6755  core/time.h
+ *    6765  core/conform.h
+ *    6848  math/binary.h
+ *    6889  math/elem.h
+ *    6956  math/convert.h
+ *    6997  math/reduce.h
+ *    7044  math/softmax.h
+ *    7095  math/norm.h
+ *    7144  math/matmul.h
+ *    7206  math/layout.h
+ *    7259  math/conv.h
+ *    7313  math/sort.h
+ *    7374  math/linalg_lu.h
+ *    7391  math/linalg_qr.h
+ *    7407  math/linalg_eig.h
+ *    7420  math/linalg_svd.h
+ *    7433  math/linalg.h
+ *    7489  math/fft.h
+ *    7558  math/fwht.h
+ *    7581  math/attention.h
+ *    7610  math/ops.h
+ *    7627  math/sparse.h
+ *    7700  math/all.h
+ *    7706  the shared functions again, where the other header came first
+ *    7887  gnn/tinygnn.h
+ *    7904  internal functions
+ *    7955  core/status.c
+ *    7965  core/atomic.h
+ *    8017  core/state.h
+ *    8082  core/tensor.c
+ *    8233  core/cpu.h
+ *    8267  core/ctx.c
+ *    8504  core/mem.c
+ *    8600  core/thread.c
+ *    8789  core/rng.c
+ *    8872  core/op.c
+ *    9194  core/record.c
+ *    9292  core/bytes.c
+ *    9372  core/file.c
+ *    9552  core/time.c
+ *    9599  core/half.h
+ *    9652  core/conform.c
+ *   10411  math/table.h
+ *   10458  math/rows.h
+ *   10507  math/walk.h
+ *   10623  math/binary.c
+ *   10914  math/elem.c
+ *   11651  math/convert.c
+ *   12126  math/reduce.c
+ *   12641  math/softmax.c
+ *   12997  math/norm.c
+ *   13521  math/gemm.h
+ *   13600  math/gemm_i8.h
+ *   13616  math/matmul.c
+ *   13969  math/layout.c
+ *   14704  math/conv.c
+ *   15228  math/sort.c
+ *   16111  math/linalg_block.h
+ *   16257  math/linalg_lu.c
+ *   16602  math/linalg_qr.c
+ *   16949  math/linalg_eig.c
+ *   17457  math/linalg_svd.c
+ *   17852  math/linalg.c
+ *   18120  math/fft.c
+ *   19047  math/fwht.c
+ *   19191  math/attention.c
+ *   19444  math/ops.c
+ *   19481  math/sparse.c
+ *   20470  math/normal.c
+ *   20489  core/target.h
+ *   20812  math/targets.c
+ *   20941  math/all.c
+ *   20945  core/cpu.c
+ *   21159  math/matvec.h
+ *   21170  math/gemm.c
+ *   21753  math/gemm_i8.c
+ *   21976  math/linalg_block.c
+ *   22509  math/matvec.c
+ *   22563  the shared functions forwarded, where the other header has their bodies
+ *   22739  gnn/tinygnn.c
+ *   22750  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -168,8 +168,8 @@
 #if TINYI_STITCH_PART == 1
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
- * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes the second part only: kernels
- * built on v_dot, and those with a tile form.                                                                         */
+ * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
+ * int8 product, which is built on v_dot and has a tile form.                                                          */
 /* src/core/simd.h - vectors of one target, in one vocabulary (included once per pass, see core/target.h)
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
@@ -1502,6 +1502,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
 #endif /* V_AVX512 */
 
+#if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
  *
  * One text for targets with and without fma; the errors in the table of math/elem.h hold for both. All polynomials are
@@ -1987,7 +1988,6 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA
 
-#if !V_EXTRA && !V_AMX
 /* src/math/binary.simd.h */
 #define TINYI_BIN_ADD(p, q) v_add(p, q)
 #define TINYI_BIN_SUB(p, q) v_sub(p, q)
@@ -5809,7 +5809,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x3e2e4000
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8c6bf857
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6160,7 +6160,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinygnn_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x3e2e4000
+#define TINYI_SHARED_DECLARED 0x8c6bf857
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6326,10 +6326,11 @@ TINYI_C_BEGIN
 
 #define TINY_MAX_RANK 4
 
-/* name, bytes of one element */
-#define TINYI_DTYPES(D) \
-    D(F32, 4) D(F16, 2) D(BF16, 2) D(F64, 8) D(I8, 1) D(U8, 1) D(I16, 2) D(I32, 4) D(I64, 8)
-#define TINYI_DTYPE_ENUM(name, bytes) TINY_##name,
+/* name, its text, bytes of one element */
+#define TINYI_DTYPES(D)                                                         \
+    D(F32, "f32", 4) D(F16, "f16", 2) D(BF16, "bf16", 2) D(F64, "f64", 8)       \
+    D(I8, "i8", 1) D(U8, "u8", 1) D(I16, "i16", 2) D(I32, "i32", 4) D(I64, "i64", 8)
+#define TINYI_DTYPE_ENUM(name, text, bytes) TINY_##name,
 typedef enum tiny_dtype { TINYI_DTYPES(TINYI_DTYPE_ENUM) TINY_DTYPE_COUNT } tiny_dtype;
 #undef TINYI_DTYPE_ENUM
 
@@ -6514,7 +6515,8 @@ typedef struct tiny_team {
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 
 /* Runs fn on the threads of the context and waits. shared_bytes and own_bytes of workspace are taken from the
- * context's arena before the region opens. Inside a region of the same process it runs on one thread. */
+ * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
+ * else it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
 
 /* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
@@ -6568,7 +6570,7 @@ TINYI_C_BEGIN
 
 typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h; not looked at where row is given */
+    int kind;                               /* TINY_OP_..., see math/ops.h; where row is given, row->kind */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
@@ -6657,8 +6659,8 @@ TINYI_C_END
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
  * operation with host tensors. A back end that declines, or fails, costs nothing but time: the processor path answers
- * and the context says so once. Buffers are for back ends with memory of their own: a caller who uploads a tensor
- * once (weights) gets a handle that the back end finds again by the host address.                                  */
+ * and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
+ * (weights), and the back end finds its copy again by the host address.                                             */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
@@ -7889,6 +7891,12 @@ TINYI_C_END
 #endif
 
 #if defined TINYGNN_IMPLEMENTATION && !defined TINYI_GNN_IMPLEMENTED
+/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */
+#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__
+#define TINYI_FAST_MATH_OFF 1
+#pragma GCC push_options
+#pragma GCC optimize("no-fast-math")
+#endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
 #define TINYI_SHARED_IMPLEMENTED 1
@@ -8027,7 +8035,7 @@ struct tiny_ctx {
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus;
-    size_t bytes_held, bytes_raw;           /* of tiny_alloc; with this struct and alignment */
+    size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tinyi_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
@@ -8059,6 +8067,8 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* A typed call: up to two inputs (NULL: not given), one output. */
+TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
@@ -8074,13 +8084,15 @@ TINYI_C_END
 
 TINY_API const char *tiny_dtype_name(tiny_dtype dtype)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "f64", "i8", "u8", "i16", "i32", "i64" };
+#define TINYI_DTYPE_TEXT(name, text, bytes) text,
+    static const char *const names[] = { TINYI_DTYPES(TINYI_DTYPE_TEXT) "" };
+#undef TINYI_DTYPE_TEXT
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? names[dtype] : "?";
 }
 
 TINY_API size_t tiny_dtype_bytes(tiny_dtype dtype)
 {
-#define TINYI_DTYPE_SIZE(name, bytes) bytes,
+#define TINYI_DTYPE_SIZE(name, text, bytes) bytes,
     static const unsigned char sizes[] = { TINYI_DTYPES(TINYI_DTYPE_SIZE) 0 };
 #undef TINYI_DTYPE_SIZE
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? sizes[dtype] : 0;
@@ -8347,7 +8359,9 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
         if (wish && *wish) {
             *target = tiny_target_by_name(wish);
             if (*target == TINY_TARGET_COUNT) {
-                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (scalar, w128, neon, avx2, avx512, amx, reference, auto)", wish);
+#define TINYI_TARGET_LIST(name, text) ", " text
+                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", wish);
+#undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }
         }
@@ -9035,6 +9049,9 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    /* accelerators and shared references look at the kind: it must not say something else than the row */
+    if (op->kind != (*row)->kind)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -9051,6 +9068,18 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     } else st = tinyi_op_fast(ctx, op, row);
     if (!st && ctx->recording) tinyi_record(ctx, op, row);
     return st;
+}
+
+tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
 }
 
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
@@ -9535,6 +9564,10 @@ __declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEG
 #endif
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
 #include <sys/time.h>
+#if defined __linux__ && !defined CLOCK_MONOTONIC && !defined __cplusplus
+#include <sys/syscall.h>
+extern long syscall(long number, ...);      /* strict C99 hides it, and clock_gettime too */
+#endif
 #endif
 
 TINY_API uint64_t tiny_now_ns(void)
@@ -9549,8 +9582,13 @@ TINY_API uint64_t tiny_now_ns(void)
     if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
-    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set */
+    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set: on Linux the system
+     * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
+#ifdef SYS_clock_gettime
+    long now[2];
+    if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
+#endif
     if (gettimeofday(&t, NULL)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 #else
@@ -10850,50 +10888,27 @@ TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_pa
 
 /* ---- typed calls */
 
-static tiny_status tinyi_binary_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_ADD, a, b, y); }
-TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_SUB, a, b, y); }
-TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MUL, a, b, y); }
-TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_DIV, a, b, y); }
-TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MINIMUM, a, b, y); }
-TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MAXIMUM, a, b, y); }
+TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ADD, a, b, NULL, y); }
+TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUB, a, b, NULL, y); }
+TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MUL, a, b, NULL, y); }
+TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DIV, a, b, NULL, y); }
+TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MINIMUM, a, b, NULL, y); }
+TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAXIMUM, a, b, NULL, y); }
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = beta;
-    op.kind = TINY_OP_SCALE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCALE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = 0.0f;
-    op.kind = TINY_OP_AXPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_AXPY, x, NULL, &p, y);
 }
 
 /* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
@@ -11600,48 +11615,37 @@ TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLAC
 
 /* ---- typed calls */
 
-static tiny_status tinyi_elem_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_EXP, x, NULL, y); }
-TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_LOG, x, NULL, y); }
-TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_TANH, x, NULL, y); }
-TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ERF, x, NULL, y); }
-TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIGMOID, x, NULL, y); }
-TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIN, x, NULL, y); }
-TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_COS, x, NULL, y); }
-TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RSQRT, x, NULL, y); }
-TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SQRT, x, NULL, y); }
-TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ABS, x, NULL, y); }
-TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_NEG, x, NULL, y); }
-TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU, x, NULL, y); }
-TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU2, x, NULL, y); }
-TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SILU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU_TANH, x, NULL, y); }
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_EXP, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_TANH, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ERF, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIGMOID, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIN, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RSQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ABS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NEG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU2, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SILU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU_TANH, x, NULL, NULL, y); }
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_SWIGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_SWIGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU_TANH, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU_TANH, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_REGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_REGLU, a, b, NULL, y);
 }
 
 /* src/math/convert.c - one data type to another, and int8 with a scale; what is promised: math/convert.h
@@ -12106,34 +12110,17 @@ TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2,
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
     tiny_convert_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.to = y ? y->dtype : TINY_F32;
-    op.kind = TINY_OP_CONVERT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
-}
-
-static tiny_status tinyi_quantize_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.in[1] = scale;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CONVERT, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, NULL, y);
 }
 TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, NULL, y);
 }
 
 /* src/math/reduce.c - sums, extremes and scalar products along an axis
@@ -12642,26 +12629,14 @@ TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_re
 TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
-static tiny_status tinyi_reduce_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
-TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
-TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
-TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
-TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
-TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_DOT, a, b, params, y); }
+TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
+TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
+TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
+TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
+TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
+TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DOT, a, b, params, y); }
 
 /* src/math/softmax.c - softmax over rows
  * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS, after its
@@ -13009,25 +12984,14 @@ TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
-static tiny_status tinyi_softmax_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_SOFTMAX, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_LOG_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_LOG_SOFTMAX, x, NULL, params, y);
 }
 
 /* src/math/norm.c - RMS, layer, group and length normalisation
@@ -13958,8 +13922,8 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
     tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
 }
 
-static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemv_dot, TINYI_K_gemv_axpy,
-    TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
+    TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
@@ -14345,27 +14309,16 @@ TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_COPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
 TINY_API tiny_status tiny_permute(tiny_ctx *ctx, const tiny_tensor *x, const int axes[TINY_MAX_RANK], const tiny_tensor *y)
 {
     tiny_permute_params p;
-    tiny_op op;
     int i;
-    memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     for (i = 0; axes && x && i < x->rank && i < TINY_MAX_RANK; i++) p.axes[i] = axes[i];
-    op.kind = TINY_OP_PERMUTE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_PERMUTE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -14602,13 +14555,7 @@ TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_GATHER;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_GATHER, x, index, NULL, y);
 }
 
 /* ---- scatter-add */
@@ -14750,15 +14697,8 @@ TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1,
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
     tiny_scatter_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.n_rows = y && y->rank > 0 && y->rank <= TINY_MAX_RANK ? y->dim[0] : 0;
-    op.kind = TINY_OP_SCATTER_ADD;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCATTER_ADD, x, index, &p, y);
 }
 
 /* src/math/conv.c - direct convolution
@@ -16164,14 +16104,8 @@ TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cu
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
 {
     tiny_cumsum_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.exclusive = exclusive;
-    op.kind = TINY_OP_CUMSUM;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CUMSUM, x, NULL, &p, y);
 }
 
 /* src/math/linalg_block.h - inside linear algebra: matrices in workspace, and the blocked steps on a team
@@ -16210,6 +16144,17 @@ TINYI_FN tinyi_la_view tinyi_la_upward(tinyi_la_view v);    /* rows only */
 TINYI_FN size_t tinyi_la_ld(size_t n);
 /* rows x ld doubles; NULL: the context has the sentence */
 TINYI_FN double *tinyi_la_alloc(tiny_ctx *ctx, size_t rows, size_t ld);
+
+/* The sum in order of i, with the bits of the references. */
+TINY_REF_BEGIN
+TINYI_INLINE double tinyi_la_dot(const double *a, const double *b, size_t n)
+{
+    double s = 0.0;
+    size_t i;
+    for (i = 0; i < n; i++) s += a[i] * b[i];
+    return s;
+}
+TINY_REF_END
 
 /* A procedure is one region from load to store. The reference is the same with one thread and plain set. */
 typedef struct tinyi_la_run {
@@ -16683,18 +16628,10 @@ typedef struct tinyi_qr_job {
 } tinyi_qr_job;
 
 TINY_REF_BEGIN
-static double tinyi_qr_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* a - (a . v) v */
 static void tinyi_qr_mirror(double *a, const double *v, size_t n)
 {
-    double s = tinyi_qr_dot(a, v, n);
+    double s = tinyi_la_dot(a, v, n);
     size_t i;
     for (i = 0; i < n; i++) a[i] -= s * v[i];
 }
@@ -16709,7 +16646,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             double best = -1.0;
             size_t at = j;
             for (i = j; i < movable; i++) {
-                double s = tinyi_qr_dot(w + i * ld + j, w + i * ld + j, m - j);
+                double s = tinyi_la_dot(w + i * ld + j, w + i * ld + j, m - j);
                 if (s > best) {
                     best = s;
                     at = i;
@@ -16724,7 +16661,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             order[j] = order[at];
             order[at] = t;
         }
-        tinyi_la_house(v, m - j, tinyi_qr_dot(v + 1, v + 1, m - j - 1), diagonal + j);
+        tinyi_la_house(v, m - j, tinyi_la_dot(v + 1, v + 1, m - j - 1), diagonal + j);
         for (i = j + 1; i < rows; i++) tinyi_qr_mirror(w + i * ld + j, v, m - j);
     }
 }
@@ -17552,14 +17489,6 @@ typedef struct tinyi_svd_job {
 } tinyi_svd_job;
 
 TINY_REF_BEGIN
-static double tinyi_svd_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* cosine and sine that make rows with these products orthogonal; 0: they are, or one is noise */
 static int tinyi_svd_angle(const tinyi_svd_job *job, double ii, double jj, double ij, double *c, double *s)
 {
@@ -17586,14 +17515,14 @@ static int tinyi_svd_turns_ref(tinyi_svd_job *job)
     size_t n = job->n, len = job->len, i, j, k, sweep, turned = 1;
     for (sweep = 0; turned && sweep < TINYI_SVD_SWEEPS; sweep++) {
         for (largest = 0.0, i = 0; i < n; i++) {
-            double ii = tinyi_svd_dot(b + i * job->ldb, b + i * job->ldb, len);
+            double ii = tinyi_la_dot(b + i * job->ldb, b + i * job->ldb, len);
             if (ii > largest) largest = ii;
         }
         tinyi_svd_noise(job, largest);
         for (turned = 0, i = 0; i + 1 < n; i++)
             for (j = i + 1; j < n; j++) {
                 double *p = b + i * job->ldb, *q = b + j * job->ldb, c, s;
-                if (!tinyi_svd_angle(job, tinyi_svd_dot(p, p, len), tinyi_svd_dot(q, q, len), tinyi_svd_dot(p, q, len), &c, &s)) continue;
+                if (!tinyi_svd_angle(job, tinyi_la_dot(p, p, len), tinyi_la_dot(q, q, len), tinyi_la_dot(p, q, len), &c, &s)) continue;
                 turned++;
                 for (k = 0; k < len; k++) {
                     double x = p[k], y = q[k];
@@ -17618,7 +17547,7 @@ static void tinyi_svd_sort(tinyi_svd_job *job)
     double largest = 0.0;
     size_t i, j;
     for (i = 0; i < job->n; i++) {
-        double ss = tinyi_svd_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
+        double ss = tinyi_la_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
         if (ss > largest) largest = ss;
         for (j = i; j > 0 && job->values[j - 1] < x; j--) {
             job->values[j] = job->values[j - 1];
@@ -17641,10 +17570,10 @@ static void tinyi_svd_complete(double *u, size_t ld, size_t r, size_t len, doubl
     for (i = 0; i < len; i++) x[i] = i == k ? 1.0 : 0.0;
     for (pass = 0; pass < 2; pass++)
         for (i = 0; i < r; i++) {
-            s = tinyi_svd_dot(u + i * ld, x, len);
+            s = tinyi_la_dot(u + i * ld, x, len);
             for (j = 0; j < len; j++) x[j] -= s * u[i * ld + j];
         }
-    s = 1.0 / tinyi_sqrt64(tinyi_svd_dot(x, x, len));
+    s = 1.0 / tinyi_sqrt64(tinyi_la_dot(x, x, len));
     for (i = 0; i < len; i++) {
         x[i] *= s;
         left[i] -= x[i] * x[i];
@@ -17669,24 +17598,30 @@ static void tinyi_svd_pair(tiny_team *team, tinyi_svd_job *job, size_t i, size_t
     tinyi_atomic_set(&job->changed, 1);
 }
 
-/* which pairs are not orthogonal: the sign of gram[i][j] below the diagonal; how many in each round */
-static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+/* The upper triangle of B B^T: (n, ld). */
+static void tinyi_svd_gram(tiny_team *team, const tinyi_svd_job *job, double *to, size_t ld)
 {
     tinyi_la_product g;
-    double largest = 0.0;
-    size_t n = job->n, i, j;
-    tiny_idx i0, i1;
-    tinyi_la_fill(team, job->gram, job->ldv, n, n, 0.0);
+    tinyi_la_fill(team, to, ld, job->n, job->n, 0.0);
     memset(&g, 0, sizeof g);
-    g.c = job->gram;
+    g.c = to;
     g.a = g.b = job->b;
-    g.ldc = job->ldv;
+    g.ldc = ld;
     g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
+    g.m = g.n = job->n;
     g.k = job->len;
     g.b_turned = g.upper = 1;
     g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
+}
+
+/* Which pairs i < j are not orthogonal: then gram[i][j] is not 0. */
+static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+{
+    double largest = 0.0;
+    size_t n = job->n, i, j;
+    tiny_idx i0, i1;
+    tinyi_svd_gram(team, job, job->gram, job->ldv);
     for (i = 0; i < n; i++) largest = TINYI_MAX(largest, job->gram[i * job->ldv + i]);
     if (team->i == 0) tinyi_svd_noise(job, largest);
     tiny_barrier(team);
@@ -17741,31 +17676,23 @@ static void tinyi_svd_precondition(tiny_team *team, tinyi_svd_job *job)
     tinyi_la_product g;
     size_t n = job->n, i;
     tiny_idx i0, i1;
-    memset(&g, 0, sizeof g);
-    tinyi_la_fill(team, job->g.a, job->g.ld, n, n, 0.0);
-    g.c = job->g.a;
-    g.a = g.b = job->b;
-    g.ldc = job->g.ld;
-    g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
-    g.k = job->len;
-    g.b_turned = g.upper = 1;
-    g.alpha = 1.0;
-    tinyi_la_gemm(team, &g);
+    tinyi_svd_gram(team, job, job->g.a, job->g.ld);
     tinyi_la_eig_run(team, &job->run, &job->g);
     if (tinyi_atomic_get(&job->run.failed)) return;
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->v + i * job->ldv, job->g.a + (n - 1 - i) * job->g.ld, n * sizeof(double));
     tiny_barrier(team);
     tinyi_la_fill(team, job->ut, job->ldw, n, job->len, 0.0);
+    memset(&g, 0, sizeof g);
     g.c = job->ut;
-    g.ldc = job->ldw;
     g.a = job->v;
-    g.lda = job->ldv;
     g.b = job->b;
+    g.ldc = job->ldw;
+    g.lda = job->ldv;
+    g.ldb = job->ldb;
+    g.m = g.k = n;
     g.n = job->len;
-    g.k = n;
-    g.b_turned = g.upper = 0;
+    g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->b + i * job->ldb, job->ut + i * job->ldw, job->len * sizeof(double));
@@ -18974,30 +18901,19 @@ TINYI_ROW tinyi_row_irfft = {
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
 
-static tiny_status tinyi_fft_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_FFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_FFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_RFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_RFFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_IRFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_IRFFT, x, NULL, params, y);
 }
 
 /* ---- two axes, as two operations with a tensor of the context between them */
@@ -19023,12 +18939,12 @@ static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, cons
     if (plain.plan && (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3])) plain.plan = NULL;
     if (kind == TINY_OP_IRFFT) {
         plain.inverse = 1;
-        st = tinyi_fft_run(ctx, TINY_OP_FFT, &b, &plain, &a);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_IRFFT, &spectrum, params, y);
+        st = tinyi_call(ctx, TINY_OP_FFT, &b, NULL, &plain, &a);
+        if (!st) st = tinyi_call(ctx, TINY_OP_IRFFT, &spectrum, NULL, params, y);
     } else {
         if (kind == TINY_OP_RFFT) plain.inverse = 0;
-        st = tinyi_fft_run(ctx, kind, x, params, &spectrum);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_FFT, &a, &plain, &b);
+        st = tinyi_call(ctx, kind, x, NULL, params, &spectrum);
+        if (!st) st = tinyi_call(ctx, TINY_OP_FFT, &a, NULL, &plain, &b);
     }
     tiny_free(ctx, spectrum.data);
     return st;
@@ -19269,13 +19185,7 @@ TINYI_ROW tinyi_row_fwht = {
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_FWHT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }
 
 /* src/math/attention.c - plain attention
@@ -20598,7 +20508,8 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
+ * compile only the kernels that gain from a faster v_dot.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -22827,6 +22738,13 @@ TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form) { return ti
 
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 
+#ifdef TINYI_FAST_MATH_OFF
+#undef TINYI_FAST_MATH_OFF
+#pragma GCC pop_options
+#ifndef __FAST_MATH__                      /* gcc 12 forgets it */
+#define __FAST_MATH__ 1
+#endif
+#endif
 #endif /* TINYGNN_IMPLEMENTATION */
 #endif /* TINYI_STITCH_PART */
 

@@ -1,124 +1,163 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     124  the manual
- *     191  math/kernels.h
- *    5814  options and names
- *    6188  core/config.h
- *    6309  core/status.h
- *    6342  core/tensor.h
- *    6394  core/ctx.h
- *    6471  core/mem.h
- *    6512  core/thread.h
- *    6552  core/rng.h
- *    6578  core/op.h
- *    6657  core/record.h
- *    6679  core/accel.h
- *    6716  core/bytes.h
- *    6741  core/file.h
- *    6776  core/time.h
- *    6786  core/conform.h
- *    6869  math/binary.h
- *    6910  math/elem.h
- *    6977  math/convert.h
- *    7018  math/reduce.h
- *    7065  math/softmax.h
- *    7116  math/norm.h
- *    7165  math/matmul.h
- *    7227  math/layout.h
- *    7280  math/conv.h
- *    7334  math/sort.h
- *    7395  math/linalg_lu.h
- *    7412  math/linalg_qr.h
- *    7428  math/linalg_eig.h
- *    7441  math/linalg_svd.h
- *    7454  math/linalg.h
- *    7510  math/fft.h
- *    7579  math/fwht.h
- *    7602  math/attention.h
- *    7631  math/ops.h
- *    7648  math/sparse.h
- *    7721  math/all.h
- *    7727  the shared functions again, where the other header came first
- *    7908  llm/quant/format.h
- *    7996  llm/file/fd.h
- *    8008  llm/file/gguf.h
- *    8104  llm/file/gguf_write.h
- *    8160  llm/file/safetensors.h
- *    8179  llm/file/llama2c.h
- *    8198  llm/file/open.h
- *    8219  llm/tinyllm.h
- *    8230  internal functions
- *    8281  core/status.c
- *    8291  core/atomic.h
- *    8343  core/state.h
- *    8406  core/tensor.c
- *    8555  core/cpu.h
- *    8589  core/ctx.c
- *    8824  core/mem.c
- *    8920  core/thread.c
- *    9109  core/rng.c
- *    9192  core/op.c
- *    9499  core/record.c
- *    9597  core/bytes.c
- *    9677  core/file.c
- *    9857  core/time.c
- *    9895  core/half.h
- *    9948  core/conform.c
- *   10707  math/table.h
- *   10754  math/rows.h
- *   10803  math/walk.h
- *   10919  math/binary.c
- *   11233  math/elem.c
- *   11981  math/convert.c
- *   12473  math/reduce.c
- *   13000  math/softmax.c
- *   13367  math/norm.c
- *   13891  math/gemm.h
- *   13970  math/gemm_i8.h
- *   13986  math/matmul.c
- *   14339  math/layout.c
- *   15098  math/conv.c
- *   15622  math/sort.c
- *   16511  math/linalg_block.h
- *   16646  math/linalg_lu.c
- *   16991  math/linalg_qr.c
- *   17346  math/linalg_eig.c
- *   17854  math/linalg_svd.c
- *   18259  math/linalg.c
- *   18527  math/fft.c
- *   19465  math/fwht.c
- *   19615  math/attention.c
- *   19868  math/ops.c
- *   19905  math/sparse.c
- *   20894  math/normal.c
- *   20913  core/target.h
- *   21235  math/targets.c
- *   21364  math/all.c
- *   21368  core/cpu.c
- *   21582  math/matvec.h
- *   21593  math/gemm.c
- *   22176  math/gemm_i8.c
- *   22399  math/linalg_block.c
- *   22932  math/matvec.c
- *   22986  the shared functions forwarded, where the other header has their bodies
- *   23162  llm/quant/blocks.h
- *   23221  llm/quant/direct.h
- *   23236  llm/quant/kformats.h
- *   23247  llm/quant/lattice.h
- *   23258  llm/quant/format.c
- *   23304  llm/file/fd.c
- *   23354  llm/file/store.h
- *   23433  llm/file/gguf.c
- *   23717  llm/file/gguf_write.c
- *   24336  llm/file/safetensors.c
- *   24757  llm/file/llama2c.c
- *   25033  llm/file/open.c
- *   25141  llm/quant/direct.c
- *   25652  llm/quant/kformats.c
- *   26368  llm/quant/lattice.c
- *   27010  llm/file/store.c
- *   27537  llm/tinyllm.c
- *   27541  the licence
+ *     163  the manual
+ *     230  math/kernels.h
+ *    5853  options and names
+ *    6227  core/config.h
+ *    6348  core/status.h
+ *    6381  core/tensor.h
+ *    6434  core/ctx.h
+ *    6511  core/mem.h
+ *    6552  core/thread.h
+ *    6593  core/rng.h
+ *    6619  core/op.h
+ *    6698  core/record.h
+ *    6720  core/accel.h
+ *    6757  core/bytes.h
+ *    6782  core/file.h
+ *    6817  core/time.h
+ *    6827  core/conform.h
+ *    6910  math/binary.h
+ *    6951  math/elem.h
+ *    7018  math/convert.h
+ *    7059  math/reduce.h
+ *    7106  math/softmax.h
+ *    7157  math/norm.h
+ *    7206  math/matmul.h
+ *    7268  math/layout.h
+ *    7321  math/conv.h
+ *    7375  math/sort.h
+ *    7436  math/linalg_lu.h
+ *    7453  math/linalg_qr.h
+ *    7469  math/linalg_eig.h
+ *    7482  math/linalg_svd.h
+ *    7495  math/linalg.h
+ *    7551  math/fft.h
+ *    7620  math/fwht.h
+ *    7643  math/attention.h
+ *    7672  math/ops.h
+ *    7689  math/sparse.h
+ *    7762  math/all.h
+ *    7768  the shared functions again, where the other header came first
+ *    7949  llm/quant/format.h
+ *    8037  llm/file/fd.h
+ *    8049  llm/file/gguf.h
+ *    8145  llm/file/gguf_write.h
+ *    8201  llm/file/safetensors.h
+ *    8220  llm/file/llama2c.h
+ *    8239  llm/file/open.h
+ *    8260  llm/token/unicode.h
+ *    8287  llm/token/split.h
+ *    8337  llm/token/vocab.h
+ *    8457  llm/model/model.h
+ *    8535  llm/sample/sample.h
+ *    8630  llm/sample/stop.h
+ *    8657  llm/session/session.h
+ *    8732  llm/tinyllm.h
+ *    8749  internal functions
+ *    8800  core/status.c
+ *    8810  core/atomic.h
+ *    8862  core/state.h
+ *    8927  core/tensor.c
+ *    9078  core/cpu.h
+ *    9112  core/ctx.c
+ *    9349  core/mem.c
+ *    9445  core/thread.c
+ *    9634  core/rng.c
+ *    9717  core/op.c
+ *   10039  core/record.c
+ *   10137  core/bytes.c
+ *   10217  core/file.c
+ *   10397  core/time.c
+ *   10444  core/half.h
+ *   10497  core/conform.c
+ *   11256  math/table.h
+ *   11303  math/rows.h
+ *   11352  math/walk.h
+ *   11468  math/binary.c
+ *   11759  math/elem.c
+ *   12496  math/convert.c
+ *   12971  math/reduce.c
+ *   13486  math/softmax.c
+ *   13842  math/norm.c
+ *   14366  math/gemm.h
+ *   14445  math/gemm_i8.h
+ *   14461  math/matmul.c
+ *   14814  math/layout.c
+ *   15549  math/conv.c
+ *   16073  math/sort.c
+ *   16956  math/linalg_block.h
+ *   17102  math/linalg_lu.c
+ *   17447  math/linalg_qr.c
+ *   17794  math/linalg_eig.c
+ *   18302  math/linalg_svd.c
+ *   18697  math/linalg.c
+ *   18965  math/fft.c
+ *   19892  math/fwht.c
+ *   20036  math/attention.c
+ *   20289  math/ops.c
+ *   20326  math/sparse.c
+ *   21315  math/normal.c
+ *   21334  core/target.h
+ *   21657  math/targets.c
+ *   21786  math/all.c
+ *   21790  core/cpu.c
+ *   22004  math/matvec.h
+ *   22015  math/gemm.c
+ *   22598  math/gemm_i8.c
+ *   22821  math/linalg_block.c
+ *   23354  math/matvec.c
+ *   23408  the shared functions forwarded, where the other header has their bodies
+ *   23584  internal functions of this header
+ *   23599  llm/quant/blocks.h
+ *   23660  llm/quant/direct.h
+ *   23675  llm/quant/kformats.h
+ *   23686  llm/quant/lattice.h
+ *   23697  llm/quant/format.c
+ *   23743  llm/file/fd.c
+ *   23793  llm/file/store.h
+ *   23872  llm/file/gguf.c
+ *   24156  llm/file/gguf_write.c
+ *   24777  llm/file/json.h
+ *   24802  llm/file/safetensors.c
+ *   25077  llm/file/llama2c.c
+ *   25353  llm/file/open.c
+ *   25461  llm/token/unicode.c
+ *   25946  llm/token/split.c
+ *   26520  llm/token/parts.h
+ *   26672  llm/token/vocab.c
+ *   27428  llm/model/arch.h
+ *   27537  llm/model/inside.h
+ *   27870  llm/model/model.c
+ *   28453  llm/sample/sample.c
+ *   29075  llm/sample/stop.c
+ *   29202  llm/session/session.c
+ *   29490  llm/quant/direct.c
+ *   30002  llm/quant/kformats.c
+ *   30734  llm/quant/lattice.c
+ *   31386  llm/file/store.c
+ *   31917  llm/file/json.c
+ *   32064  llm/token/parts.c
+ *   32529  llm/model/arch.c
+ *   32706  llm/token/encode.c
+ *   32931  llm/token/decode.c
+ *   33107  llm/token/spm.c
+ *   33178  llm/token/bpe.c
+ *   33324  llm/token/wordpiece.c
+ *   33404  llm/token/unigram.c
+ *   33618  llm/token/rwkv.c
+ *   33644  llm/model/load.c
+ *   33968  llm/model/step.c
+ *   34413  llm/model/attn.c
+ *   34871  llm/model/mla.c
+ *   35062  llm/model/delta.c
+ *   35344  llm/model/ssm.c
+ *   35696  llm/model/rwkv.c
+ *   36123  llm/model/ffn.c
+ *   36465  llm/model/streams.c
+ *   36714  llm/model/forward.c
+ *   37172  llm/tinyllm.c
+ *   37185  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -178,7 +217,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Model files, tokenizers and sessions.
+ *     Many sequences in one session, paged caches, and kernels that multiply block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -191,8 +230,8 @@
 #if TINYI_STITCH_PART == 1
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
- * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes the second part only: kernels
- * built on v_dot, and those with a tile form.                                                                         */
+ * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
+ * int8 product, which is built on v_dot and has a tile form.                                                          */
 /* src/core/simd.h - vectors of one target, in one vocabulary (included once per pass, see core/target.h)
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
@@ -1525,6 +1564,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
 #endif /* V_AVX512 */
 
+#if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
  *
  * One text for targets with and without fma; the errors in the table of math/elem.h hold for both. All polynomials are
@@ -2010,7 +2050,6 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA
 
-#if !V_EXTRA && !V_AMX
 /* src/math/binary.simd.h */
 #define TINYI_BIN_ADD(p, q) v_add(p, q)
 #define TINYI_BIN_SUB(p, q) v_sub(p, q)
@@ -5832,7 +5871,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x3e2e4000
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8c6bf857
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6183,7 +6222,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x3e2e4000
+#define TINYI_SHARED_DECLARED 0x8c6bf857
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6349,10 +6388,11 @@ TINYI_C_BEGIN
 
 #define TINY_MAX_RANK 4
 
-/* name, bytes of one element */
-#define TINYI_DTYPES(D) \
-    D(F32, 4) D(F16, 2) D(BF16, 2) D(F64, 8) D(I8, 1) D(U8, 1) D(I16, 2) D(I32, 4) D(I64, 8)
-#define TINYI_DTYPE_ENUM(name, bytes) TINY_##name,
+/* name, its text, bytes of one element */
+#define TINYI_DTYPES(D)                                                         \
+    D(F32, "f32", 4) D(F16, "f16", 2) D(BF16, "bf16", 2) D(F64, "f64", 8)       \
+    D(I8, "i8", 1) D(U8, "u8", 1) D(I16, "i16", 2) D(I32, "i32", 4) D(I64, "i64", 8)
+#define TINYI_DTYPE_ENUM(name, text, bytes) TINY_##name,
 typedef enum tiny_dtype { TINYI_DTYPES(TINYI_DTYPE_ENUM) TINY_DTYPE_COUNT } tiny_dtype;
 #undef TINYI_DTYPE_ENUM
 
@@ -6537,7 +6577,8 @@ typedef struct tiny_team {
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
 
 /* Runs fn on the threads of the context and waits. shared_bytes and own_bytes of workspace are taken from the
- * context's arena before the region opens. Inside a region of the same process it runs on one thread. */
+ * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
+ * else it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
 
 /* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
@@ -6591,7 +6632,7 @@ TINYI_C_BEGIN
 
 typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h; not looked at where row is given */
+    int kind;                               /* TINY_OP_..., see math/ops.h; where row is given, row->kind */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
@@ -6680,8 +6721,8 @@ TINYI_C_END
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
  * operation with host tensors. A back end that declines, or fails, costs nothing but time: the processor path answers
- * and the context says so once. Buffers are for back ends with memory of their own: a caller who uploads a tensor
- * once (weights) gets a handle that the back end finds again by the host address.                                  */
+ * and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
+ * (weights), and the back end finds its copy again by the host address.                                             */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
@@ -8216,6 +8257,478 @@ TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes);
 TINYI_C_END
 #endif
 
+/* src/llm/token/unicode.h - classes, lower case and base letters of code points, and UTF-8 as tokenizers read it
+ *
+ * The tables stand in unicode.c and are written by unicode.py; their version is TINYI_UNICODE_VERSION.
+ * Reading follows the well-known engines, not the letter of the standard: overlong forms and surrogates are read as the
+ * number that their bits spell, and each byte that cannot start or finish a character counts as one U+FFFD.            */
+#ifndef TINYI_UNICODE_H
+#define TINYI_UNICODE_H
+TINYI_C_BEGIN
+
+/* classes; white space has TINYI_UC_SPACE added to its class */
+enum { TINYI_UC_OTHER, TINYI_UC_L, TINYI_UC_N, TINYI_UC_P, TINYI_UC_S, TINYI_UC_M, TINYI_UC_Z, TINYI_UC_C, TINYI_UC_SPACE };
+
+#define TINYI_REPLACEMENT 0xfffdu
+
+/* "15.1.0" */
+TINY_API const char *tllm_unicode_version(void);
+
+/* bytes of the character at p, and its number; n >= 1. An impossible byte is one U+FFFD of one byte. */
+/* writes 1 to 4 bytes */
+/* what the first byte promises, 1 for a byte that cannot be first */
+TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+/* how many bytes at the end of p are the beginning of a character that more bytes could finish: 0..3 */
+/* how many bytes from the start of p tinyi_utf8_get and tinyi_utf8_put would give back unchanged */
+
+TINYI_C_END
+#endif
+
+/* src/llm/token/split.h - how byte-level BPE vocabularies cut a text into words before they merge
+ *
+ * A file names its pre-tokenizer, and each name stands for regular expressions that only programs know. Here each name is a
+ * row, and the expressions are letters: a letter is one alternative, the letters of a step are tried in order at each place,
+ * what none matches becomes a piece of its own, and a blank separates steps, each cutting the pieces of the one before.
+ * The letters are listed in split.c. The cut is linear in the text.                                                        */
+#ifndef TINYI_SPLIT_H
+#define TINYI_SPLIT_H
+TINYI_C_BEGIN
+
+enum {
+    TLLM_PRE_WHOLE = 1,                     /* a word that is a token is taken whole, without merging */
+    TLLM_PRE_BOS = 2,                       /* adds BOS unless the file says otherwise */
+    TLLM_PRE_RAW = 4,                       /* merges characters, not bytes in disguise */
+    TLLM_PRE_BLANKS = 8,                    /* a blank is written U+2581 */
+    TLLM_PRE_LINES = 16,                    /* a word of line ends that is a token is taken whole */
+    TLLM_PRE_ALWAYS_BOS = 32,               /* adds BOS whatever the file says */
+    TLLM_PRE_NO_BOS_ID = 64,                /* no BOS token unless the file names one */
+    TLLM_PRE_DROP_SPACE = 128               /* white space between words is left out */
+};
+
+typedef struct tllm_pre { const char *name, *rule; unsigned flags; } tllm_pre;
+
+/* The rows of the table; NULL past the end. */
+TINY_API const tllm_pre *tllm_pre_at(size_t i);
+/* The row of a name of n bytes; NULL: unknown. */
+TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n);
+
+enum { TINYI_SPLIT_STEPS = 8, TINYI_SPLIT_LETTERS = 12 };
+
+/* what a step remembers, so that long runs are measured once */
+typedef struct tinyi_split_memo {
+    size_t no_line_end;                     /* white space up to here has no line end */
+    size_t run_at, run_end, run_count;      /* digits from run_at on */
+} tinyi_split_memo;
+
+typedef struct tinyi_split {
+    const unsigned char *s;                 /* as tinyi_utf8_plain says */
+    size_t n, at;
+    const char *step[TINYI_SPLIT_STEPS];
+    /* the classes of ASCII that a letter, and any letter of the step, can begin with */
+    unsigned short first[TINYI_SPLIT_STEPS][TINYI_SPLIT_LETTERS], any[TINYI_SPLIT_STEPS];
+    size_t end[TINYI_SPLIT_STEPS];
+    tinyi_split_memo memo[TINYI_SPLIT_STEPS];
+    int n_steps;
+} tinyi_split;
+
+TINYI_C_END
+#endif
+
+/* src/llm/token/vocab.h - vocabularies: text to tokens and back
+ *
+ *   tllm_vocab *v;
+ *   tllm_tokens t;
+ *   memset(&t, 0, sizeof t);
+ *   if (tllm_vocab_open(ctx, g, &v)) ... the sentence names the file, the key and the value ...
+ *   if (tllm_encode(ctx, v, text, n_bytes, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t)) ...
+ *   ... t.id[0] ... t.id[t.n - 1] ...
+ *   tllm_tokens_free(ctx, &t);
+ *   tllm_vocab_close(ctx, v);
+ *
+ * Kinds: SentencePiece with scores and byte fallback ("llama"), byte-level BPE ("gpt2", and "gemma4" over characters),
+ * WordPiece ("bert"), unigram ("t5"), the greedy longest match of RWKV ("rwkv"), the suffix form of PLaMo 2 ("plamo2").
+ *
+ * Invalid UTF-8 is never refused. BPE, WordPiece and PLaMo read each impossible byte as U+FFFD (WordPiece then drops it), unigram
+ * too; SentencePiece and RWKV keep the bytes. Time is n log n in the text at most, and linear on ordinary text; nothing recurses.
+ * A vocabulary is read only after the open: any number of threads may use one, each with its own context.
+ *
+ * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches nothing;
+ * an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte token that is not
+ * <0xXX> is plain text. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
+#ifndef TINYI_VOCAB_H
+#define TINYI_VOCAB_H
+TINYI_C_BEGIN
+
+typedef struct tllm_vocab tllm_vocab;
+
+typedef enum tllm_vocab_kind {
+    TLLM_VOCAB_NONE,                        /* the file says that it has none: encode refuses */
+    TLLM_VOCAB_SPM, TLLM_VOCAB_BPE, TLLM_VOCAB_WORDPIECE, TLLM_VOCAB_UNIGRAM, TLLM_VOCAB_RWKV, TLLM_VOCAB_PLAMO2
+} tllm_vocab_kind;
+
+/* the types of tokens, numbered as in files */
+enum { TLLM_TOKEN_UNDEFINED, TLLM_TOKEN_NORMAL, TLLM_TOKEN_UNKNOWN, TLLM_TOKEN_CONTROL, TLLM_TOKEN_USER, TLLM_TOKEN_UNUSED, TLLM_TOKEN_BYTE };
+
+typedef enum tllm_special {
+    TLLM_BOS, TLLM_EOS, TLLM_EOT, TLLM_EOM, TLLM_UNK, TLLM_SEP, TLLM_PAD, TLLM_MASK, TLLM_NEWLINE,
+    TLLM_FIM_PRE, TLLM_FIM_SUF, TLLM_FIM_MID, TLLM_FIM_PAD, TLLM_FIM_REP, TLLM_FIM_SEP, TLLM_SPECIAL_COUNT
+} tllm_special;
+
+/* A vocabulary from arrays of your own; nothing of it is kept. Zero or NULL: the default of the model. */
+typedef struct tllm_vocab_desc {
+    const char *model, *pre;                /* "llama", "gpt2", "bert", "t5", "rwkv", "plamo2", "gemma4"; a row of tllm_pre_at */
+    size_t n_tokens;
+    const tllm_text *text;                  /* (n_tokens) */
+    const float *score;                     /* (n_tokens) */
+    const int32_t *type;                    /* (n_tokens) TLLM_TOKEN_ */
+    size_t n_merges;
+    const tllm_text *merge;                 /* (n_merges) "left right" */
+    const void *charsmap;                   /* unigram: the precompiled character map */
+    size_t n_charsmap;
+    const int32_t *special;                 /* (TLLM_SPECIAL_COUNT), -1: none, -2: the default */
+    /* 1 yes, -1 no, 0 the default */
+    int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
+} tllm_vocab_desc;
+
+TINY_API tiny_status tllm_vocab_open(tiny_ctx *ctx, const tllm_gguf *g, tllm_vocab **out);
+TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc, tllm_vocab **out);
+TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v);          /* takes NULL */
+
+TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v);
+TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v);          /* NULL: the kind has none */
+TINY_API size_t tllm_vocab_size(const tllm_vocab *v);
+/* Ids are checked: one past the end has an empty text, score 0, type UNDEFINED and is no end. */
+TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id);   /* as in the file (RWKV: without escapes) */
+TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
+TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
+TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);       /* one of those that end an answer: EOS, EOT and kin */
+TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
+TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
+TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v);
+TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n);     /* -1: no such token */
+
+/* ---- text to tokens ------------------------------------------------------------------------------------------ */
+
+typedef struct tllm_tokens { int32_t *id; size_t n, room; } tllm_tokens;       /* starts as all zero */
+
+enum {
+    TLLM_ENCODE_ENDS = 1,                   /* BOS and EOS (CLS and SEP) as the vocabulary asks */
+    TLLM_ENCODE_SPECIAL = 2                 /* the text of a control token becomes that token */
+};
+
+/* Appends to *out. Text may hold any bytes, zeros too; at most 2^31 - 1 of them. On failure *out has what it had. */
+TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, tllm_tokens *out);
+TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t);
+
+/* ---- tokens to text ------------------------------------------------------------------------------------------ */
+
+enum {
+    TLLM_DECODE_SPECIAL = 1                 /* control tokens are written, not left out */
+};
+
+/* The bytes of one token by itself, a leading blank kept: how many they are; at most room are written. */
+TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char *out, size_t room);
+TINY_API size_t tllm_piece_most(const tllm_vocab *v);                  /* no piece has more bytes */
+
+typedef struct tllm_bytes { char *at; size_t n, room; } tllm_bytes;            /* starts as all zero */
+
+/* Appends the text of the tokens; bytes may be no valid UTF-8 where the tokens are not. On failure *out has what it had. */
+TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags, tllm_bytes *out);
+TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b);
+
+/* The same token by token: what ends in the middle of a character is held back until the rest comes, and what can become no
+ * character is given out as U+FFFD. */
+typedef struct tllm_stream {
+    const tllm_vocab *v;
+    unsigned flags;
+    int bare;                               /* the next piece loses its first blank */
+    unsigned char held[4];
+    size_t n_held;
+} tllm_stream;
+
+TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags);
+/* Appends to *out whole characters only. */
+TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id, tllm_bytes *out);
+TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out);  /* what is still held, as U+FFFD */
+
+TINYI_C_END
+#endif
+
+/* src/llm/model/model.h - models: tokens in, logits out
+ *
+ *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
+ *   tllm_gguf_open(ctx, "model.gguf", &file);
+ *   tllm_model_open(ctx, file, &model);
+ *   tllm_model_about(model, &about);               widths of a row, what the rows are
+ *   tllm_state_open(ctx, model, NULL, &state);
+ *   tllm_forward(state, tokens, n, 0, 1, logits);  the prompt; logits after its last token
+ *   tllm_forward(state, &next, 1, n, 1, logits);   and on, token by token
+ *
+ * A model is read only: weights stay where the file has them, in whatever block format; any number of states may use it, on
+ * different contexts too. A state is one sequence: its keys and values, its recurrent states, and the scratch memory of a
+ * piece of the prompt; all of it is one block, whose size tllm_state_memory tells beforehand.
+ *
+ * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits on
+ * every machine; other targets are as exact as float allows.                                                            */
+#ifndef TINYI_MODEL_H
+#define TINYI_MODEL_H
+TINYI_C_BEGIN
+
+typedef struct tllm_model tllm_model;
+typedef struct tllm_state tllm_state;
+
+/* what a row of results is */
+typedef enum tllm_output {
+    TLLM_LOGITS,                            /* a value for each token of the vocabulary */
+    TLLM_HIDDEN,                            /* the state of a token before pooling */
+    TLLM_RANK                               /* probabilities of the labels (of encoders: their scores); one row for the whole sequence */
+} tllm_output;
+
+typedef enum tllm_pooling { TLLM_POOL_NONE, TLLM_POOL_MEAN, TLLM_POOL_CLS, TLLM_POOL_LAST, TLLM_POOL_RANK } tllm_pooling;   /* as in files */
+
+typedef struct tllm_about {
+    const char *arch;                       /* "qwen3" */
+    tllm_output output;
+    tllm_pooling pooling;
+    tiny_idx n_vocab, n_embd, n_layer;
+    tiny_idx n_out;                         /* floats of a row of results */
+    tiny_idx n_context;                     /* that the model was made for */
+    int is_encoder;                         /* all tokens are seen at once: tllm_forward_all instead of tllm_forward */
+    int has_decoder;                        /* encoder and decoder: tllm_forward_all first, then tllm_forward */
+    int is_recurrent;                       /* some layers keep a state that cannot be cut back */
+    int first_token;                        /* of a decoder beside an encoder; -1: none is named */
+    double n_params;
+} tllm_about;
+
+/* file must stay open. Everything that the forward pass will read is checked here. On failure *out is NULL. */
+TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out);
+TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model);   /* takes NULL; after its states */
+TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
+/* "llama", "qwen3", ...: the architectures that are known; NULL past the last */
+TINY_API const char *tllm_arch_name(size_t i);
+
+typedef struct tllm_state_desc {            /* all zero: the sensible default */
+    tiny_idx n_ctx;                         /* tokens that the sequence may have; 0: as the file says, at most 4096 */
+    tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+} tllm_state_desc;
+
+/* desc may be NULL. The same bytes that tllm_state_open takes. */
+TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
+TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
+TINY_API void tllm_state_clear(tllm_state *state);
+TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held */
+/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);
+
+/* Tokens at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
+ * last rows tokens, out has rows * n_out floats; 0 and NULL: none. After a failure the state holds what it held before the
+ * call, unless layers are recurrent: then it is empty. */
+TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out);
+/* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats. Models
+ * with a decoder keep what it will look at, and start it anew. */
+TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
+
+TINYI_C_END
+#endif
+
+/* src/llm/sample/sample.h - from logits to the next token
+ *
+ * A sampler is a chain of steps in the order that the caller gives. Each step takes candidates away or changes their logits;
+ * what is left after the last one is drawn from, in proportion to exp(logit).
+ *
+ *     tllm_step chain[3];
+ *     chain[0] = tllm_step_penalties(64, 1.1f, 0.0f, 0.0f);
+ *     chain[1] = tllm_step_min_p(0.05f);
+ *     chain[2] = tllm_step_temperature(0.8f);
+ *     tllm_sampler_open(ctx, chain, 3, n_vocab, seed, &sampler);
+ *     ... tllm_sample(sampler, logits, &token); tllm_sampler_accept(sampler, token); ...
+ *     tllm_sampler_close(sampler);
+ *
+ * An empty chain draws from the plain softmax; one that ends in tllm_step_greedy() never draws. The same logits, chain and seed
+ * give the same tokens on every machine. Ties go to the lower token number.
+ *
+ *   step            keeps or changes                                                            off at
+ *   greedy          only the largest logit
+ *   temperature     logit / t; t = 0: greedy                                                    1
+ *   top_k           the k largest                                                               0
+ *   top_p           the fewest whose probabilities reach p                    (nucleus)         1
+ *   min_p           those of at least p times the largest probability                           0
+ *   typical         the fewest, nearest to the entropy, that reach p          (locally typical) 1
+ *   top_n_sigma     logits within n standard deviations of the largest                          0
+ *   xtc             with a chance, drops all but the last of those above a threshold            chance 0
+ *   penalties       logit / repeat (times, where negative) - count * frequency - presence       1, 0, 0
+ *   dry             - multiplier * base^(length - allowed) where a repetition would grow         0
+ *   bias            logit + b for listed tokens; -infinity bans one
+ *   filter          tokens that a callback allows (grammars)
+ *   mirostat        keeps the surprise of a text at tau bits; 1 by the Zipf estimate, 2 by a cut
+ *
+ * Papers: nucleus, Holtzman et al., ICLR 2020; typical, Meister et al., TACL 2023; mirostat, Basu et al., ICLR 2021; min-p, Nguyen
+ * et al., ICLR 2025; top-n-sigma, Tang et al., 2024; penalties, Keskar et al. (CTRL), 2019.                                    */
+#ifndef TINYI_SAMPLE_H
+#define TINYI_SAMPLE_H
+TINYI_C_BEGIN
+
+typedef enum tllm_step_kind {
+    TLLM_STEP_GREEDY, TLLM_STEP_TEMPERATURE, TLLM_STEP_TOP_K, TLLM_STEP_TOP_P, TLLM_STEP_MIN_P, TLLM_STEP_TYPICAL,
+    TLLM_STEP_TOP_N_SIGMA, TLLM_STEP_XTC, TLLM_STEP_PENALTIES, TLLM_STEP_DRY, TLLM_STEP_BIAS, TLLM_STEP_FILTER,
+    TLLM_STEP_MIROSTAT_1, TLLM_STEP_MIROSTAT_2, TLLM_STEP_COUNT
+} tllm_step_kind;
+
+typedef struct tllm_bias { int32_t token; float add; } tllm_bias;
+
+typedef struct tllm_step {                  /* made by the functions below */
+    tllm_step_kind kind;
+    float x[3];
+    int32_t n;                              /* k, a window of the text, or the length of a list */
+    int32_t allowed;
+    const tllm_bias *bias;                  /* stays the caller's */
+    const int32_t *breakers;
+    int (*allow)(void *user, int32_t token);
+    void *user;
+} tllm_step;
+
+TINY_API tllm_step tllm_step_greedy(void);
+TINY_API tllm_step tllm_step_temperature(float t);
+TINY_API tllm_step tllm_step_top_k(int32_t k);
+TINY_API tllm_step tllm_step_top_p(float p);
+TINY_API tllm_step tllm_step_min_p(float p);
+TINY_API tllm_step tllm_step_typical(float p);
+TINY_API tllm_step tllm_step_top_n_sigma(float n);
+TINY_API tllm_step tllm_step_xtc(float chance, float threshold);
+/* of the last n_last tokens; -1: of all that were accepted */
+TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence);
+/* breakers: tokens at which a repetition ends (line ends, quotes ...) */
+TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers, int32_t n_breakers);
+TINY_API tllm_step tllm_step_bias(const tllm_bias *bias, int32_t n);
+TINY_API tllm_step tllm_step_filter(int (*allow)(void *user, int32_t token), void *user);
+TINY_API tllm_step tllm_step_mirostat_1(float tau, float eta);
+TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta);
+
+typedef struct tllm_sampler tllm_sampler;
+
+/* The chain is copied. All memory is taken here, but for the text behind a window of -1, which grows by doubling. */
+TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab, uint64_t seed, tllm_sampler **out);
+TINY_API void tllm_sampler_close(tllm_sampler *s);          /* takes NULL */
+/* Fails when a logit is NaN or +infinity, or when no candidate is left. Draws, but does not accept. */
+TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token);
+/* The token joins the text that penalties look at. Prompts are accepted too. */
+TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token);
+/* As after open: the text forgotten, the seed from its start. */
+TINY_API void tllm_sampler_reset(tllm_sampler *s);
+
+/* What was left at the last tllm_sample, most probable first: the i-th, 0 past the end. */
+TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability);
+
+/* log(softmax(logits)) of the k most probable tokens, and of one token. */
+TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens, double *logprobs);
+TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob);
+
+TINYI_C_END
+#endif
+
+/* src/llm/sample/stop.h - stop strings in a text that arrives in pieces
+ *
+ * Bytes that may still become part of a stop string are held back; the others are given out at once. A stop string is found
+ * wherever token borders fall. One pass, one automaton a string (Knuth, Morris, Pratt).
+ *
+ *     tllm_stop_feed(stop, piece, n, out, &n_out, &stopped);      print out[0..n_out)
+ *     tllm_stop_flush(stop, out, &n_out);                         the end of the text without a stop                         */
+#ifndef TINYI_STOP_H
+#define TINYI_STOP_H
+TINYI_C_BEGIN
+
+typedef struct tllm_stop tllm_stop;
+
+/* Strings end with 0; empty ones are refused. n = 0: nothing is held back. */
+TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, size_t n, tllm_stop **out);
+TINY_API void tllm_stop_close(tllm_stop *stop);             /* takes NULL */
+/* The most bytes that are ever held back: out needs room for the piece and so many. */
+TINY_API size_t tllm_stop_held_most(const tllm_stop *stop);
+/* *stopped: the number of the string that was found, counted from 1, or 0; what follows it in the piece is dropped, and so is
+ * every later piece until tllm_stop_reset. Of two that end at the same byte the longer one counts. */
+TINY_API void tllm_stop_feed(tllm_stop *stop, const char *piece, size_t n, char *out, size_t *n_out, int *stopped);
+TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out);
+TINY_API void tllm_stop_reset(tllm_stop *stop);
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/session.h - a model file and the text that it is reading or writing
+ *
+ *     tllm_session *s;
+ *     tllm_generate_desc d;
+ *     memset(&d, 0, sizeof d);
+ *     d.text = print;                              called with the new text, whole characters at a time
+ *     if (tllm_session_open(ctx, "model.gguf", NULL, &s)) puts(tiny_ctx_message(ctx));
+ *     tllm_generate(s, "Once upon a time", 16, &d, NULL);
+ *     tllm_session_close(s);
+ *
+ * A session holds one sequence of tokens and what the model keeps of it. tllm_session_set makes it hold a given sequence and
+ * computes only what differs: a chat that grows by an answer costs that answer. All memory is taken by tllm_session_open.      */
+#ifndef TINYI_SESSION_H
+#define TINYI_SESSION_H
+TINYI_C_BEGIN
+
+typedef struct tllm_session tllm_session;
+
+/* desc: as for tllm_state_open; may be NULL. path: any file that tllm_file_open takes. */
+TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out);
+/* The bytes of a file that stay where they are: a model linked into the program. */
+TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
+TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
+
+TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s);
+TINY_API const tllm_model *tllm_session_model(const tllm_session *s);
+TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s);
+TINY_API tiny_idx tllm_session_context(const tllm_session *s);  /* tokens that it can hold */
+TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);     /* that it holds */
+
+/* Tokens behind those that are held. *logits: n_vocab values after the last of them, until the next call; NULL: not wanted. */
+TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
+/* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
+TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
+/* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
+TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
+
+typedef enum tllm_end {
+    TLLM_END_TOKEN,                         /* the model ended its text */
+    TLLM_END_LENGTH,                        /* n_most tokens were made */
+    TLLM_END_STRING,                        /* a stop string was found */
+    TLLM_END_CONTEXT,                       /* the session is full, and shifting was not asked for */
+    TLLM_END_CALLER                         /* text() asked to stop, or the cancel callback of the context */
+} tllm_end;
+
+typedef struct tllm_generate_desc {         /* all zero: greedy, to the end of the text or of the context */
+    const tllm_step *chain;                 /* NULL: greedy */
+    size_t n_steps;
+    uint64_t seed;
+    size_t n_most;                          /* tokens; 0: no limit */
+    const char *const *stop;
+    size_t n_stop;
+    unsigned encode;                        /* TLLM_ENCODE_ of the prompt; 0: TLLM_ENCODE_ENDS */
+    int plain;                              /* nonzero: nothing is added in front of the prompt, nothing in it is special */
+    int past_end;                           /* nonzero: the model's end of text does not stop it */
+    int shift;                              /* nonzero: a full session forgets instead of ending */
+    size_t keep;                            /* tokens at the start that it does not forget */
+    int special;                            /* nonzero: control tokens are written out */
+    int (*text)(void *user, const char *bytes, size_t n);       /* nonzero: stop */
+    void *user;
+} tllm_generate_desc;
+
+typedef struct tllm_generate_result {
+    tllm_end end;
+    size_t n_prompt, n_reused, n_made;      /* tokens */
+    double prompt_seconds, made_seconds;
+} tllm_generate_result;
+
+/* The session holds the prompt and the answer afterwards. For models with an encoder the prompt goes there. */
+TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
+TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
+
+TINYI_C_END
+#endif
+
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
 #endif
@@ -8223,6 +8736,12 @@ TINYI_C_END
 #endif
 
 #if defined TINYLLM_IMPLEMENTATION && !defined TINYI_LLM_IMPLEMENTED
+/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */
+#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__
+#define TINYI_FAST_MATH_OFF 1
+#pragma GCC push_options
+#pragma GCC optimize("no-fast-math")
+#endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
 #define TINYI_SHARED_IMPLEMENTED 1
@@ -8361,7 +8880,7 @@ struct tiny_ctx {
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus;
-    size_t bytes_held, bytes_raw;           /* of tiny_alloc; with this struct and alignment */
+    size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tinyi_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
@@ -8393,6 +8912,8 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* A typed call: up to two inputs (NULL: not given), one output. */
+TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
@@ -8408,13 +8929,15 @@ TINYI_C_END
 
 TINY_API const char *tiny_dtype_name(tiny_dtype dtype)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "f64", "i8", "u8", "i16", "i32", "i64" };
+#define TINYI_DTYPE_TEXT(name, text, bytes) text,
+    static const char *const names[] = { TINYI_DTYPES(TINYI_DTYPE_TEXT) "" };
+#undef TINYI_DTYPE_TEXT
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? names[dtype] : "?";
 }
 
 TINY_API size_t tiny_dtype_bytes(tiny_dtype dtype)
 {
-#define TINYI_DTYPE_SIZE(name, bytes) bytes,
+#define TINYI_DTYPE_SIZE(name, text, bytes) bytes,
     static const unsigned char sizes[] = { TINYI_DTYPES(TINYI_DTYPE_SIZE) 0 };
 #undef TINYI_DTYPE_SIZE
     return (unsigned)dtype < (unsigned)TINY_DTYPE_COUNT ? sizes[dtype] : 0;
@@ -8681,7 +9204,9 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
         if (wish && *wish) {
             *target = tiny_target_by_name(wish);
             if (*target == TINY_TARGET_COUNT) {
-                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (scalar, w128, neon, avx2, avx512, amx, reference, auto)", wish);
+#define TINYI_TARGET_LIST(name, text) ", " text
+                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", wish);
+#undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }
         }
@@ -9369,6 +9894,9 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    /* accelerators and shared references look at the kind: it must not say something else than the row */
+    if (op->kind != (*row)->kind)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -9385,6 +9913,18 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     } else st = tinyi_op_fast(ctx, op, row);
     if (!st && ctx->recording) tinyi_record(ctx, op, row);
     return st;
+}
+
+tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
 }
 
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
@@ -9869,6 +10409,10 @@ __declspec(dllimport) int __stdcall QueryPerformanceFrequency(union _LARGE_INTEG
 #endif
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
 #include <sys/time.h>
+#if defined __linux__ && !defined CLOCK_MONOTONIC && !defined __cplusplus
+#include <sys/syscall.h>
+extern long syscall(long number, ...);      /* strict C99 hides it, and clock_gettime too */
+#endif
 #endif
 
 TINY_API uint64_t tiny_now_ns(void)
@@ -9883,8 +10427,13 @@ TINY_API uint64_t tiny_now_ns(void)
     if (clock_gettime(CLOCK_MONOTONIC, &t)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 #elif defined __unix__ || defined __APPLE__ || defined __EMSCRIPTEN__ || defined __wasi__
-    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set */
+    /* strict -std=c99 hides clock_gettime behind a feature macro that only the first include can set: on Linux the system
+     * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
+#ifdef SYS_clock_gettime
+    long now[2];
+    if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
+#endif
     if (gettimeofday(&t, NULL)) return 0;
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 #else
@@ -11184,50 +11733,27 @@ TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_pa
 
 /* ---- typed calls */
 
-static tiny_status tinyi_binary_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_ADD, a, b, y); }
-TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_SUB, a, b, y); }
-TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MUL, a, b, y); }
-TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_DIV, a, b, y); }
-TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MINIMUM, a, b, y); }
-TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_binary_call(ctx, TINY_OP_MAXIMUM, a, b, y); }
+TINY_API tiny_status tiny_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ADD, a, b, NULL, y); }
+TINY_API tiny_status tiny_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUB, a, b, NULL, y); }
+TINY_API tiny_status tiny_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MUL, a, b, NULL, y); }
+TINY_API tiny_status tiny_div(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DIV, a, b, NULL, y); }
+TINY_API tiny_status tiny_minimum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MINIMUM, a, b, NULL, y); }
+TINY_API tiny_status tiny_maximum(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAXIMUM, a, b, NULL, y); }
 
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = beta;
-    op.kind = TINY_OP_SCALE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCALE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y)
 {
     tiny_scale_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.alpha = alpha;
     p.beta = 0.0f;
-    op.kind = TINY_OP_AXPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_AXPY, x, NULL, &p, y);
 }
 
 /* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
@@ -11934,48 +12460,37 @@ TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLAC
 
 /* ---- typed calls */
 
-static tiny_status tinyi_elem_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_EXP, x, NULL, y); }
-TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_LOG, x, NULL, y); }
-TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_TANH, x, NULL, y); }
-TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ERF, x, NULL, y); }
-TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIGMOID, x, NULL, y); }
-TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SIN, x, NULL, y); }
-TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_COS, x, NULL, y); }
-TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RSQRT, x, NULL, y); }
-TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SQRT, x, NULL, y); }
-TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_ABS, x, NULL, y); }
-TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_NEG, x, NULL, y); }
-TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU, x, NULL, y); }
-TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_RELU2, x, NULL, y); }
-TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_SILU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU, x, NULL, y); }
-TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_elem_call(ctx, TINY_OP_GELU_TANH, x, NULL, y); }
+TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_EXP, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_TANH, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_erf(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ERF, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sigmoid(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIGMOID, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sin(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SIN, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_cos(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_rsqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RSQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_sqrt(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SQRT, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_abs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ABS, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_neg(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NEG, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_relu2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_RELU2, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_silu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SILU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU, x, NULL, NULL, y); }
+TINY_API tiny_status tiny_gelu_tanh(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_GELU_TANH, x, NULL, NULL, y); }
 TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_SWIGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_SWIGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_GEGLU_TANH, a, b, y);
+    return tinyi_call(ctx, TINY_OP_GEGLU_TANH, a, b, NULL, y);
 }
 TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y)
 {
-    return tinyi_elem_call(ctx, TINY_OP_REGLU, a, b, y);
+    return tinyi_call(ctx, TINY_OP_REGLU, a, b, NULL, y);
 }
 
 /* src/math/convert.c - one data type to another, and int8 with a scale; what is promised: math/convert.h
@@ -12440,34 +12955,17 @@ TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2,
 TINY_API tiny_status tiny_convert(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
     tiny_convert_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.to = y ? y->dtype : TINY_F32;
-    op.kind = TINY_OP_CONVERT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
-}
-
-static tiny_status tinyi_quantize_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.in[1] = scale;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CONVERT, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_quantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_QUANTIZE_I8, x, scale, NULL, y);
 }
 TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *scale, const tiny_tensor *y)
 {
-    return tinyi_quantize_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, y);
+    return tinyi_call(ctx, TINY_OP_DEQUANTIZE_I8, x, scale, NULL, y);
 }
 
 /* src/math/reduce.c - sums, extremes and scalar products along an axis
@@ -12976,26 +13474,14 @@ TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_re
 TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
-static tiny_status tinyi_reduce_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = a;
-    op.in[1] = b;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
-TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
-TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
-TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
-TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
-TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
-TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
-TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_reduce_call(ctx, TINY_OP_DOT, a, b, params, y); }
+TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
+TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
+TINY_API tiny_status tiny_norm2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_NORM2, x, NULL, params, y); }
+TINY_API tiny_status tiny_max(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_min(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MIN, x, NULL, params, y); }
+TINY_API tiny_status tiny_argmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ARGMAX, x, NULL, params, y); }
+TINY_API tiny_status tiny_logsumexp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_LOGSUMEXP, x, NULL, params, y); }
+TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_DOT, a, b, params, y); }
 
 /* src/math/softmax.c - softmax over rows
  * Papers   M. Dukhan, A. Ablavatski, "The Two-Pass Softmax Algorithm", 2020 (arXiv 2001.04438): TWO_PASS, after its
@@ -13343,25 +13829,14 @@ TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
-static tiny_status tinyi_softmax_call(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_SOFTMAX, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
-    return tinyi_softmax_call(ctx, TINY_OP_LOG_SOFTMAX, x, params, y);
+    return tinyi_call(ctx, TINY_OP_LOG_SOFTMAX, x, NULL, params, y);
 }
 
 /* src/math/norm.c - RMS, layer, group and length normalisation
@@ -14292,8 +14767,8 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
     tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
 }
 
-static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemv_dot, TINYI_K_gemv_axpy,
-    TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
+static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
+    TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
@@ -14679,27 +15154,16 @@ TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_COPY;
-    op.in[0] = x;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
 TINY_API tiny_status tiny_permute(tiny_ctx *ctx, const tiny_tensor *x, const int axes[TINY_MAX_RANK], const tiny_tensor *y)
 {
     tiny_permute_params p;
-    tiny_op op;
     int i;
-    memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     for (i = 0; axes && x && i < x->rank && i < TINY_MAX_RANK; i++) p.axes[i] = axes[i];
-    op.kind = TINY_OP_PERMUTE;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_PERMUTE, x, NULL, &p, y);
 }
 
 TINY_API tiny_status tiny_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -14936,13 +15400,7 @@ TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_GATHER;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_GATHER, x, index, NULL, y);
 }
 
 /* ---- scatter-add */
@@ -15084,15 +15542,8 @@ TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1,
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
     tiny_scatter_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.n_rows = y && y->rank > 0 && y->rank <= TINY_MAX_RANK ? y->dim[0] : 0;
-    op.kind = TINY_OP_SCATTER_ADD;
-    op.in[0] = x;
-    op.in[1] = index;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_SCATTER_ADD, x, index, &p, y);
 }
 
 /* src/math/conv.c - direct convolution
@@ -16498,14 +16949,8 @@ TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cu
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
 {
     tiny_cumsum_params p;
-    tiny_op op;
-    memset(&op, 0, sizeof op);
     p.exclusive = exclusive;
-    op.kind = TINY_OP_CUMSUM;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = &p;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_CUMSUM, x, NULL, &p, y);
 }
 
 /* src/math/linalg_block.h - inside linear algebra: matrices in workspace, and the blocked steps on a team
@@ -16544,6 +16989,17 @@ TINYI_FN tinyi_la_view tinyi_la_upward(tinyi_la_view v);    /* rows only */
 TINYI_FN size_t tinyi_la_ld(size_t n);
 /* rows x ld doubles; NULL: the context has the sentence */
 TINYI_FN double *tinyi_la_alloc(tiny_ctx *ctx, size_t rows, size_t ld);
+
+/* The sum in order of i, with the bits of the references. */
+TINY_REF_BEGIN
+TINYI_INLINE double tinyi_la_dot(const double *a, const double *b, size_t n)
+{
+    double s = 0.0;
+    size_t i;
+    for (i = 0; i < n; i++) s += a[i] * b[i];
+    return s;
+}
+TINY_REF_END
 
 /* A procedure is one region from load to store. The reference is the same with one thread and plain set. */
 typedef struct tinyi_la_run {
@@ -17017,18 +17473,10 @@ typedef struct tinyi_qr_job {
 } tinyi_qr_job;
 
 TINY_REF_BEGIN
-static double tinyi_qr_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* a - (a . v) v */
 static void tinyi_qr_mirror(double *a, const double *v, size_t n)
 {
-    double s = tinyi_qr_dot(a, v, n);
+    double s = tinyi_la_dot(a, v, n);
     size_t i;
     for (i = 0; i < n; i++) a[i] -= s * v[i];
 }
@@ -17043,7 +17491,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             double best = -1.0;
             size_t at = j;
             for (i = j; i < movable; i++) {
-                double s = tinyi_qr_dot(w + i * ld + j, w + i * ld + j, m - j);
+                double s = tinyi_la_dot(w + i * ld + j, w + i * ld + j, m - j);
                 if (s > best) {
                     best = s;
                     at = i;
@@ -17058,7 +17506,7 @@ static void tinyi_qr_ref(double *w, size_t ld, size_t rows, size_t k, size_t m, 
             order[j] = order[at];
             order[at] = t;
         }
-        tinyi_la_house(v, m - j, tinyi_qr_dot(v + 1, v + 1, m - j - 1), diagonal + j);
+        tinyi_la_house(v, m - j, tinyi_la_dot(v + 1, v + 1, m - j - 1), diagonal + j);
         for (i = j + 1; i < rows; i++) tinyi_qr_mirror(w + i * ld + j, v, m - j);
     }
 }
@@ -17886,14 +18334,6 @@ typedef struct tinyi_svd_job {
 } tinyi_svd_job;
 
 TINY_REF_BEGIN
-static double tinyi_svd_dot(const double *a, const double *b, size_t n)
-{
-    double s = 0.0;
-    size_t i;
-    for (i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
-}
-
 /* cosine and sine that make rows with these products orthogonal; 0: they are, or one is noise */
 static int tinyi_svd_angle(const tinyi_svd_job *job, double ii, double jj, double ij, double *c, double *s)
 {
@@ -17920,14 +18360,14 @@ static int tinyi_svd_turns_ref(tinyi_svd_job *job)
     size_t n = job->n, len = job->len, i, j, k, sweep, turned = 1;
     for (sweep = 0; turned && sweep < TINYI_SVD_SWEEPS; sweep++) {
         for (largest = 0.0, i = 0; i < n; i++) {
-            double ii = tinyi_svd_dot(b + i * job->ldb, b + i * job->ldb, len);
+            double ii = tinyi_la_dot(b + i * job->ldb, b + i * job->ldb, len);
             if (ii > largest) largest = ii;
         }
         tinyi_svd_noise(job, largest);
         for (turned = 0, i = 0; i + 1 < n; i++)
             for (j = i + 1; j < n; j++) {
                 double *p = b + i * job->ldb, *q = b + j * job->ldb, c, s;
-                if (!tinyi_svd_angle(job, tinyi_svd_dot(p, p, len), tinyi_svd_dot(q, q, len), tinyi_svd_dot(p, q, len), &c, &s)) continue;
+                if (!tinyi_svd_angle(job, tinyi_la_dot(p, p, len), tinyi_la_dot(q, q, len), tinyi_la_dot(p, q, len), &c, &s)) continue;
                 turned++;
                 for (k = 0; k < len; k++) {
                     double x = p[k], y = q[k];
@@ -17952,7 +18392,7 @@ static void tinyi_svd_sort(tinyi_svd_job *job)
     double largest = 0.0;
     size_t i, j;
     for (i = 0; i < job->n; i++) {
-        double ss = tinyi_svd_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
+        double ss = tinyi_la_dot(job->b + i * job->ldb, job->b + i * job->ldb, job->len), x = tinyi_sqrt64(ss);
         if (ss > largest) largest = ss;
         for (j = i; j > 0 && job->values[j - 1] < x; j--) {
             job->values[j] = job->values[j - 1];
@@ -17975,10 +18415,10 @@ static void tinyi_svd_complete(double *u, size_t ld, size_t r, size_t len, doubl
     for (i = 0; i < len; i++) x[i] = i == k ? 1.0 : 0.0;
     for (pass = 0; pass < 2; pass++)
         for (i = 0; i < r; i++) {
-            s = tinyi_svd_dot(u + i * ld, x, len);
+            s = tinyi_la_dot(u + i * ld, x, len);
             for (j = 0; j < len; j++) x[j] -= s * u[i * ld + j];
         }
-    s = 1.0 / tinyi_sqrt64(tinyi_svd_dot(x, x, len));
+    s = 1.0 / tinyi_sqrt64(tinyi_la_dot(x, x, len));
     for (i = 0; i < len; i++) {
         x[i] *= s;
         left[i] -= x[i] * x[i];
@@ -18003,24 +18443,30 @@ static void tinyi_svd_pair(tiny_team *team, tinyi_svd_job *job, size_t i, size_t
     tinyi_atomic_set(&job->changed, 1);
 }
 
-/* which pairs are not orthogonal: the sign of gram[i][j] below the diagonal; how many in each round */
-static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+/* The upper triangle of B B^T: (n, ld). */
+static void tinyi_svd_gram(tiny_team *team, const tinyi_svd_job *job, double *to, size_t ld)
 {
     tinyi_la_product g;
-    double largest = 0.0;
-    size_t n = job->n, i, j;
-    tiny_idx i0, i1;
-    tinyi_la_fill(team, job->gram, job->ldv, n, n, 0.0);
+    tinyi_la_fill(team, to, ld, job->n, job->n, 0.0);
     memset(&g, 0, sizeof g);
-    g.c = job->gram;
+    g.c = to;
     g.a = g.b = job->b;
-    g.ldc = job->ldv;
+    g.ldc = ld;
     g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
+    g.m = g.n = job->n;
     g.k = job->len;
     g.b_turned = g.upper = 1;
     g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
+}
+
+/* Which pairs i < j are not orthogonal: then gram[i][j] is not 0. */
+static void tinyi_svd_look(tiny_team *team, tinyi_svd_job *job)
+{
+    double largest = 0.0;
+    size_t n = job->n, i, j;
+    tiny_idx i0, i1;
+    tinyi_svd_gram(team, job, job->gram, job->ldv);
     for (i = 0; i < n; i++) largest = TINYI_MAX(largest, job->gram[i * job->ldv + i]);
     if (team->i == 0) tinyi_svd_noise(job, largest);
     tiny_barrier(team);
@@ -18075,31 +18521,23 @@ static void tinyi_svd_precondition(tiny_team *team, tinyi_svd_job *job)
     tinyi_la_product g;
     size_t n = job->n, i;
     tiny_idx i0, i1;
-    memset(&g, 0, sizeof g);
-    tinyi_la_fill(team, job->g.a, job->g.ld, n, n, 0.0);
-    g.c = job->g.a;
-    g.a = g.b = job->b;
-    g.ldc = job->g.ld;
-    g.lda = g.ldb = job->ldb;
-    g.m = g.n = n;
-    g.k = job->len;
-    g.b_turned = g.upper = 1;
-    g.alpha = 1.0;
-    tinyi_la_gemm(team, &g);
+    tinyi_svd_gram(team, job, job->g.a, job->g.ld);
     tinyi_la_eig_run(team, &job->run, &job->g);
     if (tinyi_atomic_get(&job->run.failed)) return;
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->v + i * job->ldv, job->g.a + (n - 1 - i) * job->g.ld, n * sizeof(double));
     tiny_barrier(team);
     tinyi_la_fill(team, job->ut, job->ldw, n, job->len, 0.0);
+    memset(&g, 0, sizeof g);
     g.c = job->ut;
-    g.ldc = job->ldw;
     g.a = job->v;
-    g.lda = job->ldv;
     g.b = job->b;
+    g.ldc = job->ldw;
+    g.lda = job->ldv;
+    g.ldb = job->ldb;
+    g.m = g.k = n;
     g.n = job->len;
-    g.k = n;
-    g.b_turned = g.upper = 0;
+    g.alpha = 1.0;
     tinyi_la_gemm(team, &g);
     while (tiny_take(team, (tiny_idx)n, 16, &i0, &i1))
         for (i = (size_t)i0; i < (size_t)i1; i++) memcpy(job->b + i * job->ldb, job->ut + i * job->ldw, job->len * sizeof(double));
@@ -19308,30 +19746,19 @@ TINYI_ROW tinyi_row_irfft = {
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
 
-static tiny_status tinyi_fft_run(tiny_ctx *ctx, int kind, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
-}
-
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_FFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_FFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_RFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_RFFT, x, NULL, params, y);
 }
 
 TINY_API tiny_status tiny_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
-    return tinyi_fft_run(ctx, TINY_OP_IRFFT, x, params, y);
+    return tinyi_call(ctx, TINY_OP_IRFFT, x, NULL, params, y);
 }
 
 /* ---- two axes, as two operations with a tensor of the context between them */
@@ -19357,12 +19784,12 @@ static tiny_status tinyi_fft_two(tiny_ctx *ctx, const char *name, int kind, cons
     if (plain.plan && (plain.plan->kind != TINY_FFT_COMPLEX || plain.plan->n != (size_t)complex->dim[complex->rank - 3])) plain.plan = NULL;
     if (kind == TINY_OP_IRFFT) {
         plain.inverse = 1;
-        st = tinyi_fft_run(ctx, TINY_OP_FFT, &b, &plain, &a);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_IRFFT, &spectrum, params, y);
+        st = tinyi_call(ctx, TINY_OP_FFT, &b, NULL, &plain, &a);
+        if (!st) st = tinyi_call(ctx, TINY_OP_IRFFT, &spectrum, NULL, params, y);
     } else {
         if (kind == TINY_OP_RFFT) plain.inverse = 0;
-        st = tinyi_fft_run(ctx, kind, x, params, &spectrum);
-        if (!st) st = tinyi_fft_run(ctx, TINY_OP_FFT, &a, &plain, &b);
+        st = tinyi_call(ctx, kind, x, NULL, params, &spectrum);
+        if (!st) st = tinyi_call(ctx, TINY_OP_FFT, &a, NULL, &plain, &b);
     }
     tiny_free(ctx, spectrum.data);
     return st;
@@ -19603,13 +20030,7 @@ TINYI_ROW tinyi_row_fwht = {
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_FWHT;
-    op.in[0] = x;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }
 
 /* src/math/attention.c - plain attention
@@ -20932,7 +21353,8 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI compile only the kernels that gain from a faster v_dot.
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
+ * compile only the kernels that gain from a faster v_dot.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -23159,11 +23581,27 @@ TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinygnn_spars
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form) { return tinygnn_sparse_form_name(form); }
 #endif
 
+TINYI_C_BEGIN
+TINYI_FN unsigned tinyi_unicode_class(uint32_t c);
+TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);
+/* first code point of the canonical decomposition: the letter without its accents */
+TINYI_FN uint32_t tinyi_unicode_base(uint32_t c);
+TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
+TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
+TINYI_FN size_t tinyi_utf8_unfinished(const unsigned char *p, size_t n);
+TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n);
+
+TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigned char *s, size_t n);
+/* the next piece [*begin, *end), never empty; 0 after the last */
+TINYI_FN int tinyi_split_next(tinyi_split *sp, size_t *begin, size_t *end);
+TINYI_C_END
+
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
 #ifndef TINYI_BLOCKS_H
 #define TINYI_BLOCKS_H
 TINYI_C_BEGIN
 
+TINY_REF_BEGIN
 TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
 TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return (uint32_t)tinyi_q_u16(p) | (uint32_t)tinyi_q_u16(p + 2) << 16; }
 TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
@@ -23199,6 +23637,8 @@ TINYI_INLINE int tinyi_q_cut(float v) { return v > -2147483648.0f && v < 2147483
 TINYI_INLINE float tinyi_q_abs(float x) { return x < 0.0f ? -x : x; }
 TINYI_INLINE int tinyi_q_min(int a, int b) { return a < b ? a : b; }
 TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
+TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
+TINY_REF_END
 
 /* What both families with a search share (kformats.c). */
 /* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that any code
@@ -23208,7 +23648,6 @@ TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float
  * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
-TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
 
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
@@ -24119,6 +24558,7 @@ static tiny_status tinyi_writer_out_pad(tiny_ctx *ctx, tllm_writer *w)
     return st;
 }
 
+#ifndef TINY_NO_STDIO
 /* the path of a part into w->name; tail is ".part" or "" */
 static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
 {
@@ -24131,6 +24571,7 @@ static void tinyi_writer_name(tllm_writer *w, size_t part, const char *tail)
     memcpy(w->name, w->path, stem);
     (void)snprintf(w->name + stem, w->n_path + 64 - stem, "-%05u-of-%05u.gguf%s", (unsigned)part + 1, (unsigned)w->n_parts, tail);
 }
+#endif
 
 /* Starts a part: its file, its keys, its list of tensors. */
 static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
@@ -24333,6 +24774,31 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
     tiny_free(ctx, w);
 }
 
+/* src/llm/file/json.h - the words of JSON: space, marks and texts; what stands in which order is the matter of each reader
+ *
+ * Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so that tinyi_json_plain cannot fail. */
+#ifndef TINYI_JSON_H
+#define TINYI_JSON_H
+TINYI_C_BEGIN
+
+/* path: the file or the argument; what: "the header" */
+typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
+
+/* the sentence that says what stands at the cursor, and what should */
+TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
+TINYI_FN void tinyi_json_space(tinyi_json *j);
+/* Skips space; takes the character when it comes next. */
+TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
+TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
+/* a text that tinyi_json_string has taken, without its escapes */
+TINYI_FN void tinyi_json_plain(tinyi_made *m, tinyi_json_text t);
+TINYI_FN size_t tinyi_json_plain_bytes(tinyi_json_text t);
+TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
+
+TINYI_C_END
+#endif
+
 /* src/llm/file/safetensors.c
  *
  *   u64 n   n bytes of JSON   data
@@ -24344,153 +24810,6 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
  *
  * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
 #include <string.h>
-
-typedef struct tinyi_json { tiny_ctx *ctx; const char *path; const unsigned char *start, *at, *end; } tinyi_json;
-typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
-
-static tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
-{
-    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the header ends where %s should stand", j->path, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of the header is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), *j->at, wanted);
-}
-
-static void tinyi_json_space(tinyi_json *j)
-{
-    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
-}
-
-/* Skips space; takes the character when it comes next. */
-static int tinyi_json_is(tinyi_json *j, int c)
-{
-    tinyi_json_space(j);
-    if (j->at == j->end || *j->at != c) return 0;
-    j->at++;
-    return 1;
-}
-
-static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
-{
-    int i;
-    *v = 0;
-    if (end - p < 4) return 0;
-    for (i = 0; i < 4; i++) {
-        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-        if (d == 16) return 0;
-        *v = *v << 4 | d;
-    }
-    return 1;
-}
-
-/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
-static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
-{
-    size_t n, i;
-    unsigned c = *p, least;
-    if (c < 0x80) return 1;
-    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (!n || (size_t)(end - p) < n) return 0;
-    for (i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-    return n;
-}
-
-static tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
-{
-    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
-    t->at = j->at;
-    t->escapes = 0;
-    for (;;) {
-        size_t n;
-        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
-        if (*j->at == '"') break;
-        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
-        if (*j->at == '\\') {
-            t->escapes = 1;
-            j->at++;
-            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
-            if (*j->at++ == 'u') {
-                unsigned v, low;
-                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
-                j->at += 4;
-                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
-                if (v >= 0xd800 && v <= 0xdbff) {
-                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
-                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
-                    j->at += 6;
-                }
-            }
-            continue;
-        }
-        n = tinyi_json_utf8(j->at, j->end);
-        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
-        j->at += n;
-    }
-    t->n = (size_t)(j->at - t->at);
-    j->at++;
-    return TINY_OK;
-}
-
-/* a text that tinyi_json_string has taken, without its escapes */
-static void tinyi_json_plain(tinyi_made *m, tinyi_json_text t)
-{
-    const unsigned char *p = t.at, *end = t.at + t.n;
-    while (p < end) {
-        unsigned char utf8[4];
-        unsigned v, low;
-        size_t n = 1;
-        if (*p != '\\') {
-            tinyi_made_bytes(m, p++, 1);
-            continue;
-        }
-        p += 2;
-        switch (p[-1]) {
-        case 'b': v = '\b'; break;
-        case 'f': v = '\f'; break;
-        case 'n': v = '\n'; break;
-        case 'r': v = '\r'; break;
-        case 't': v = '\t'; break;
-        case 'u':
-            (void)tinyi_json_hex(p, end, &v);
-            p += 4;
-            if (v >= 0xd800 && v <= 0xdbff) {
-                (void)tinyi_json_hex(p + 2, end, &low);
-                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
-                p += 6;
-            }
-            break;
-        default: v = p[-1];
-        }
-        if (v < 0x80) utf8[0] = (unsigned char)v;
-        else if (v < 0x800) {
-            utf8[0] = (unsigned char)(0xc0 | v >> 6);
-            utf8[1] = (unsigned char)(0x80 | (v & 63));
-            n = 2;
-        } else if (v < 0x10000) {
-            utf8[0] = (unsigned char)(0xe0 | v >> 12);
-            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v & 63));
-            n = 3;
-        } else {
-            utf8[0] = (unsigned char)(0xf0 | v >> 18);
-            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[3] = (unsigned char)(0x80 | (v & 63));
-            n = 4;
-        }
-        tinyi_made_bytes(m, utf8, n);
-    }
-}
-
-static size_t tinyi_json_plain_bytes(tinyi_json_text t)
-{
-    tinyi_made count = { NULL, 0, 0 };
-    tinyi_json_plain(&count, t);
-    return count.n;
-}
-
-static int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
 
 /* a whole number below 2^63, as safetensors writes them */
 static tiny_status tinyi_json_count(tinyi_json *j, uint64_t *v)
@@ -24693,6 +25012,7 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
     if (!st) {
         j.ctx = ctx;
         j.path = path;
+        j.what = "the header";
         j.start = j.at = c.at;
         j.end = c.at + (size_t)n;
         w.g = g;
@@ -25049,7 +25369,7 @@ TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes)
     if (!bytes) return -1;
     if (n_bytes >= 4 && !memcmp(p, "GGUF", 4)) return TLLM_FILE_GGUF;
     if (tinyi_rd_u64(&c, &n) && n >= 2 && n <= c.left && p[8] == '{') return TLLM_FILE_SAFETENSORS;
-    if (tllm_llama2c_bytes(bytes, n_bytes) == n_bytes) return TLLM_FILE_LLAMA2C;
+    if (n_bytes && tllm_llama2c_bytes(bytes, n_bytes) == n_bytes) return TLLM_FILE_LLAMA2C;
     return -1;
 }
 
@@ -25136,6 +25456,4035 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }
+}
+
+/* src/llm/token/unicode.c - tables of the Unicode character database, and UTF-8
+ *
+ * Data   the general category of each code point, reduced to its first letter (two marks apart: Cn, not assigned, is
+ *        other; Cc, Cf, Co, Cs are control), the property White_Space, simple lower case, and the first code point
+ *        of the canonical decomposition (Hangul by arithmetic: Unicode, chapter 3.12).
+ * Cost   ASCII from a table of 128 bytes; others a binary search of about 11 steps.                                  */
+
+/* tables: begin */
+#define TINYI_UNICODE_VERSION "15.1.0"
+/* where a class begins: code point * 16 + class, + 8 for white space */
+static const uint32_t tinyi_unicode_starts[2276] = {
+    7, 159, 231, 526, 531, 580, 595, 692, 707, 770, 931, 964, 1011, 1041, 1459, 1508, 1523, 1540, 1553, 1971, 1988, 2003, 2020, 2039, 2143, 2151,
+    2574, 2579, 2596, 2675, 2692, 2721, 2739, 2756, 2775, 2788, 2850, 2884, 2897, 2915, 2948, 2962, 2977, 2995, 3010, 3059, 3073, 3444, 3457, 3956,
+    3969, 11300, 11361, 11556, 11777, 11860, 11969, 11988, 12001, 12020, 12293, 14081, 14164, 14177, 14208, 14241, 14307, 14321, 14336, 14404, 14433,
+    14451, 14465, 14512, 14529, 14544, 14561, 14880, 14897, 16228, 16241, 18468, 18485, 18593, 21248, 21265, 21872, 21905, 21923, 22017, 22675, 22704,
+    22740, 22784, 22805, 23523, 23541, 23555, 23573, 23603, 23621, 23651, 23669, 23680, 23809, 24240, 24305, 24371, 24400, 24583, 24676, 24723, 24756,
+    24771, 24804, 24837, 25011, 25031, 25043, 25089, 25781, 26114, 26275, 26337, 26373, 26385, 27971, 27985, 28005, 28119, 28132, 28149, 28241, 28277,
+    28308, 28325, 28385, 28418, 28577, 28628, 28657, 28675, 28896, 28919, 28929, 28949, 28961, 29445, 29872, 29905, 31333, 31505, 31520, 31746, 31905,
+    32437, 32577, 32612, 32627, 32673, 32688, 32725, 32740, 32769, 33125, 33185, 33205, 33345, 33365, 33409, 33429, 33504, 33539, 33776, 33793, 34197,
+    34240, 34275, 34288, 34305, 34480, 34561, 34948, 34961, 35056, 35079, 35104, 35205, 35329, 36005, 36391, 36405, 36929, 37797, 37841, 37861, 38145,
+    38165, 38273, 38437, 38467, 38498, 38659, 38673, 38933, 38976, 38993, 39120, 39153, 39184, 39217, 39568, 39585, 39696, 39713, 39728, 39777, 39840,
+    39877, 39889, 39909, 40016, 40053, 40080, 40117, 40161, 40176, 40309, 40320, 40385, 40416, 40433, 40485, 40512, 40546, 40705, 40740, 40770, 40868,
+    40897, 40915, 40933, 40944, 40981, 41024, 41041, 41136, 41201, 41232, 41265, 41616, 41633, 41744, 41761, 41792, 41809, 41840, 41857, 41888, 41925,
+    41936, 41957, 42032, 42101, 42128, 42165, 42208, 42261, 42272, 42385, 42448, 42465, 42480, 42594, 42757, 42785, 42837, 42851, 42864, 43029, 43072,
+    43089, 43232, 43249, 43296, 43313, 43664, 43681, 43792, 43809, 43840, 43857, 43936, 43973, 43985, 44005, 44128, 44149, 44192, 44213, 44256, 44289,
+    44304, 44545, 44581, 44608, 44642, 44803, 44820, 44832, 44945, 44965, 45056, 45077, 45120, 45137, 45264, 45297, 45328, 45361, 45712, 45729, 45840,
+    45857, 45888, 45905, 45984, 46021, 46033, 46053, 46160, 46197, 46224, 46261, 46304, 46421, 46464, 46529, 46560, 46577, 46629, 46656, 46690, 46852,
+    46865, 46882, 46976, 47141, 47153, 47168, 47185, 47280, 47329, 47376, 47393, 47456, 47505, 47536, 47553, 47568, 47585, 47616, 47665, 47696, 47745,
+    47792, 47841, 48032, 48101, 48176, 48229, 48272, 48293, 48352, 48385, 48400, 48501, 48512, 48738, 48948, 49072, 49157, 49233, 49360, 49377, 49424,
+    49441, 49808, 49825, 50080, 50117, 50129, 50149, 50256, 50277, 50320, 50341, 50400, 50517, 50544, 50561, 50608, 50641, 50656, 50689, 50725, 50752,
+    50786, 50944, 51059, 51074, 51188, 51201, 51221, 51267, 51281, 51408, 51425, 51472, 51489, 51856, 51873, 52032, 52049, 52128, 52165, 52177, 52197,
+    52304, 52325, 52368, 52389, 52448, 52565, 52592, 52689, 52720, 52737, 52773, 52800, 52834, 52992, 53009, 53045, 53056, 53253, 53313, 53456, 53473,
+    53520, 53537, 54197, 54225, 54245, 54352, 54373, 54416, 54437, 54497, 54516, 54528, 54593, 54645, 54658, 54769, 54821, 54848, 54882, 55188, 55201,
+    55296, 55317, 55360, 55377, 55664, 55713, 56096, 56113, 56256, 56273, 56288, 56321, 56432, 56485, 56496, 56565, 56656, 56677, 56688, 56709, 56832,
+    56930, 57088, 57125, 57155, 57168, 57361, 58133, 58145, 58181, 58288, 58356, 58369, 58485, 58611, 58626, 58787, 58816, 59409, 59440, 59457, 59472,
+    59489, 59568, 59585, 59968, 59985, 60000, 60017, 60181, 60193, 60229, 60369, 60384, 60417, 60496, 60513, 60528, 60549, 60656, 60674, 60832, 60865,
+    60928, 61441, 61460, 61507, 61748, 61763, 61780, 61829, 61860, 61954, 62276, 62293, 62308, 62325, 62340, 62357, 62371, 62437, 62465, 62592, 62609,
+    63184, 63253, 63571, 63589, 63617, 63701, 63872, 63893, 64464, 64484, 64613, 64628, 64720, 64740, 64771, 64852, 64915, 64944, 65537, 66229, 66545,
+    66562, 66723, 66817, 66917, 66977, 67045, 67089, 67109, 67153, 67189, 67297, 67349, 67409, 67621, 67809, 67829, 67842, 68005, 68068, 68097, 68704,
+    68721, 68736, 68817, 68832, 68865, 69555, 69569, 74896, 74913, 74976, 75009, 75120, 75137, 75152, 75169, 75232, 75265, 75920, 75937, 76000, 76033,
+    76560, 76577, 76640, 76673, 76784, 76801, 76816, 76833, 76896, 76929, 77168, 77185, 78096, 78113, 78176, 78209, 79280, 79317, 79363, 79506, 79824,
+    79873, 80132, 80288, 80385, 81760, 81793, 81888, 81923, 81937, 91860, 91875, 91889, 92174, 92177, 92595, 92624, 92673, 93875, 93922, 93969, 94096,
+    94209, 94501, 94560, 94705, 95013, 95059, 95088, 95233, 95525, 95552, 95745, 95952, 95969, 96016, 96037, 96064, 96257, 97093, 97603, 97649, 97667,
+    97716, 97729, 97749, 97760, 97794, 97952, 98050, 98208, 98307, 98485, 98535, 98549, 98562, 98720, 98817, 100240, 100353, 100437, 100465, 101013,
+    101025, 101040, 101121, 102240, 102401, 102896, 102917, 103104, 103173, 103360, 103428, 103440, 103491, 103522, 103681, 104160, 104193, 104272,
+    104449, 105152, 105217, 105632, 105730, 105904, 105956, 106497, 106869, 106944, 106979, 107009, 107861, 108016, 108037, 108496, 108533, 108546,
+    108704, 108802, 108960, 109059, 109169, 109187, 109280, 109317, 109808, 110597, 110673, 111429, 111697, 111824, 111874, 112035, 112148, 112309,
+    112452, 112595, 112624, 112645, 112689, 113173, 113377, 113410, 113569, 114277, 114496, 114627, 114689, 115269, 115584, 115635, 115714, 115872,
+    115921, 115970, 116129, 116707, 116737, 116880, 116993, 117680, 117713, 117763, 117888, 118021, 118067, 118085, 118417, 118485, 118497, 118597,
+    118609, 118645, 118689, 118704, 118785, 121861, 122881, 127328, 127361, 127456, 127489, 128096, 128129, 128224, 128257, 128384, 128401, 128416,
+    128433, 128448, 128465, 128480, 128497, 128992, 129025, 129872, 129889, 130004, 130017, 130036, 130081, 130128, 130145, 130260, 130305, 130368,
+    130401, 130496, 130516, 130561, 130772, 130816, 130849, 130896, 130913, 131028, 131056, 131086, 131255, 131331, 131726, 131751, 131838, 131843,
+    132164, 132179, 132388, 132403, 132606, 132615, 132688, 132711, 132866, 132881, 132896, 132930, 133028, 133075, 133105, 133122, 133284, 133331,
+    133360, 133377, 133584, 133636, 134160, 134405, 134928, 135172, 135201, 135220, 135281, 135300, 135329, 135492, 135505, 135524, 135569, 135652,
+    135745, 135764, 135777, 135796, 135809, 135828, 135841, 135908, 135921, 136100, 136129, 136196, 136273, 136356, 136417, 136436, 136450, 137265,
+    137298, 137380, 137408, 137476, 143491, 143556, 144019, 144052, 148080, 148484, 148656, 148994, 149956, 151202, 151556, 161411, 161634, 162116,
+    162899, 162932, 163427, 163588, 170035, 170388, 171395, 171460, 171971, 172004, 177984, 178020, 178528, 178548, 180225, 183892, 183985, 184053,
+    184097, 184128, 184211, 184274, 184291, 184321, 184928, 184945, 184960, 185041, 185056, 185089, 185984, 186097, 186115, 186128, 186357, 186369,
+    186736, 186881, 186992, 187009, 187120, 187137, 187248, 187265, 187376, 187393, 187504, 187521, 187632, 187649, 187760, 187777, 187888, 187909,
+    188419, 189169, 189187, 189700, 189731, 189920, 190468, 190880, 190900, 192320, 192516, 195936, 196356, 196622, 196627, 196676, 196689, 196722,
+    196739, 196900, 196931, 197124, 197138, 197285, 197379, 197393, 197476, 197506, 197553, 197587, 197604, 197632, 197649, 199024, 199061, 199092,
+    199121, 199171, 199185, 200627, 200641, 200704, 200785, 201472, 201489, 202992, 203012, 203042, 203108, 203265, 203780, 204352, 204532, 204545,
+    204804, 205296, 205314, 205476, 205954, 206084, 206098, 206340, 206850, 207012, 207634, 207876, 212993, 318468, 319489, 674000, 674052, 674928,
+    675073, 675811, 675841, 680147, 680193, 680450, 680609, 680640, 680961, 681717, 681779, 681797, 681955, 681969, 682469, 682497, 683618, 683781,
+    683811, 683904, 684036, 684401, 684548, 684577, 686228, 686257, 687280, 687361, 687392, 687409, 687424, 687441, 687520, 687905, 688165, 688177,
+    688229, 688241, 688309, 688321, 688693, 688772, 688837, 688848, 688898, 688996, 689056, 689153, 689987, 690048, 690181, 690209, 691013, 691296,
+    691427, 691458, 691616, 691717, 692001, 692099, 692145, 692163, 692177, 692213, 692226, 692385, 692837, 692963, 692993, 693365, 693568, 693747,
+    693761, 694224, 694277, 694337, 695093, 695315, 695520, 695537, 695554, 695712, 695779, 695809, 695893, 695905, 696066, 696225, 696304, 696321,
+    696981, 697200, 697345, 697397, 697409, 697541, 697568, 697602, 697760, 697795, 697857, 698228, 698273, 698293, 698337, 699141, 699153, 699173,
+    699217, 699253, 699281, 699365, 699393, 699413, 699425, 699440, 699825, 699875, 699905, 700085, 700163, 700193, 700245, 700272, 700433, 700528,
+    700561, 700656, 700689, 700784, 700929, 701040, 701057, 701168, 701185, 701876, 701889, 702116, 702144, 702209, 704053, 704179, 704197, 704224,
+    704258, 704416, 704513, 883264, 883457, 883824, 883889, 884672, 884743, 1019905, 1025760, 1025793, 1027488, 1028097, 1028208, 1028401, 1028480,
+    1028561, 1028581, 1028593, 1028756, 1028769, 1028976, 1028993, 1029072, 1029089, 1029104, 1029121, 1029152, 1029169, 1029200, 1029217, 1030948,
+    1031216, 1031473, 1037283, 1037316, 1037569, 1038592, 1038625, 1039488, 1039604, 1039616, 1040129, 1040324, 1040389, 1040643, 1040800, 1040901,
+    1041155, 1041712, 1041731, 1041956, 1041971, 1041988, 1042032, 1042051, 1042068, 1042083, 1042112, 1042177, 1042256, 1042273, 1044432, 1044471,
+    1044480, 1044499, 1044548, 1044563, 1044660, 1044675, 1044738, 1044899, 1044932, 1044979, 1045009, 1045427, 1045476, 1045491, 1045508, 1045521,
+    1045939, 1045956, 1045971, 1045988, 1046003, 1046113, 1047536, 1047585, 1047680, 1047713, 1047808, 1047841, 1047936, 1047969, 1048016, 1048068,
+    1048176, 1048196, 1048304, 1048471, 1048516, 1048544, 1048577, 1048768, 1048785, 1049200, 1049217, 1049520, 1049537, 1049568, 1049585, 1049824,
+    1049857, 1050080, 1050625, 1052592, 1052675, 1052720, 1052786, 1053504, 1053556, 1053698, 1054612, 1054882, 1054916, 1054960, 1054980, 1055184,
+    1055236, 1055248, 1056004, 1056725, 1056736, 1058817, 1059280, 1059329, 1060112, 1060357, 1060370, 1060800, 1060865, 1061378, 1061440, 1061585,
+    1061906, 1061921, 1062050, 1062064, 1062145, 1062757, 1062832, 1062913, 1063392, 1063411, 1063425, 1064000, 1064065, 1064195, 1064210, 1064288,
+    1064961, 1067488, 1067522, 1067680, 1067777, 1068352, 1068417, 1068992, 1069057, 1069696, 1069825, 1070656, 1070835, 1070849, 1071024, 1071041,
+    1071280, 1071297, 1071408, 1071425, 1071456, 1071473, 1071648, 1071665, 1071904, 1071921, 1072032, 1072049, 1072080, 1073153, 1078128, 1078273,
+    1078624, 1078785, 1078912, 1079297, 1079392, 1079409, 1080080, 1080097, 1080240, 1081345, 1081440, 1081473, 1081488, 1081505, 1082208, 1082225,
+    1082256, 1082305, 1082320, 1082353, 1082720, 1082739, 1082754, 1082881, 1083252, 1083282, 1083393, 1083888, 1084018, 1084160, 1084929, 1085232,
+    1085249, 1085280, 1085362, 1085441, 1085794, 1085888, 1085939, 1085953, 1086368, 1086451, 1086464, 1087489, 1088384, 1088450, 1088481, 1088514,
+    1088768, 1088802, 1089537, 1089557, 1089600, 1089621, 1089648, 1089733, 1089793, 1089856, 1089873, 1089920, 1089937, 1090400, 1090437, 1090480,
+    1090549, 1090562, 1090704, 1090819, 1090960, 1091073, 1091538, 1091571, 1091585, 1092050, 1092096, 1092609, 1092740, 1092753, 1093205, 1093232,
+    1093298, 1093379, 1093488, 1093633, 1094496, 1094547, 1094657, 1095008, 1095042, 1095169, 1095472, 1095554, 1095681, 1095968, 1096083, 1096144,
+    1096338, 1096448, 1097729, 1098896, 1099777, 1100592, 1100801, 1101616, 1101730, 1101825, 1102405, 1102464, 1102594, 1102752, 1107458, 1107952,
+    1107969, 1108640, 1108661, 1108691, 1108704, 1108737, 1108768, 1109973, 1110017, 1110482, 1110641, 1110656, 1110785, 1111141, 1111314, 1111379,
+    1111456, 1111809, 1112101, 1112163, 1112224, 1112833, 1113170, 1113280, 1113601, 1113968, 1114117, 1114161, 1115013, 1115251, 1115360, 1115426,
+    1115909, 1115921, 1115957, 1115985, 1116000, 1116149, 1116209, 1116933, 1117107, 1117143, 1117155, 1117221, 1117232, 1117399, 1117408, 1117441,
+    1117840, 1117954, 1118112, 1118213, 1118257, 1118837, 1119056, 1119074, 1119235, 1119297, 1119317, 1119345, 1119360, 1119489, 1120053, 1120067,
+    1120097, 1120112, 1120261, 1120305, 1121077, 1121297, 1121363, 1121429, 1121491, 1121509, 1121538, 1121697, 1121715, 1121729, 1121747, 1121792,
+    1121810, 1122128, 1122305, 1122592, 1122609, 1123013, 1123203, 1123301, 1123313, 1123349, 1123360, 1124353, 1124464, 1124481, 1124496, 1124513,
+    1124576, 1124593, 1124832, 1124849, 1125011, 1125024, 1125121, 1125877, 1126064, 1126146, 1126304, 1126405, 1126464, 1126481, 1126608, 1126641,
+    1126672, 1126705, 1127056, 1127073, 1127184, 1127201, 1127232, 1127249, 1127328, 1127349, 1127377, 1127397, 1127504, 1127541, 1127568, 1127605,
+    1127648, 1127681, 1127696, 1127797, 1127808, 1127889, 1127973, 1128000, 1128037, 1128144, 1128197, 1128272, 1130497, 1131349, 1131633, 1131699,
+    1131778, 1131939, 1131968, 1131987, 1132005, 1132017, 1132064, 1132545, 1133317, 1133633, 1133667, 1133681, 1133696, 1133826, 1133984, 1136641,
+    1137397, 1137504, 1137541, 1137683, 1138049, 1138117, 1138144, 1138689, 1139461, 1139731, 1139777, 1139792, 1139970, 1140128, 1140227, 1140432,
+    1140737, 1141429, 1141633, 1141651, 1141664, 1141762, 1141920, 1142785, 1143216, 1143253, 1143488, 1143554, 1143747, 1143796, 1143809, 1143920,
+    1146881, 1147589, 1147827, 1147840, 1149441, 1150466, 1150768, 1150961, 1151088, 1151121, 1151136, 1151169, 1151296, 1151313, 1151344, 1151361,
+    1151749, 1151840, 1151861, 1151888, 1151925, 1151985, 1152005, 1152017, 1152037, 1152067, 1152112, 1152258, 1152416, 1153537, 1153664, 1153697,
+    1154325, 1154432, 1154469, 1154577, 1154595, 1154609, 1154629, 1154640, 1155073, 1155093, 1155249, 1155893, 1156001, 1156021, 1156083, 1156213,
+    1156224, 1156353, 1156373, 1156545, 1157285, 1157539, 1157585, 1157603, 1157680, 1157889, 1159056, 1159171, 1159328, 1163265, 1163408, 1163425,
+    1164021, 1164144, 1164165, 1164289, 1164307, 1164384, 1164546, 1165008, 1165059, 1165089, 1165568, 1165605, 1165952, 1165973, 1166192, 1167361,
+    1167472, 1167489, 1167520, 1167537, 1168149, 1168240, 1168293, 1168304, 1168325, 1168352, 1168373, 1168481, 1168501, 1168512, 1168642, 1168800,
+    1168897, 1168992, 1169009, 1169040, 1169057, 1169573, 1169648, 1169669, 1169696, 1169717, 1169793, 1169808, 1169922, 1170080, 1175041, 1175349,
+    1175411, 1175440, 1175557, 1175585, 1175605, 1175617, 1175824, 1175841, 1176389, 1176496, 1176549, 1176627, 1176834, 1176992, 1178369, 1178384,
+    1178626, 1178964, 1179424, 1179635, 1179649, 1194400, 1196034, 1197808, 1197827, 1197904, 1198081, 1201216, 1243393, 1244947, 1244976, 1245185,
+    1262343, 1262597, 1262609, 1262709, 1262944, 1327105, 1336432, 1474561, 1483664, 1483777, 1484272, 1484290, 1484448, 1484515, 1484545, 1485808,
+    1485826, 1485984, 1486081, 1486560, 1486597, 1486675, 1486688, 1486849, 1487621, 1487731, 1487812, 1487873, 1487939, 1487956, 1487968, 1488130,
+    1488288, 1488306, 1488416, 1488433, 1488768, 1488849, 1489152, 1500161, 1501186, 1501555, 1501616, 1503233, 1504432, 1504501, 1504513, 1504533,
+    1505408, 1505525, 1505585, 1505792, 1506817, 1506851, 1506865, 1506885, 1506896, 1507077, 1507104, 1507329, 1605504, 1605633, 1625440, 1626113,
+    1626256, 1769217, 1769280, 1769297, 1769408, 1769425, 1769456, 1769473, 1774128, 1774369, 1774384, 1774849, 1774896, 1774929, 1774944, 1775169,
+    1775232, 1775361, 1781696, 1818625, 1820336, 1820417, 1820624, 1820673, 1820816, 1820929, 1821088, 1821124, 1821141, 1821171, 1821191, 1821248,
+    1896453, 1897184, 1897221, 1897584, 1897732, 1899584, 1900548, 1904480, 1904644, 1905264, 1905300, 1906261, 1906340, 1906389, 1906487, 1906613,
+    1906740, 1906773, 1906884, 1907365, 1907428, 1908400, 1908740, 1909797, 1909844, 1909856, 1911810, 1912128, 1912322, 1912640, 1912836, 1914224,
+    1914370, 1914768, 1916929, 1918288, 1918305, 1919440, 1919457, 1919488, 1919521, 1919536, 1919569, 1919600, 1919633, 1919696, 1919713, 1919904,
+    1919921, 1919936, 1919953, 1920064, 1920081, 1921120, 1921137, 1921200, 1921233, 1921360, 1921377, 1921488, 1921505, 1921952, 1921969, 1922032,
+    1922049, 1922128, 1922145, 1922160, 1922209, 1922320, 1922337, 1927776, 1927809, 1928212, 1928225, 1928628, 1928641, 1929140, 1929153, 1929556,
+    1929569, 1930068, 1930081, 1930484, 1930497, 1930996, 1931009, 1931412, 1931425, 1931924, 1931937, 1932340, 1932353, 1932480, 1932514, 1933316,
+    1941509, 1942388, 1942453, 1943252, 1943381, 1943396, 1943621, 1943636, 1943667, 1943744, 1943989, 1944064, 1944085, 1944320, 1961985, 1962480,
+    1962577, 1962672, 1966085, 1966192, 1966213, 1966480, 1966517, 1966624, 1966645, 1966672, 1966693, 1966768, 1966849, 1967840, 1968373, 1968384,
+    1970177, 1970896, 1970949, 1971057, 1971168, 1971202, 1971360, 1971425, 1971444, 1971456, 1976577, 1977061, 1977072, 1977345, 1978053, 1978114,
+    1978272, 1978356, 1978368, 1985793, 1986245, 1986306, 1986464, 1998337, 1998448, 1998465, 1998528, 1998545, 1998576, 1998593, 1998832, 1998849,
+    2002000, 2002034, 2002181, 2002288, 2002945, 2004037, 2004145, 2004160, 2004226, 2004384, 2004451, 2004480, 2017042, 2017988, 2018002, 2018052,
+    2018066, 2018128, 2019346, 2020068, 2020082, 2020320, 2023425, 2023488, 2023505, 2023936, 2023953, 2023984, 2024001, 2024016, 2024049, 2024064,
+    2024081, 2024240, 2024257, 2024320, 2024337, 2024352, 2024369, 2024384, 2024481, 2024496, 2024561, 2024576, 2024593, 2024608, 2024625, 2024640,
+    2024657, 2024704, 2024721, 2024752, 2024769, 2024784, 2024817, 2024832, 2024849, 2024864, 2024881, 2024896, 2024913, 2024928, 2024945, 2024960,
+    2024977, 2025008, 2025025, 2025040, 2025073, 2025136, 2025153, 2025264, 2025281, 2025344, 2025361, 2025424, 2025441, 2025456, 2025473, 2025632,
+    2025649, 2025920, 2026001, 2026048, 2026065, 2026144, 2026161, 2026432, 2027268, 2027296, 2031620, 2032320, 2032388, 2033984, 2034180, 2034416,
+    2034452, 2034688, 2034708, 2034944, 2034964, 2035552, 2035714, 2035924, 2038496, 2039396, 2039856, 2040068, 2040768, 2040836, 2040976, 2041092,
+    2041120, 2041348, 2041440, 2043908, 2059648, 2059716, 2059984, 2060036, 2060240, 2060292, 2062192, 2062260, 2063776, 2063876, 2064064, 2064132,
+    2064144, 2064388, 2064576, 2064644, 2065536, 2065668, 2065824, 2065924, 2066560, 2066692, 2067168, 2067204, 2067232, 2068484, 2073920, 2074116,
+    2074336, 2074372, 2074576, 2074628, 2074768, 2074884, 2075616, 2075636, 2075744, 2075876, 2076096, 2076164, 2076304, 2076420, 2076560, 2076676,
+    2079024, 2079044, 2079920, 2080514, 2080672, 2097153, 2780672, 2781185, 2847648, 2847745, 2851296, 2851329, 2943520, 2943745, 3063312, 3063553,
+    3073504, 3112961, 3121632, 3145729, 3224752, 3224833, 3291904, 14680087, 14680096, 14680583, 14682112, 14684165, 14688000, 15728647, 16777184,
+    16777223, 17825760,
+};
+/* pairs: first | count << 21 | (step - 1) << 29 | moves << 30, target */
+static const uint32_t tinyi_unicode_lower_rows[360] = {
+    1128267841, 97, 1121976512, 224, 1088422104, 248, 1660944640, 257, 2097456, 105, 1616904498, 307, 1627390265, 314, 1658847562, 331, 2097528, 255,
+    1616904569, 378, 2097537, 595, 1614807426, 387, 2097542, 596, 2097543, 392, 1077936521, 598, 2097547, 396, 2097550, 477, 2097551, 601, 2097552,
+    603, 2097553, 402, 2097555, 608, 2097556, 611, 2097558, 617, 2097559, 616, 2097560, 409, 2097564, 623, 2097565, 626, 2097567, 629, 1616904608,
+    417, 2097574, 640, 2097575, 424, 2097577, 643, 2097580, 429, 2097582, 648, 2097583, 432, 1077936561, 650, 1614807475, 436, 2097591, 658, 2097592,
+    441, 2097596, 445, 4194756, 454, 4194759, 457, 4194762, 460, 1627390413, 462, 1629487582, 479, 4194801, 499, 2097652, 501, 2097654, 405, 2097655,
+    447, 1652556280, 505, 2097696, 414, 1629487650, 547, 2097722, 11365, 2097723, 572, 2097725, 410, 2097726, 11366, 2097729, 578, 2097731, 384,
+    2097732, 649, 2097733, 652, 1621099078, 583, 1614807920, 881, 2098038, 887, 2098047, 1011, 2098054, 940, 1080034184, 941, 2098060, 972,
+    1077937038, 973, 1109394321, 945, 1092617123, 963, 2098127, 983, 1635779544, 985, 2098164, 952, 2098167, 1016, 2098169, 1010, 2098170, 1019,
+    1080034301, 891, 1107297280, 1104, 1140851728, 1072, 1646265440, 1121, 1667237002, 1163, 2098368, 1231, 1625294017, 1218, 1711277264, 1233,
+    1153434929, 1377, 1153437856, 11520, 2101447, 11559, 2101453, 11565, 1241519008, 43888, 1086329840, 5112, 1163926672, 4304, 1080040637, 4349,
+    1767906816, 7681, 2104990, 223, 1711283872, 7841, 1090526984, 7936, 1086332696, 7952, 1090527016, 7968, 1090527032, 7984, 1086332744, 8000,
+    1619009369, 8017, 1090527080, 8032, 1090527112, 8064, 1090527128, 8080, 1090527144, 8096, 1077944248, 8112, 1077944250, 8048, 2105276, 8115,
+    1082138568, 8050, 2105292, 8131, 1077944280, 8144, 1077944282, 8054, 1077944296, 8160, 1077944298, 8058, 2105324, 8165, 1077944312, 8056,
+    1077944314, 8060, 2105340, 8179, 2105638, 969, 2105642, 107, 2105643, 229, 2105650, 8526, 1107304800, 8560, 2105731, 8580, 1128277174, 9424,
+    1174416384, 11312, 2108512, 11361, 2108514, 619, 2108515, 7549, 2108516, 637, 1616915559, 11368, 2108525, 593, 2108526, 625, 2108527, 592,
+    2108528, 594, 2108530, 11379, 2108533, 11382, 1077947518, 575, 1715481728, 11393, 1614818539, 11500, 2108658, 11507, 1658889792, 42561,
+    1640015488, 42625, 1625335586, 42787, 1675667250, 42803, 1614849913, 42874, 2140029, 7545, 1621141374, 42879, 2140043, 42892, 2140045, 613,
+    1614849936, 42897, 1631627158, 42903, 2140074, 614, 2140075, 604, 2140076, 609, 2140077, 620, 2140078, 618, 2140080, 670, 2140081, 647, 2140082,
+    669, 2140083, 43859, 1627432884, 42933, 2140100, 42900, 2140101, 642, 2140102, 7566, 1614849991, 42952, 2140112, 42961, 1614850006, 42967,
+    2140149, 42998, 1128333089, 65345, 1157694464, 66600, 1149306032, 66776, 1096877424, 66967, 1105266044, 66979, 1088488844, 66995, 1078003092,
+    67003, 1180765312, 68800, 1140922528, 71872, 1140944448, 93792, 1145170176, 125218,
+};
+static const uint32_t tinyi_unicode_base_rows[3428] = {
+    12583104, 65, 2097351, 67, 8388808, 69, 8388812, 73, 1077936337, 78, 8388819, 79, 8388825, 85, 2097373, 89, 12583136, 97, 2097383, 99, 8388840,
+    101, 8388844, 105, 1077936369, 110, 8388851, 111, 8388857, 117, 541065469, 121, 2097408, 65, 2097409, 97, 2097410, 65, 2097411, 97, 2097412, 65,
+    2097413, 97, 2097414, 67, 2097415, 99, 2097416, 67, 2097417, 99, 2097418, 67, 2097419, 99, 2097420, 67, 2097421, 99, 2097422, 68, 2097423, 100,
+    2097426, 69, 2097427, 101, 2097428, 69, 2097429, 101, 2097430, 69, 2097431, 101, 2097432, 69, 2097433, 101, 2097434, 69, 2097435, 101, 2097436,
+    71, 2097437, 103, 2097438, 71, 2097439, 103, 2097440, 71, 2097441, 103, 2097442, 71, 2097443, 103, 2097444, 72, 2097445, 104, 2097448, 73,
+    2097449, 105, 2097450, 73, 2097451, 105, 2097452, 73, 2097453, 105, 2097454, 73, 2097455, 105, 2097456, 73, 2097460, 74, 2097461, 106, 2097462,
+    75, 2097463, 107, 2097465, 76, 2097466, 108, 2097467, 76, 2097468, 108, 2097469, 76, 2097470, 108, 2097475, 78, 2097476, 110, 2097477, 78,
+    2097478, 110, 2097479, 78, 2097480, 110, 2097484, 79, 2097485, 111, 2097486, 79, 2097487, 111, 2097488, 79, 2097489, 111, 2097492, 82, 2097493,
+    114, 2097494, 82, 2097495, 114, 2097496, 82, 2097497, 114, 2097498, 83, 2097499, 115, 2097500, 83, 2097501, 115, 2097502, 83, 2097503, 115,
+    2097504, 83, 2097505, 115, 2097506, 84, 2097507, 116, 2097508, 84, 2097509, 116, 2097512, 85, 2097513, 117, 2097514, 85, 2097515, 117, 2097516,
+    85, 2097517, 117, 2097518, 85, 2097519, 117, 2097520, 85, 2097521, 117, 2097522, 85, 2097523, 117, 2097524, 87, 2097525, 119, 2097526, 89,
+    2097527, 121, 1077936504, 89, 2097530, 122, 2097531, 90, 2097532, 122, 2097533, 90, 2097534, 122, 2097568, 79, 2097569, 111, 2097583, 85, 2097584,
+    117, 2097613, 65, 2097614, 97, 2097615, 73, 2097616, 105, 2097617, 79, 2097618, 111, 2097619, 85, 2097620, 117, 2097621, 85, 2097622, 117,
+    2097623, 85, 2097624, 117, 2097625, 85, 2097626, 117, 2097627, 85, 2097628, 117, 2097630, 65, 2097631, 97, 2097632, 65, 2097633, 97, 2097634, 198,
+    2097635, 230, 2097638, 71, 2097639, 103, 2097640, 75, 2097641, 107, 2097642, 79, 2097643, 111, 2097644, 79, 2097645, 111, 2097646, 439, 2097647,
+    658, 2097648, 106, 2097652, 71, 2097653, 103, 2097656, 78, 2097657, 110, 2097658, 65, 2097659, 97, 2097660, 198, 2097661, 230, 2097662, 216,
+    2097663, 248, 2097664, 65, 2097665, 97, 2097666, 65, 2097667, 97, 2097668, 69, 2097669, 101, 2097670, 69, 2097671, 101, 2097672, 73, 2097673, 105,
+    2097674, 73, 2097675, 105, 2097676, 79, 2097677, 111, 2097678, 79, 2097679, 111, 2097680, 82, 2097681, 114, 2097682, 82, 2097683, 114, 2097684,
+    85, 2097685, 117, 2097686, 85, 2097687, 117, 2097688, 83, 2097689, 115, 2097690, 84, 2097691, 116, 2097694, 72, 2097695, 104, 2097702, 65,
+    2097703, 97, 2097704, 69, 2097705, 101, 2097706, 79, 2097707, 111, 2097708, 79, 2097709, 111, 2097710, 79, 2097711, 111, 2097712, 79, 2097713,
+    111, 2097714, 89, 2097715, 121, 1077936960, 768, 2097987, 787, 2097988, 776, 2098036, 697, 2098046, 59, 2098053, 168, 2098054, 913, 2098055, 183,
+    2098056, 917, 2098057, 919, 2098058, 921, 2098060, 927, 2098062, 933, 2098063, 937, 2098064, 953, 2098090, 921, 2098091, 933, 2098092, 945,
+    2098093, 949, 2098094, 951, 2098095, 953, 2098096, 965, 2098122, 953, 2098123, 965, 2098124, 959, 2098125, 965, 2098126, 969, 4195283, 978,
+    4195328, 1045, 2098179, 1043, 2098183, 1030, 2098188, 1050, 2098189, 1048, 2098190, 1059, 2098201, 1048, 2098233, 1080, 4195408, 1077, 2098259,
+    1075, 2098263, 1110, 2098268, 1082, 2098269, 1080, 2098270, 1091, 1077937270, 1140, 2098369, 1046, 2098370, 1078, 2098384, 1040, 2098385, 1072,
+    2098386, 1040, 2098387, 1072, 2098390, 1045, 2098391, 1077, 1077937370, 1240, 2098396, 1046, 2098397, 1078, 2098398, 1047, 2098399, 1079, 2098402,
+    1048, 2098403, 1080, 2098404, 1048, 2098405, 1080, 2098406, 1054, 2098407, 1086, 1077937386, 1256, 2098412, 1069, 2098413, 1101, 2098414, 1059,
+    2098415, 1091, 2098416, 1059, 2098417, 1091, 2098418, 1059, 2098419, 1091, 2098420, 1063, 2098421, 1095, 2098424, 1067, 2098425, 1099, 4195874,
+    1575, 2098724, 1608, 2098725, 1575, 2098726, 1610, 2098880, 1749, 2098882, 1729, 2098899, 1746, 2099497, 2344, 2099505, 2352, 2099508, 2355,
+    1080035672, 2325, 2099547, 2332, 1077938524, 2337, 2099550, 2347, 2099551, 2351, 4196811, 2503, 1077938652, 2465, 2099679, 2479, 2099763, 2610,
+    2099766, 2616, 1077938777, 2582, 2099803, 2588, 2099806, 2603, 2100040, 2887, 4197195, 2887, 1077939036, 2849, 2100116, 2962, 1077939146, 3014,
+    2100172, 3014, 2100296, 3142, 2100416, 3263, 4197575, 3270, 4197578, 3270, 1077939530, 3398, 2100556, 3398, 541068762, 3545, 4197853, 3545,
+    2101059, 3906, 2101069, 3916, 2101074, 3921, 2101079, 3926, 2101084, 3931, 2101097, 3904, 541069171, 3953, 2101110, 4018, 2101112, 4019, 2101121,
+    3953, 2101139, 3986, 2101149, 3996, 2101154, 4001, 2101159, 4006, 2101164, 4011, 2101177, 3984, 2101286, 4133, 1621105414, 6917, 2104082, 6929,
+    1614814011, 6970, 1077943104, 6974, 2104131, 6978, 2104832, 65, 2104833, 97, 2104834, 66, 2104835, 98, 2104836, 66, 2104837, 98, 2104838, 66,
+    2104839, 98, 2104840, 67, 2104841, 99, 2104842, 68, 2104843, 100, 2104844, 68, 2104845, 100, 2104846, 68, 2104847, 100, 2104848, 68, 2104849, 100,
+    2104850, 68, 2104851, 100, 2104852, 69, 2104853, 101, 2104854, 69, 2104855, 101, 2104856, 69, 2104857, 101, 2104858, 69, 2104859, 101, 2104860,
+    69, 2104861, 101, 2104862, 70, 2104863, 102, 2104864, 71, 2104865, 103, 2104866, 72, 2104867, 104, 2104868, 72, 2104869, 104, 2104870, 72,
+    2104871, 104, 2104872, 72, 2104873, 104, 2104874, 72, 2104875, 104, 2104876, 73, 2104877, 105, 2104878, 73, 2104879, 105, 2104880, 75, 2104881,
+    107, 2104882, 75, 2104883, 107, 2104884, 75, 2104885, 107, 2104886, 76, 2104887, 108, 2104888, 76, 2104889, 108, 2104890, 76, 2104891, 108,
+    2104892, 76, 2104893, 108, 2104894, 77, 2104895, 109, 2104896, 77, 2104897, 109, 2104898, 77, 2104899, 109, 2104900, 78, 2104901, 110, 2104902,
+    78, 2104903, 110, 2104904, 78, 2104905, 110, 2104906, 78, 2104907, 110, 2104908, 79, 2104909, 111, 2104910, 79, 2104911, 111, 2104912, 79,
+    2104913, 111, 2104914, 79, 2104915, 111, 2104916, 80, 2104917, 112, 2104918, 80, 2104919, 112, 2104920, 82, 2104921, 114, 2104922, 82, 2104923,
+    114, 2104924, 82, 2104925, 114, 2104926, 82, 2104927, 114, 2104928, 83, 2104929, 115, 2104930, 83, 2104931, 115, 2104932, 83, 2104933, 115,
+    2104934, 83, 2104935, 115, 2104936, 83, 2104937, 115, 2104938, 84, 2104939, 116, 2104940, 84, 2104941, 116, 2104942, 84, 2104943, 116, 2104944,
+    84, 2104945, 116, 2104946, 85, 2104947, 117, 2104948, 85, 2104949, 117, 2104950, 85, 2104951, 117, 2104952, 85, 2104953, 117, 2104954, 85,
+    2104955, 117, 2104956, 86, 2104957, 118, 2104958, 86, 2104959, 118, 2104960, 87, 2104961, 119, 2104962, 87, 2104963, 119, 2104964, 87, 2104965,
+    119, 2104966, 87, 2104967, 119, 2104968, 87, 2104969, 119, 2104970, 88, 2104971, 120, 2104972, 88, 2104973, 120, 2104974, 89, 2104975, 121,
+    2104976, 90, 2104977, 122, 2104978, 90, 2104979, 122, 2104980, 90, 2104981, 122, 2104982, 104, 2104983, 116, 2104984, 119, 2104985, 121, 2104987,
+    383, 2104992, 65, 2104993, 97, 2104994, 65, 2104995, 97, 2104996, 65, 2104997, 97, 2104998, 65, 2104999, 97, 2105000, 65, 2105001, 97, 2105002,
+    65, 2105003, 97, 2105004, 65, 2105005, 97, 2105006, 65, 2105007, 97, 2105008, 65, 2105009, 97, 2105010, 65, 2105011, 97, 2105012, 65, 2105013, 97,
+    2105014, 65, 2105015, 97, 2105016, 69, 2105017, 101, 2105018, 69, 2105019, 101, 2105020, 69, 2105021, 101, 2105022, 69, 2105023, 101, 2105024, 69,
+    2105025, 101, 2105026, 69, 2105027, 101, 2105028, 69, 2105029, 101, 2105030, 69, 2105031, 101, 2105032, 73, 2105033, 105, 2105034, 73, 2105035,
+    105, 2105036, 79, 2105037, 111, 2105038, 79, 2105039, 111, 2105040, 79, 2105041, 111, 2105042, 79, 2105043, 111, 2105044, 79, 2105045, 111,
+    2105046, 79, 2105047, 111, 2105048, 79, 2105049, 111, 2105050, 79, 2105051, 111, 2105052, 79, 2105053, 111, 2105054, 79, 2105055, 111, 2105056,
+    79, 2105057, 111, 2105058, 79, 2105059, 111, 2105060, 85, 2105061, 117, 2105062, 85, 2105063, 117, 2105064, 85, 2105065, 117, 2105066, 85,
+    2105067, 117, 2105068, 85, 2105069, 117, 2105070, 85, 2105071, 117, 2105072, 85, 2105073, 117, 2105074, 89, 2105075, 121, 2105076, 89, 2105077,
+    121, 2105078, 89, 2105079, 121, 2105080, 89, 2105081, 121, 16785152, 945, 16785160, 913, 12590864, 949, 12590872, 917, 16785184, 951, 16785192,
+    919, 16785200, 953, 16785208, 921, 12590912, 959, 12590920, 927, 16785232, 965, 545267545, 933, 16785248, 969, 16785256, 937, 4202352, 945,
+    4202354, 949, 4202356, 951, 4202358, 953, 4202360, 959, 4202362, 965, 4202364, 969, 16785280, 945, 16785288, 913, 16785296, 951, 16785304, 919,
+    16785312, 969, 16785320, 937, 10493872, 945, 4202422, 945, 10493880, 913, 2105278, 953, 2105281, 168, 6299586, 951, 4202438, 951, 4202440, 917,
+    6299594, 919, 6299597, 8127, 8396752, 953, 4202454, 953, 8396760, 921, 6299613, 8190, 8396768, 965, 4202468, 961, 4202470, 965, 8396776, 933,
+    2105324, 929, 4202477, 168, 2105327, 96, 6299634, 969, 4202486, 969, 4202488, 927, 6299642, 937, 2105341, 180, 1077944320, 8194, 2105638, 937,
+    2105642, 75, 2105643, 65, 2105754, 8592, 2105755, 8594, 2105774, 8596, 2105805, 8656, 2105806, 8660, 2105807, 8658, 2105860, 8707, 2105865, 8712,
+    2105868, 8715, 1614815780, 8739, 2105921, 8764, 2105924, 8771, 2105927, 8773, 2105929, 8776, 2105952, 61, 2105954, 8801, 2105965, 8781, 2105966,
+    60, 2105967, 62, 1077944944, 8804, 1077944948, 8818, 1077944952, 8822, 1077944960, 8826, 1077944964, 8834, 1077944968, 8838, 2106028, 8866,
+    1077945005, 8872, 2106031, 8875, 1077945056, 8828, 1077945058, 8849, 1082139370, 8882, 1077945129, 12296, 2108124, 10973, 1635790924, 12363,
+    1616916581, 12388, 4206704, 12399, 4206707, 12402, 4206710, 12405, 4206713, 12408, 4206716, 12411, 2109588, 12358, 2109598, 12445, 1635791020,
+    12459, 1616916677, 12484, 4206800, 12495, 4206803, 12498, 4206806, 12501, 4206809, 12504, 4206812, 12507, 2109684, 12454, 1082142967, 12527,
+    2109694, 12541, 2160896, 35912, 2160897, 26356, 2160898, 36554, 2160899, 36040, 2160900, 28369, 2160901, 20018, 2160902, 21477, 4258055, 40860,
+    2160905, 22865, 2160906, 37329, 2160907, 21895, 2160908, 22856, 2160909, 25078, 2160910, 30313, 2160911, 32645, 2160912, 34367, 2160913, 34746,
+    2160914, 35064, 2160915, 37007, 2160916, 27138, 2160917, 27931, 2160918, 28889, 2160919, 29662, 2160920, 33853, 2160921, 37226, 2160922, 39409,
+    2160923, 20098, 2160924, 21365, 2160925, 27396, 2160926, 29211, 2160927, 34349, 2160928, 40478, 2160929, 23888, 2160930, 28651, 2160931, 34253,
+    2160932, 35172, 2160933, 25289, 2160934, 33240, 2160935, 34847, 2160936, 24266, 2160937, 26391, 2160938, 28010, 2160939, 29436, 2160940, 37070,
+    2160941, 20358, 2160942, 20919, 2160943, 21214, 2160944, 25796, 2160945, 27347, 2160946, 29200, 2160947, 30439, 2160948, 32769, 2160949, 34310,
+    2160950, 34396, 2160951, 36335, 2160952, 38706, 2160953, 39791, 2160954, 40442, 2160955, 30860, 2160956, 31103, 2160957, 32160, 2160958, 33737,
+    2160959, 37636, 2160960, 40575, 2160961, 35542, 2160962, 22751, 2160963, 24324, 2160964, 31840, 2160965, 32894, 2160966, 29282, 2160967, 30922,
+    2160968, 36034, 2160969, 38647, 2160970, 22744, 2160971, 23650, 2160972, 27155, 2160973, 28122, 2160974, 28431, 2160975, 32047, 2160976, 32311,
+    2160977, 38475, 2160978, 21202, 2160979, 32907, 2160980, 20956, 2160981, 20940, 2160982, 31260, 2160983, 32190, 2160984, 33777, 2160985, 38517,
+    2160986, 35712, 2160987, 25295, 2160988, 27138, 2160989, 35582, 2160990, 20025, 2160991, 23527, 2160992, 24594, 2160993, 29575, 2160994, 30064,
+    2160995, 21271, 2160996, 30971, 2160997, 20415, 2160998, 24489, 2160999, 19981, 2161000, 27852, 2161001, 25976, 2161002, 32034, 2161003, 21443,
+    2161004, 22622, 2161005, 30465, 2161006, 33865, 2161007, 35498, 2161008, 27578, 2161009, 36784, 2161010, 27784, 2161011, 25342, 2161012, 33509,
+    2161013, 25504, 2161014, 30053, 2161015, 20142, 2161016, 20841, 2161017, 20937, 2161018, 26753, 2161019, 31975, 2161020, 33391, 2161021, 35538,
+    2161022, 37327, 2161023, 21237, 2161024, 21570, 2161025, 22899, 2161026, 24300, 2161027, 26053, 2161028, 28670, 2161029, 31018, 2161030, 38317,
+    2161031, 39530, 2161032, 40599, 2161033, 40654, 2161034, 21147, 2161035, 26310, 2161036, 27511, 2161037, 36706, 2161038, 24180, 2161039, 24976,
+    2161040, 25088, 2161041, 25754, 2161042, 28451, 2161043, 29001, 2161044, 29833, 2161045, 31178, 2161046, 32244, 2161047, 32879, 2161048, 36646,
+    2161049, 34030, 2161050, 36899, 2161051, 37706, 2161052, 21015, 2161053, 21155, 2161054, 21693, 2161055, 28872, 2161056, 35010, 2161057, 35498,
+    2161058, 24265, 2161059, 24565, 2161060, 25467, 2161061, 27566, 2161062, 31806, 2161063, 29557, 2161064, 20196, 2161065, 22265, 2161066, 23527,
+    2161067, 23994, 2161068, 24604, 2161069, 29618, 2161070, 29801, 2161071, 32666, 2161072, 32838, 2161073, 37428, 2161074, 38646, 2161075, 38728,
+    2161076, 38936, 2161077, 20363, 2161078, 31150, 2161079, 37300, 2161080, 38584, 2161081, 24801, 2161082, 20102, 2161083, 20698, 2161084, 23534,
+    2161085, 23615, 2161086, 26009, 2161087, 27138, 2161088, 29134, 2161089, 30274, 2161090, 34044, 2161091, 36988, 2161092, 40845, 2161093, 26248,
+    2161094, 38446, 2161095, 21129, 2161096, 26491, 2161097, 26611, 2161098, 27969, 2161099, 28316, 2161100, 29705, 2161101, 30041, 2161102, 30827,
+    2161103, 32016, 2161104, 39006, 2161105, 20845, 2161106, 25134, 2161107, 38520, 2161108, 20523, 2161109, 23833, 2161110, 28138, 2161111, 36650,
+    2161112, 24459, 2161113, 24900, 2161114, 26647, 2161115, 29575, 2161116, 38534, 2161117, 21033, 2161118, 21519, 2161119, 23653, 2161120, 26131,
+    2161121, 26446, 2161122, 26792, 2161123, 27877, 2161124, 29702, 2161125, 30178, 2161126, 32633, 2161127, 35023, 2161128, 35041, 2161129, 37324,
+    2161130, 38626, 2161131, 21311, 2161132, 28346, 2161133, 21533, 2161134, 29136, 2161135, 29848, 2161136, 34298, 2161137, 38563, 2161138, 40023,
+    2161139, 40607, 2161140, 26519, 2161141, 28107, 2161142, 33256, 2161143, 31435, 2161144, 31520, 2161145, 31890, 2161146, 29376, 2161147, 28825,
+    2161148, 35672, 2161149, 20160, 2161150, 33590, 2161151, 21050, 2161152, 20999, 2161153, 24230, 2161154, 25299, 2161155, 31958, 2161156, 23429,
+    2161157, 27934, 2161158, 26292, 2161159, 36667, 2161160, 34892, 2161161, 38477, 2161162, 35211, 2161163, 24275, 2161164, 20800, 2161165, 21952,
+    2161168, 22618, 2161170, 26228, 2161173, 20958, 2161174, 29482, 2161175, 30410, 2161176, 31036, 2161177, 31070, 2161178, 31077, 2161179, 31119,
+    2161180, 38742, 2161181, 31934, 2161182, 32701, 2161184, 34322, 2161186, 35576, 2161189, 36920, 2161190, 37117, 2161194, 39151, 2161195, 39164,
+    2161196, 39208, 2161197, 40372, 2161198, 37086, 2161199, 38583, 2161200, 20398, 2161201, 20711, 2161202, 20813, 2161203, 21193, 2161204, 21220,
+    2161205, 21329, 2161206, 21917, 2161207, 22022, 2161208, 22120, 2161209, 22592, 2161210, 22696, 2161211, 23652, 2161212, 23662, 2161213, 24724,
+    2161214, 24936, 2161215, 24974, 2161216, 25074, 2161217, 25935, 2161218, 26082, 2161219, 26257, 2161220, 26757, 2161221, 28023, 2161222, 28186,
+    2161223, 28450, 2161224, 29038, 2161225, 29227, 2161226, 29730, 2161227, 30865, 2161228, 31038, 2161229, 31049, 2161230, 31048, 2161231, 31056,
+    2161232, 31062, 2161233, 31069, 1078000210, 31117, 2161236, 31296, 2161237, 31361, 2161238, 31680, 2161239, 32244, 2161240, 32265, 2161241, 32321,
+    2161242, 32626, 2161243, 32773, 2161244, 33261, 4258397, 33401, 2161247, 33879, 2161248, 35088, 2161249, 35222, 2161250, 35585, 2161251, 35641,
+    2161252, 36051, 2161253, 36104, 2161254, 36790, 2161255, 36920, 2161256, 38627, 2161257, 38911, 2161258, 38971, 2161259, 24693, 2161260, 148206,
+    2161261, 33304, 2161264, 20006, 2161265, 20917, 2161266, 20840, 2161267, 20352, 2161268, 20805, 2161269, 20864, 2161270, 21191, 2161271, 21242,
+    2161272, 21917, 2161273, 21845, 2161274, 21913, 2161275, 21986, 2161276, 22618, 2161277, 22707, 2161278, 22852, 2161279, 22868, 2161280, 23138,
+    2161281, 23336, 2161282, 24274, 2161283, 24281, 2161284, 24425, 2161285, 24493, 2161286, 24792, 2161287, 24910, 2161288, 24840, 2161289, 24974,
+    2161290, 24928, 2161291, 25074, 2161292, 25140, 2161293, 25540, 2161294, 25628, 2161295, 25682, 2161296, 25942, 2161297, 26228, 2161298, 26391,
+    2161299, 26395, 2161300, 26454, 2161301, 27513, 2161302, 27578, 2161303, 27969, 2161304, 28379, 2161305, 28363, 2161306, 28450, 2161307, 28702,
+    2161308, 29038, 2161309, 30631, 2161310, 29237, 2161311, 29359, 2161312, 29482, 2161313, 29809, 2161314, 29958, 2161315, 30011, 2161316, 30237,
+    2161317, 30239, 2161318, 30410, 2161319, 30427, 2161320, 30452, 2161321, 30538, 2161322, 30528, 2161323, 30924, 2161324, 31409, 2161325, 31680,
+    2161326, 31867, 2161327, 32091, 2161328, 32244, 2161329, 32574, 2161330, 32773, 2161331, 33618, 2161332, 33775, 2161333, 34681, 2161334, 35137,
+    2161335, 35206, 2161336, 35222, 2161337, 35519, 2161338, 35576, 2161339, 35531, 2161340, 35585, 2161341, 35582, 2161342, 35565, 2161343, 35641,
+    2161344, 35722, 2161345, 36104, 2161346, 36664, 2161347, 36978, 2161348, 37273, 2161349, 37494, 2161350, 38524, 2161351, 38627, 2161352, 38742,
+    2161353, 38875, 2161354, 38911, 2161355, 38923, 2161356, 38971, 2161357, 39698, 2161358, 40860, 2161359, 141386, 2161360, 141380, 2161361, 144341,
+    2161362, 15261, 2161363, 16408, 2161364, 16441, 2161365, 152137, 2161366, 154832, 2161367, 163539, 2161368, 40771, 2161369, 40846, 2161437, 1497,
+    2161439, 1522, 8452906, 1513, 6355758, 1488, 1086389041, 1489, 1084291896, 1496, 1614871358, 1502, 1614871361, 1505, 1614871364, 1508, 1082194759,
+    1511, 2161483, 1493, 2161484, 1489, 2161485, 1499, 2161486, 1508, 1614876826, 69785, 2166955, 69797, 1078006062, 69937, 4264779, 70471, 4265147,
+    70841, 2167998, 70841, 1078007226, 71096, 2169144, 71989, 1078055262, 119127, 10604896, 119128, 1078055355, 119225, 1078055357, 119225,
+    1078055359, 119225, 2291712, 20029, 2291713, 20024, 2291714, 20033, 2291715, 131362, 2291716, 20320, 2291717, 20398, 2291718, 20411, 2291719,
+    20482, 2291720, 20602, 2291721, 20633, 2291722, 20711, 2291723, 20687, 2291724, 13470, 2291725, 132666, 2291726, 20813, 2291727, 20820, 2291728,
+    20836, 2291729, 20855, 2291730, 132380, 2291731, 13497, 2291732, 20839, 2291733, 20877, 2291734, 132427, 2291735, 20887, 2291736, 20900, 2291737,
+    20172, 2291738, 20908, 2291739, 20917, 2291740, 168415, 2291741, 20981, 2291742, 20995, 2291743, 13535, 2291744, 21051, 2291745, 21062, 2291746,
+    21106, 2291747, 21111, 2291748, 13589, 2291749, 21191, 2291750, 21193, 2291751, 21220, 2291752, 21242, 1078130729, 21253, 2291755, 21271, 2291756,
+    21321, 2291757, 21329, 2291758, 21338, 2291759, 21363, 2291760, 21373, 6486065, 21375, 2291764, 133676, 2291765, 28784, 2291766, 21450, 2291767,
+    21471, 2291768, 133987, 2291769, 21483, 2291770, 21489, 2291771, 21510, 2291772, 21662, 2291773, 21560, 2291774, 21576, 2291775, 21608, 2291776,
+    21666, 2291777, 21750, 2291778, 21776, 2291779, 21843, 2291780, 21859, 4388933, 21892, 2291783, 21913, 2291784, 21931, 2291785, 21939, 2291786,
+    21954, 2291787, 22294, 2291788, 22022, 2291789, 22295, 2291790, 22097, 2291791, 22132, 2291792, 20999, 2291793, 22766, 2291794, 22478, 2291795,
+    22516, 2291796, 22541, 2291797, 22411, 2291798, 22578, 2291799, 22577, 2291800, 22700, 2291801, 136420, 2291802, 22770, 2291803, 22775, 2291804,
+    22790, 2291805, 22810, 2291806, 22818, 2291807, 22882, 2291808, 136872, 2291809, 136938, 2291810, 23020, 2291811, 23067, 2291812, 23079, 2291813,
+    23000, 2291814, 23142, 2291815, 14062, 2291816, 14076, 2291817, 23304, 4388970, 23358, 2291820, 137672, 2291821, 23491, 2291822, 23512, 2291823,
+    23527, 2291824, 23539, 2291825, 138008, 2291826, 23551, 2291827, 23558, 2291828, 24403, 2291829, 23586, 2291830, 14209, 2291831, 23648, 2291832,
+    23662, 2291833, 23744, 2291834, 23693, 2291835, 138724, 2291836, 23875, 2291837, 138726, 2291838, 23918, 2291839, 23915, 2291840, 23932,
+    1078130817, 24033, 2291843, 14383, 2291844, 24061, 2291845, 24104, 2291846, 24125, 2291847, 24169, 2291848, 14434, 2291849, 139651, 2291850,
+    14460, 2291851, 24240, 2291852, 24243, 2291853, 24246, 2291854, 24266, 2291855, 172946, 2291856, 24318, 4389009, 140081, 2291859, 33281, 4389012,
+    24354, 2291862, 14535, 2291863, 144056, 2291864, 156122, 2291865, 24418, 2291866, 24427, 2291867, 14563, 2291868, 24474, 2291869, 24525, 2291870,
+    24535, 2291871, 24569, 2291872, 24705, 2291873, 14650, 2291874, 14620, 2291875, 24724, 2291876, 141012, 2291877, 24775, 2291878, 24904, 2291879,
+    24908, 2291880, 24910, 2291881, 24908, 2291882, 24954, 2291883, 24974, 2291884, 25010, 2291885, 24996, 2291886, 25007, 2291887, 25054, 2291888,
+    25074, 2291889, 25078, 2291890, 25104, 2291891, 25115, 2291892, 25181, 2291893, 25265, 2291894, 25300, 2291895, 25424, 2291896, 142092, 2291897,
+    25405, 2291898, 25340, 2291899, 25448, 2291900, 25475, 2291901, 25572, 2291902, 142321, 2291903, 25634, 2291904, 25541, 2291905, 25513, 2291906,
+    14894, 2291907, 25705, 2291908, 25726, 2291909, 25757, 2291910, 25719, 2291911, 14956, 2291912, 25935, 2291913, 25964, 2291914, 143370, 2291915,
+    26083, 2291916, 26360, 2291917, 26185, 2291918, 15129, 2291919, 26257, 2291920, 15112, 2291921, 15076, 2291922, 20882, 2291923, 20885, 2291924,
+    26368, 2291925, 26268, 2291926, 32941, 2291927, 17369, 2291928, 26391, 2291929, 26395, 2291930, 26401, 2291931, 26462, 2291932, 26451, 2291933,
+    144323, 2291934, 15177, 2291935, 26618, 2291936, 26501, 2291937, 26706, 2291938, 26757, 2291939, 144493, 2291940, 26766, 2291941, 26655, 2291942,
+    26900, 2291943, 15261, 2291944, 26946, 2291945, 27043, 2291946, 27114, 2291947, 27304, 2291948, 145059, 2291949, 27355, 2291950, 15384, 2291951,
+    27425, 2291952, 145575, 2291953, 27476, 2291954, 15438, 2291955, 27506, 2291956, 27551, 1078130933, 27578, 2291959, 146061, 2291960, 138507,
+    2291961, 146170, 2291962, 27726, 2291963, 146620, 2291964, 27839, 2291965, 27853, 2291966, 27751, 2291967, 27926, 2291968, 27966, 2291969, 28023,
+    2291970, 27969, 2291971, 28009, 2291972, 28024, 2291973, 28037, 2291974, 146718, 2291975, 27956, 2291976, 28207, 2291977, 28270, 2291978, 15667,
+    2291979, 28363, 2291980, 28359, 2291981, 147153, 2291982, 28153, 2291983, 28526, 2291984, 147294, 2291985, 147342, 2291986, 28614, 2291987, 28729,
+    2291988, 28702, 2291989, 28699, 2291990, 15766, 2291991, 28746, 2291992, 28797, 2291993, 28791, 2291994, 28845, 2291995, 132389, 2291996, 28997,
+    2291997, 148067, 2291998, 29084, 2291999, 148395, 2292000, 29224, 2292001, 29237, 2292002, 29264, 2292003, 149000, 2292004, 29312, 2292005, 29333,
+    2292006, 149301, 2292007, 149524, 2292008, 29562, 2292009, 29579, 2292010, 16044, 2292011, 29605, 4389164, 16056, 2292014, 29767, 2292015, 29788,
+    2292016, 29809, 2292017, 29829, 2292018, 29898, 2292019, 16155, 2292020, 29988, 2292021, 150582, 2292022, 30014, 2292023, 150674, 2292024, 30064,
+    2292025, 139679, 2292026, 30224, 2292027, 151457, 2292028, 151480, 2292029, 151620, 2292030, 16380, 2292031, 16392, 2292032, 30452, 2292033,
+    151795, 2292034, 151794, 2292035, 151833, 2292036, 151859, 1078131013, 30494, 2292039, 30495, 2292040, 30538, 2292041, 16441, 2292042, 30603,
+    2292043, 16454, 2292044, 16534, 2292045, 152605, 2292046, 30798, 2292047, 30860, 2292048, 30924, 2292049, 16611, 2292050, 153126, 2292051, 31062,
+    2292052, 153242, 2292053, 153285, 2292054, 31119, 2292055, 31211, 2292056, 16687, 2292057, 31296, 2292058, 31306, 2292059, 31311, 2292060, 153980,
+    4389213, 154279, 2292063, 31470, 2292064, 16898, 2292065, 154539, 2292066, 31686, 2292067, 31689, 2292068, 16935, 2292069, 154752, 2292070, 31954,
+    2292071, 17056, 2292072, 31976, 2292073, 31971, 2292074, 32000, 2292075, 155526, 2292076, 32099, 2292077, 17153, 2292078, 32199, 2292079, 32258,
+    2292080, 32325, 2292081, 17204, 2292082, 156200, 2292083, 156231, 2292084, 17241, 2292085, 156377, 2292086, 32634, 2292087, 156478, 2292088,
+    32661, 2292089, 32762, 2292090, 32773, 2292091, 156890, 2292092, 156963, 2292093, 32864, 2292094, 157096, 2292095, 32880, 2292096, 144223,
+    2292097, 17365, 2292098, 32946, 2292099, 33027, 2292100, 17419, 2292101, 33086, 2292102, 23221, 2292103, 157607, 2292104, 157621, 2292105, 144275,
+    2292106, 144284, 2292107, 33281, 2292108, 33284, 2292109, 36766, 2292110, 17515, 2292111, 33425, 2292112, 33419, 2292113, 33437, 2292114, 21171,
+    2292115, 33457, 2292116, 33459, 2292117, 33469, 2292118, 33510, 2292119, 158524, 2292120, 33509, 2292121, 33565, 2292122, 33635, 2292123, 33709,
+    2292124, 33571, 2292125, 33725, 2292126, 33767, 2292127, 33879, 2292128, 33619, 2292129, 33738, 2292130, 33740, 2292131, 33756, 2292132, 158774,
+    2292133, 159083, 2292134, 158933, 2292135, 17707, 2292136, 34033, 2292137, 34035, 2292138, 34070, 2292139, 160714, 2292140, 34148, 2292141,
+    159532, 2292142, 17757, 2292143, 17761, 2292144, 159665, 2292145, 159954, 2292146, 17771, 2292147, 34384, 2292148, 34396, 2292149, 34407, 2292150,
+    34409, 2292151, 34473, 2292152, 34440, 2292153, 34574, 2292154, 34530, 2292155, 34681, 2292156, 34600, 2292157, 34667, 2292158, 34694, 2292159,
+    17879, 2292160, 34785, 2292161, 34817, 2292162, 17913, 2292163, 34912, 2292164, 34915, 2292165, 161383, 2292166, 35031, 2292167, 35038, 2292168,
+    17973, 2292169, 35066, 2292170, 13499, 2292171, 161966, 2292172, 162150, 2292173, 18110, 2292174, 18119, 2292175, 35488, 2292176, 35565, 2292177,
+    35722, 2292178, 35925, 2292179, 162984, 2292180, 36011, 2292181, 36033, 2292182, 36123, 2292183, 36215, 2292184, 163631, 2292185, 133124, 2292186,
+    36299, 2292187, 36284, 2292188, 36336, 2292189, 133342, 2292190, 36564, 2292191, 36664, 2292192, 165330, 2292193, 165357, 2292194, 37012, 2292195,
+    37105, 2292196, 37137, 2292197, 165678, 2292198, 37147, 2292199, 37432, 1078131176, 37591, 2292202, 37500, 2292203, 37881, 2292204, 37909,
+    2292205, 166906, 2292206, 38283, 2292207, 18837, 2292208, 38327, 2292209, 167287, 2292210, 18918, 2292211, 38595, 2292212, 23986, 2292213, 38691,
+    2292214, 168261, 2292215, 168474, 2292216, 19054, 2292217, 19062, 2292218, 38880, 2292219, 168970, 2292220, 19122, 2292221, 169110, 4389374,
+    38923, 2292224, 38953, 2292225, 169398, 2292226, 39138, 2292227, 19251, 2292228, 39209, 2292229, 39335, 2292230, 39362, 2292231, 39422, 2292232,
+    19406, 2292233, 170800, 2292234, 39698, 2292235, 40000, 2292236, 40189, 2292237, 19662, 2292238, 19693, 2292239, 40295, 2292240, 172238, 2292241,
+    19704, 2292242, 172293, 2292243, 172558, 2292244, 172689, 2292245, 40635, 2292246, 19798, 2292247, 40697, 2292248, 40702, 2292249, 40709, 2292250,
+    40719, 2292251, 40726, 2292252, 40763, 2292253, 173568,
+};
+/* tables: end */
+
+TINY_API const char *tllm_unicode_version(void) { return TINYI_UNICODE_VERSION; }
+
+/* the classes of ASCII: C 7, white space C 15, white space Z 14, P 3, S 4, N 2, L 1 */
+static const unsigned char tinyi_unicode_ascii[128] = {
+    7, 7, 7, 7, 7, 7, 7, 7, 7, 15, 15, 15, 15, 15, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    14, 3, 3, 3, 4, 3, 3, 3, 3, 3, 3, 4, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 4, 4, 4, 3,
+    3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 4, 3,
+    4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 4, 3, 4, 7
+};
+
+TINYI_FN unsigned tinyi_unicode_class(uint32_t c)
+{
+    size_t lo = 0, hi = TINYI_COUNT(tinyi_unicode_starts);
+    if (c < 128) return tinyi_unicode_ascii[c];
+    if (c > 0x10ffff) return TINYI_UC_OTHER;
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if (tinyi_unicode_starts[mid] >> 4 <= c) lo = mid; else hi = mid;
+    }
+    return tinyi_unicode_starts[lo] & 15;
+}
+
+static uint32_t tinyi_unicode_map(const uint32_t *rows, size_t n_rows, uint32_t c)
+{
+    size_t lo = 0, hi = n_rows;
+    uint32_t row, first, away;
+    while (hi - lo > 1) {
+        size_t mid = (lo + hi) / 2;
+        if ((rows[2 * mid] & 0x1fffff) <= c) lo = mid; else hi = mid;
+    }
+    row = rows[2 * lo];
+    first = row & 0x1fffff;
+    if (c < first) return c;
+    away = c - first;
+    if (row >> 29 & 1) {
+        if (away & 1) return c;
+        if (away / 2 >= (row >> 21 & 255)) return c;
+    } else if (away >= (row >> 21 & 255)) {
+        return c;
+    }
+    return rows[2 * lo + 1] + (row >> 30 & 1 ? away : 0);
+}
+
+TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c)
+{
+    if (c < 128) return c >= 'A' && c <= 'Z' ? c + 32 : c;
+    return tinyi_unicode_map(tinyi_unicode_lower_rows, TINYI_COUNT(tinyi_unicode_lower_rows) / 2, c);
+}
+
+TINYI_FN uint32_t tinyi_unicode_base(uint32_t c)
+{
+    if (c < 192) return c;
+    if (c >= 0xac00 && c < 0xd7a4) return 0x1100 + (c - 0xac00) / 588;
+    return tinyi_unicode_map(tinyi_unicode_base_rows, TINYI_COUNT(tinyi_unicode_base_rows) / 2, c);
+}
+
+TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c)
+{
+    uint32_t v = p[0];
+    size_t k, i;
+    if (v < 0x80) { *c = v; return 1; }
+    *c = TINYI_REPLACEMENT;
+    if (v < 0xc0 || v >= 0xf8) return 1;
+    k = tinyi_utf8_promise((unsigned char)v);
+    if (k > n) return 1;
+    v &= 0x7fu >> k;
+    for (i = 1; i < k; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 1;
+        v = v << 6 | (p[i] & 0x3f);
+    }
+    if (v > 0x10ffff) return 1;
+    *c = v;
+    return k;
+}
+
+TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p)
+{
+    if (c < 0x80) {
+        p[0] = (unsigned char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        p[0] = (unsigned char)(0xc0 | c >> 6);
+        p[1] = (unsigned char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        p[0] = (unsigned char)(0xe0 | c >> 12);
+        p[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+        p[2] = (unsigned char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    p[0] = (unsigned char)(0xf0 | (c >> 18 & 7));
+    p[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
+    p[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+    p[3] = (unsigned char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+TINYI_FN size_t tinyi_utf8_unfinished(const unsigned char *p, size_t n)
+{
+    size_t back, i;
+    for (back = 1; back <= 3 && back <= n; back++) {
+        unsigned char first = p[n - back];
+        if ((first & 0xc0) == 0x80) continue;
+        if (first < 0xc2 || first > 0xf4 || tinyi_utf8_promise(first) <= back) return 0;
+        /* a second byte that the standard never allows will not become a character */
+        if (back > 1) {
+            unsigned char second = p[n - back + 1];
+            if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+                (first == 0xf4 && second > 0x8f)) return 0;
+        }
+        for (i = 1; i < back; i++)
+            if ((p[n - back + i] & 0xc0) != 0x80) return 0;
+        return back;
+    }
+    return 0;
+}
+
+TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        uint32_t c;
+        size_t k;
+        if (p[i] < 0x80) { i++; continue; }
+        k = tinyi_utf8_get(p + i, n - i, &c);
+        if (k == 1 || c < (k == 2 ? 0x80u : k == 3 ? 0x800u : 0x10000u)) break;
+        i += k;
+    }
+    return i;
+}
+
+/* src/llm/token/split.c - the pre-tokenizer rules, and the matcher that reads them
+ *
+ * L, N, P, S, M are the general categories letter, number, punctuation, symbol, mark; W is white space.
+ *
+ *   c  's 't 're 've 'm 'll 'd                  C  the same in any case
+ *   w  blank? L+                                n  blank? N+                o  blank? [^W L N]+
+ *   e  W+ not before a non-blank                s  W+                       V  [^W]+
+ *   W  [^\r\n L N]? L+                          M  [^\r\n L N]? [L M]+      m  [^\r\n L P S]? [L M]+
+ *   U  [^\r\n L N]? [L M]+ C?                   E  [^\r\n L N]? L M* ( blank? L M* )*
+ *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
+ *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
+ *   1  N     3  N, 1 to 3     N  N+     9  three digits 0-9
+ *   z  up to a place with 3, 6, 9 ... digits 0-9 after it     a  N in threes from the end of the number, with what stands before
+ *   O  blank? [^W L N]+ [\r\n]*   S  ... [\r\n/]*   T  ... [\r\n/]?   Q  blank? [^W L M N]+ [\r\n]*
+ *   P  blank? [P S]+ [\r\n]*      p  blank? [P S]+  A  one of ASCII's punctuation, then [A-Za-z]+
+ *   l  W* [\r\n]+     b  [\r\n]    L  lines, or line ends    $  W+ at the end    R  W, the most of 512 256 ... 4, 1 to 2, before W
+ *   x  W? L+     y  W? P+     D  W? letters with case     d  W? ASCII punctuation and letters from ':' on, wide forms
+ *   F  [P $+<=>^~|`]+     f  [P $+<=>^~|]+     B  blank? anything but W and ( | . , ! ? ) and their relatives
+ *   H  Han and kana     h  the Han, Hangul and others of DeepSeek     g  the scripts of AFMoE     G K u  Hangul, wide marks, Bopomofo
+ *   i  <sentinel:0>     I  IMGIMGABCZ     v  tab, line feed, 4 or 2 blanks     q  one mark of P or of ASCII
+ *
+ * Engines that run these rules through a regular expression library over letters that stand for categories do not count '~'
+ * as a symbol, and give Lu and Ll the meaning L; files are made to be read by them, so the same is done here.
+ * Cost: linear. Each place is looked at once by each letter of each step; runs that a failing letter measured are remembered. */
+#include <string.h>
+
+#define TINYI_SPLIT_GPT2 "cwnoes"
+#define TINYI_SPLIT_LLAMA3 "CW3Oles"
+#define TINYI_SPLIT_QWEN2 "CW1Oles"
+#define TINYI_SPLIT_GPT4O "Y3Sles"
+#define TINYI_SPLIT_DIGITS "1 cwnoes"
+#define TINYI_SPLIT_DEEPSEEK3 "3 H AmPles"
+#define TINYI_SPLIT_BAILING "CW1Oles"
+#define TINYI_SPLIT_DEFAULT "f cwnoes N 9"
+
+static const tllm_pre tinyi_split_rows[] = {
+    { "default", TINYI_SPLIT_DEFAULT, 0 },
+    { "gpt-2", TINYI_SPLIT_GPT2, 0 },
+    { "phi-2", TINYI_SPLIT_GPT2, 0 },
+    { "jina-es", TINYI_SPLIT_GPT2, 0 },
+    { "jina-de", TINYI_SPLIT_GPT2, 0 },
+    { "jina-v2-es", TINYI_SPLIT_GPT2, 0 },
+    { "jina-v2-de", TINYI_SPLIT_GPT2, 0 },
+    { "jina-v1-en", TINYI_SPLIT_GPT2, 0 },
+    { "jina-v2-code", TINYI_SPLIT_GPT2, 0 },
+    { "roberta-bpe", TINYI_SPLIT_GPT2, 0 },
+    { "gigachat", TINYI_SPLIT_GPT2, 0 },
+    { "a.x-4.0", TINYI_SPLIT_GPT2, 0 },
+    { "mellum", TINYI_SPLIT_GPT2, 0 },
+    { "modern-bert", TINYI_SPLIT_GPT2, 0 },
+    { "exaone4", TINYI_SPLIT_GPT2, 0 },
+    { "mpt", TINYI_SPLIT_GPT2, 0 },
+    { "olmo", TINYI_SPLIT_GPT2, 0 },
+    { "jais", TINYI_SPLIT_GPT2, 0 },
+    { "trillion", TINYI_SPLIT_GPT2, 0 },
+    { "granite-docling", TINYI_SPLIT_GPT2, 0 },
+    { "starcoder", TINYI_SPLIT_DIGITS, 0 },
+    { "refact", TINYI_SPLIT_DIGITS, 0 },
+    { "command-r", TINYI_SPLIT_DIGITS, 0 },
+    { "smollm", TINYI_SPLIT_DIGITS, 0 },
+    { "codeshell", TINYI_SPLIT_DIGITS, 0 },
+    { "exaone", TINYI_SPLIT_DIGITS, 0 },
+    { "minerva-7b", TINYI_SPLIT_DIGITS, 0 },
+    { "mellum2", TINYI_SPLIT_DIGITS, 0 },
+    { "llama3", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "llama-v3", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "llama-bpe", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "falcon3", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "falcon-h1", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "pixtral", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "midm-2.0", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "lfm2", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "jina-v5-nano", TINYI_SPLIT_LLAMA3, TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "dbrx", TINYI_SPLIT_LLAMA3, 0 },
+    { "smaug-bpe", TINYI_SPLIT_LLAMA3, 0 },
+    { "glm4", TINYI_SPLIT_LLAMA3, TLLM_PRE_NO_BOS_ID },
+    { "chatglm-bpe", TINYI_SPLIT_LLAMA3, TLLM_PRE_NO_BOS_ID },
+    { "jais-2", "CW3OlR", 0 },
+    { "minicpm5", "3 CWNOles", TLLM_PRE_WHOLE },
+    { "qwen2", TINYI_SPLIT_QWEN2, 0 },
+    { "deepseek-r1-qwen", TINYI_SPLIT_QWEN2, 0 },
+    { "kormo", TINYI_SPLIT_QWEN2, 0 },
+    { "f2llmv2", TINYI_SPLIT_QWEN2, 0 },
+    { "megrez", TINYI_SPLIT_QWEN2, 0 },
+    { "stablelm2", TINYI_SPLIT_QWEN2, 0 },
+    { "hunyuan", TINYI_SPLIT_QWEN2, 0 },
+    { "solar-open", TINYI_SPLIT_QWEN2, 0 },
+    { "grok-2", TINYI_SPLIT_QWEN2, 0 },
+    { "qwen35", "CM1Qles", 0 },
+    { "ufakzeka", "W1Oles", 0 },
+    { "seed-coder", "CW1oles", 0 },
+    { "bailingmoe", TINYI_SPLIT_BAILING, 0 },
+    { "bailingmoe2", TINYI_SPLIT_BAILING, 0 },
+    { "llada-moe", TINYI_SPLIT_BAILING, 0 },
+    { "laguna", "L CW1Oles", 0 },
+    { "exaone-moe", "CE1Tles", 0 },
+    { "deepseek-llm", "b D d $ h N", 0 },
+    { "deepseek-coder", "b x y h 1", 0 },
+    { "deepseek-v3", TINYI_SPLIT_DEEPSEEK3, 0 },
+    { "hunyuan-dense", TINYI_SPLIT_DEEPSEEK3, 0 },
+    { "joyai-llm", TINYI_SPLIT_DEEPSEEK3, 0 },
+    { "hy_v4", TINYI_SPLIT_DEEPSEEK3, 0 },
+    { "spark2_5", "3 H Ampbes 1", 0 },
+    { "youtu", "GKuH U1Sles", TLLM_PRE_WHOLE },
+    { "falcon", "F cwnoes 9", 0 },
+    { "poro-chat", "B", 0 },
+    { "bloom", "B", 0 },
+    { "gpt3-finnish", "B", 0 },
+    { "viking", "B 1", 0 },
+    { "tekken", "X1Sles", TLLM_PRE_WHOLE | TLLM_PRE_BOS },
+    { "chameleon", "i I v 1 q cwnoes", TLLM_PRE_BOS },
+    { "gpt-4o", TINYI_SPLIT_GPT4O, 0 },
+    { "llama4", TINYI_SPLIT_GPT4O, 0 },
+    { "kanana2", TINYI_SPLIT_GPT4O, 0 },
+    { "talkie", TINYI_SPLIT_GPT4O, 0 },
+    { "minimax-m2", TINYI_SPLIT_GPT4O, 0 },
+    { "granite-embed-multi-97m", "Z3Sles", TLLM_PRE_WHOLE },
+    { "tiny_aya", "a U3Sles", 0 },
+    { "cohere2moe", "a U3Sles", 0 },
+    { "kimi-k2", "kJ3Oles", 0 },
+    { "superbpe", "N z", 0 },
+    { "afmoe", "a g AmPles", 0 },
+    { "gemma4", "L", TLLM_PRE_RAW | TLLM_PRE_BLANKS | TLLM_PRE_LINES | TLLM_PRE_ALWAYS_BOS },
+    { "granite-embed-multi-311m", "L", TLLM_PRE_RAW | TLLM_PRE_BLANKS | TLLM_PRE_LINES | TLLM_PRE_ALWAYS_BOS },
+    { "sarvam-moe", "L", TLLM_PRE_RAW | TLLM_PRE_BLANKS },
+    { "whitespace", "V", TLLM_PRE_RAW | TLLM_PRE_DROP_SPACE }
+};
+
+TINY_API const tllm_pre *tllm_pre_at(size_t i) { return i < TINYI_COUNT(tinyi_split_rows) ? &tinyi_split_rows[i] : NULL; }
+
+TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_split_rows); i++)
+        if (strlen(tinyi_split_rows[i].name) == n && !memcmp(tinyi_split_rows[i].name, name, n)) return &tinyi_split_rows[i];
+    return NULL;
+}
+
+/* ---- sets of code points that are no category ---------------------------------------------------------------- */
+
+/* pairs: first and last of a range, in order */
+static const uint32_t tinyi_split_cased[] = {
+    0x41, 0x5a, 0x61, 0x7a, 0xb5, 0xb5, 0xc0, 0xd6, 0xd8, 0xf6, 0xf8, 0x1ba, 0x1bc, 0x1bf, 0x1c4, 0x293, 0x295, 0x2af, 0x370, 0x373,
+    0x376, 0x377, 0x37b, 0x37d, 0x37f, 0x37f, 0x386, 0x386, 0x388, 0x38a, 0x38c, 0x38c, 0x38e, 0x3a1, 0x3a3, 0x3f5, 0x3f7, 0x481,
+    0x48a, 0x52f, 0x531, 0x556, 0x10a0, 0x10c5, 0x13a0, 0x13f5, 0x13f8, 0x13fd, 0x1c90, 0x1cba, 0x1cbd, 0x1cbf, 0x1d00, 0x1d2b,
+    0x1d6b, 0x1d77, 0x1d79, 0x1d9a, 0x1e00, 0x1f15, 0x1f18, 0x1f1d, 0x1f20, 0x1f45, 0x1f48, 0x1f4d, 0x1f50, 0x1f57, 0x1f59, 0x1f59,
+    0x1f5b, 0x1f5b, 0x1f5d, 0x1f5d, 0x1f5f, 0x1f7d, 0x1f80, 0x1fb4, 0x1fb6, 0x1fbc, 0x1fbe, 0x1fbe, 0x1fc2, 0x1fc4, 0x1fc6, 0x1fcc,
+    0x1fd0, 0x1fd3, 0x1fd6, 0x1fdb, 0x1fe0, 0x1fec, 0x1ff2, 0x1ff4, 0x1ff6, 0x1ffc, 0x2102, 0x2102, 0x2107, 0x2107, 0x210a, 0x2113,
+    0x2115, 0x2115, 0x2119, 0x211d, 0x2124, 0x2124, 0x2126, 0x2126, 0x2128, 0x2128, 0x212a, 0x212d, 0x212f, 0x2134, 0x2139, 0x2139,
+    0x213c, 0x213f, 0x2145, 0x2149, 0x214e, 0x214e, 0x2183, 0x2184, 0x2c00, 0x2c7b, 0x2c7e, 0x2ce4, 0x2ceb, 0x2cee, 0x2cf2, 0x2cf3,
+    0xa640, 0xa66d, 0xa680, 0xa69b, 0xa722, 0xa76f, 0xa771, 0xa787, 0xa78b, 0xa78e, 0xab70, 0xabbf, 0xfb00, 0xfb06, 0xfb13, 0xfb17,
+    0xff21, 0xff3a, 0xff41, 0xff5a, 0x10400, 0x1044f, 0x104b0, 0x104d3, 0x104d8, 0x104fb, 0x10c80, 0x10cb2, 0x10cc0, 0x10cf2,
+    0x118a0, 0x118df, 0x1e900, 0x1e943
+};
+static const uint32_t tinyi_split_marks[] = { 0x21, 0x2f, 0x3a, 0x7e, 0x2018, 0x201f, 0x3000, 0x3002, 0xff01, 0xff0f, 0xff1a, 0xff5e };
+static const uint32_t tinyi_split_bloom[] = {         /* what B leaves out beside white space */
+    0x21, 0x21, 0x28, 0x29, 0x2c, 0x2c, 0x2e, 0x2e, 0x3f, 0x3f, 0x7c, 0x7c, 0x60c, 0x60c, 0x6d4, 0x6d4, 0x964, 0x964,
+    0x2026, 0x2026, 0x3001, 0x3002, 0xff0c, 0xff0c
+};
+static const uint32_t tinyi_split_han[] = {
+    0x3400, 0x4dbf, 0x4e00, 0x9fff, 0xf900, 0xfaff, 0x20000, 0x2a6df, 0x2a700, 0x2b73f, 0x2b740, 0x2b81f, 0x2b820, 0x2ceaf,
+    0x2ceb0, 0x2ebef, 0x2f800, 0x2fa1f
+};
+static const uint32_t tinyi_split_kana[] = { 0x3040, 0x30ff, 0x4e00, 0x9fa5 };
+static const uint32_t tinyi_split_deepseek[] = { 0x800, 0x9fa5, 0xac00, 0xd7ff };
+static const uint32_t tinyi_split_afmoe[] = {
+    0xe00, 0xe7f, 0xe80, 0xeff, 0x1000, 0x109f, 0x1100, 0x11ff, 0x1780, 0x17ff, 0x2f00, 0x2fdf, 0x3040, 0x30ff, 0x3400, 0x4dbf,
+    0x4e00, 0x9fff, 0xa9e0, 0xa9ff, 0xaa60, 0xaa7f, 0xac00, 0xd7af, 0xf900, 0xfaff, 0xff65, 0xff9f
+};
+static const uint32_t tinyi_split_hangul[] = { 0x3131, 0x318e, 0xac00, 0xd7a3 };
+static const uint32_t tinyi_split_wide[] = {
+    0x2014, 0x2014, 0x2018, 0x2019, 0x201c, 0x201d, 0x2026, 0x2026, 0x3001, 0x303f, 0xfe30, 0xfe4f, 0xff01, 0xff01, 0xff0c, 0xff0c,
+    0xff1a, 0xff1b
+};
+static const uint32_t tinyi_split_bopomofo[] = { 0x3105, 0x312f };
+
+static int tinyi_split_in(const uint32_t *set, size_t n, uint32_t c)
+{
+    size_t lo = 0, hi = n / 2;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (set[2 * mid + 1] < c) lo = mid + 1; else hi = mid;
+    }
+    return lo < n / 2 && set[2 * lo] <= c;
+}
+#define TINYI_SPLIT_IN(set, c) tinyi_split_in(set, TINYI_COUNT(set), c)
+
+/* ---- the matcher --------------------------------------------------------------------------------------------- */
+
+enum { TINYI_SP_O = 1, TINYI_SP_L = 2, TINYI_SP_N = 4, TINYI_SP_P = 8, TINYI_SP_S = 16, TINYI_SP_M = 32, TINYI_SP_Z = 64, TINYI_SP_C = 128,
+       TINYI_SP_W = 256, TINYI_SP_ALL = 511,
+       TINYI_SP_WIDE = 512 };              /* not ASCII: any letter may begin so */
+
+static const unsigned short tinyi_split_ascii[128] = {
+    128, 128, 128, 128, 128, 128, 128, 128, 128, 256, 256, 256, 256, 256, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+    128, 128, 128, 128, 256, 8, 8, 8, 16, 8, 8, 8, 8, 8, 8, 16, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 16, 16, 16, 8, 8, 2, 2, 2, 2, 2,
+    2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 8, 8, 8, 16, 8, 16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+    2, 2, 2, 2, 2, 2, 2, 8, 16, 8, 16, 128
+};
+
+/* the class bit of the character at p < end, its bytes and number */
+TINYI_INLINE unsigned tinyi_split_class(const unsigned char *s, size_t p, size_t end, size_t *k, uint32_t *c)
+{
+    unsigned t;
+    if (s[p] < 0x80) {
+        *c = s[p];
+        *k = 1;
+        return tinyi_split_ascii[s[p]];
+    }
+    *k = tinyi_utf8_get(s + p, end - p, c);
+    t = tinyi_unicode_class(*c);
+    return t & TINYI_UC_SPACE ? (unsigned)TINYI_SP_W : 1u << t;
+}
+
+static size_t tinyi_split_run(const unsigned char *s, size_t p, size_t end, unsigned mask)
+{
+    while (p < end) {
+        size_t k;
+        uint32_t c;
+        if (!(tinyi_split_class(s, p, end, &k, &c) & mask)) break;
+        p += k;
+    }
+    return p;
+}
+
+static size_t tinyi_split_run_in(const unsigned char *s, size_t p, size_t end, const uint32_t *set, size_t n)
+{
+    while (p < end) {
+        uint32_t c;
+        size_t k = tinyi_utf8_get(s + p, end - p, &c);
+        if (c > 0x7f && (tinyi_unicode_class(c) & TINYI_UC_SPACE)) break;
+        if (!tinyi_split_in(set, n, c)) break;
+        p += k;
+    }
+    return p;
+}
+#define TINYI_SPLIT_RUN_IN(s, p, end, set) tinyi_split_run_in(s, p, end, set, TINYI_COUNT(set))
+
+static size_t tinyi_split_bytes_of(const unsigned char *s, size_t p, size_t end, const char *any)
+{
+    while (p < end && s[p] && strchr(any, s[p])) p++;
+    return p;
+}
+
+/* the end of an apostrophe with its letters at p; 0: none */
+static size_t tinyi_split_apostrophe(const unsigned char *s, size_t p, size_t end, int any_case)
+{
+    unsigned a, b;
+    if (end - p < 2 || s[p] != '\'') return 0;
+    a = s[p + 1];
+    if (any_case && a >= 'A' && a <= 'Z') a += 32;
+    if (a == 's' || a == 't' || a == 'm' || a == 'd') return p + 2;
+    if (end - p < 3) return 0;
+    b = s[p + 2];
+    if (any_case && b >= 'A' && b <= 'Z') b += 32;
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? p + 3 : 0;
+}
+
+/* capitals and others, then small letters and others, where letters without case count as both */
+static size_t tinyi_split_cased_word(const unsigned char *s, size_t p, size_t end, unsigned mask, int second)
+{
+    size_t q = p, k, both_end = 0, r;
+    uint32_t c;
+    while (q < end && (tinyi_split_class(s, q, end, &k, &c) & mask) && !(c >= 'a' && c <= 'z')) {
+        q += k;
+        if (!(c >= 'A' && c <= 'Z')) both_end = q;
+    }
+    if (second) return q > p ? q : 0;
+    for (r = q; r < end && (tinyi_split_class(s, r, end, &k, &c) & mask) && !(c >= 'A' && c <= 'Z'); r += k) {}
+    return r > q ? r : both_end;
+}
+
+/* what may stand before a word: its end, or p */
+static size_t tinyi_split_prefix(const unsigned char *s, size_t p, size_t end, unsigned not_mask)
+{
+    size_t k;
+    uint32_t c;
+    unsigned t = tinyi_split_class(s, p, end, &k, &c);
+    if (c == '~' && (not_mask & TINYI_SP_S)) t = TINYI_SP_O;
+    return c == '\r' || c == '\n' || (t & not_mask) ? p : p + k;
+}
+
+static size_t tinyi_split_prefixed(const unsigned char *s, size_t p, size_t end, unsigned not_mask, unsigned mask)
+{
+    size_t q = tinyi_split_prefix(s, p, end, not_mask), r;
+    if (q > p && q < end && (r = tinyi_split_run(s, q, end, mask)) > q) return r;
+    r = tinyi_split_run(s, p, end, mask);
+    return r > p ? r : 0;
+}
+
+static size_t tinyi_split_count_space(const unsigned char *s, size_t p, size_t end, size_t most, size_t *after)
+{
+    size_t n = 0, k;
+    uint32_t c;
+    while (p < end && n < most && (tinyi_split_class(s, p, end, &k, &c) & TINYI_SP_W)) { p += k; n++; }
+    *after = p;
+    return n;
+}
+
+static size_t tinyi_split_skip(const unsigned char *s, size_t p, size_t end, size_t n)
+{
+    uint32_t c;
+    while (n-- && p < end) p += tinyi_utf8_get(s + p, end - p, &c);
+    return p;
+}
+
+/* how many digits stand at p, measured once for a run; mask 0: ASCII digits */
+static size_t tinyi_split_digits(const unsigned char *s, size_t p, size_t end, unsigned mask, tinyi_split_memo *memo)
+{
+    size_t q = p, k, n = 0;
+    uint32_t c;
+    if (p == memo->run_at && memo->run_end > p) return memo->run_count;
+    while (q < end) {
+        if (mask) {
+            if (!(tinyi_split_class(s, q, end, &k, &c) & mask)) break;
+        } else {
+            if (s[q] < '0' || s[q] > '9') break;
+            k = 1;
+        }
+        q += k;
+        n++;
+    }
+    memo->run_at = p;
+    memo->run_end = q;
+    memo->run_count = n;
+    return n;
+}
+static void tinyi_split_digits_taken(tinyi_split_memo *memo, size_t to, size_t n)
+{
+    memo->run_at = to;
+    memo->run_count -= n;
+}
+
+/* The end of what the letter matches at p < end, or 0. *skip may be raised: nothing matches before it. */
+static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, size_t end, tinyi_split_memo *memo, size_t *skip)
+{
+    size_t q = p, r, k, n;
+    uint32_t c;
+    unsigned t, mask;
+    switch (letter) {
+    case 'c': return tinyi_split_apostrophe(s, p, end, 0);
+    case 'C': return tinyi_split_apostrophe(s, p, end, 1);
+    case 'w': case 'n': case 'o': case 'O': case 'S': case 'T': case 'Q': case 'P': case 'p':
+        if (s[p] == ' ') q++;
+        mask = letter == 'w' ? (unsigned)TINYI_SP_L : letter == 'n' ? (unsigned)TINYI_SP_N :
+               letter == 'P' || letter == 'p' ? (unsigned)(TINYI_SP_P | TINYI_SP_S) :
+               (unsigned)TINYI_SP_ALL & ~(unsigned)(TINYI_SP_W | TINYI_SP_L | TINYI_SP_N | (letter == 'Q' ? TINYI_SP_M : 0));
+        if (letter == 'P' || letter == 'p') {
+            for (r = q; r < end && s[r] != '~' && (tinyi_split_class(s, r, end, &k, &c) & mask); r += k) {}
+        } else {
+            r = tinyi_split_run(s, q, end, mask);
+        }
+        if (r == q) return 0;
+        if (letter == 'O' || letter == 'Q' || letter == 'P') r = tinyi_split_bytes_of(s, r, end, "\r\n");
+        if (letter == 'S') r = tinyi_split_bytes_of(s, r, end, "\r\n/");
+        if (letter == 'T' && r < end && (s[r] == '\r' || s[r] == '\n' || s[r] == '/')) r++;
+        return r;
+    case 'e':
+        /* all white space, or all but its last character when something follows */
+        for (r = q; q < end && (tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_W); q += k) r = q;
+        return q == end && q > p ? q : r > p ? r : 0;
+    case 's': r = tinyi_split_run(s, p, end, TINYI_SP_W); return r > p ? r : 0;
+    case 'V': r = tinyi_split_run(s, p, end, TINYI_SP_ALL & ~TINYI_SP_W); return r > p ? r : 0;
+    case 'W': return tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L);
+    case 'M': return tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L | TINYI_SP_M);
+    case 'm': return tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_P | TINYI_SP_S, TINYI_SP_L | TINYI_SP_M);
+    case 'U':
+        r = tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L | TINYI_SP_M);
+        if (r && r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
+        return r;
+    case 'E':
+        q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
+        if (q == end || !(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_L)) return 0;
+        for (;;) {
+            q = tinyi_split_run(s, q, end, TINYI_SP_L);
+            q = tinyi_split_run(s, q, end, TINYI_SP_M);
+            if (q < end && (tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_L)) continue;
+            if (end - q >= 2 && s[q] == ' ' && (tinyi_split_class(s, q + 1, end, &k, &c) & TINYI_SP_L)) { q++; continue; }
+            return q;
+        }
+    case 'X': case 'Y': case 'Z':
+        mask = letter == 'Z' ? (unsigned)(TINYI_SP_L | TINYI_SP_M) : (unsigned)TINYI_SP_L;
+        q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
+        r = q > p ? tinyi_split_cased_word(s, q, end, mask, 0) : 0;
+        if (!r) r = tinyi_split_cased_word(s, p, end, mask, 0);
+        if (!r && q > p) r = tinyi_split_cased_word(s, q, end, mask, 1);
+        if (!r) r = tinyi_split_cased_word(s, p, end, mask, 1);
+        if (r && r < end && letter != 'X' && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
+        return r;
+    case 'k': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_han); return r > p ? r : 0;
+    case 'J':
+        q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
+        for (r = q; r < end && (tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_L) && !TINYI_SPLIT_IN(tinyi_split_han, c); r += k) {}
+        if (r == q) return 0;
+        if (r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
+        return r;
+    case '1': return tinyi_split_class(s, p, end, &k, &c) & TINYI_SP_N ? p + k : 0;
+    case '3':
+        for (n = 0; n < 3 && q < end && (tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_N); n++) q += k;
+        return n ? q : 0;
+    case 'N': r = tinyi_split_run(s, p, end, TINYI_SP_N); return r > p ? r : 0;
+    case '9':
+        for (n = 0; n < 3; n++) if (end - p <= n || s[p + n] < '0' || s[p + n] > '9') return 0;
+        return p + 3;
+    case 'z':
+        /* everything up to the next place with a multiple of three digits after it */
+        for (;;) {
+            n = tinyi_split_digits(s, q, end, 0, memo);
+            if (n) {
+                if (n % 3 == 0 && q > p) return q;
+                k = n % 3 ? n % 3 : 3;
+                if (k < n) { tinyi_split_digits_taken(memo, q + k, k); return q + k; }
+                q += n;
+            }
+            while (q < end && (s[q] < '0' || s[q] > '9')) q++;
+            if (q == end) return end;
+        }
+    case 'a':
+        while (q < end && !(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_N)) q += k;
+        if (q == end) return end;
+        n = tinyi_split_digits(s, q, end, TINYI_SP_N, memo);
+        k = n % 3 ? n % 3 : 3;
+        q = tinyi_split_skip(s, q, end, k);
+        tinyi_split_digits_taken(memo, q, k);
+        return q;
+    case 'A':
+        c = s[p];
+        if (!((c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~'))) return 0;
+        for (q = p + 1; q < end && ((s[q] >= 'A' && s[q] <= 'Z') || (s[q] >= 'a' && s[q] <= 'z')); q++) {}
+        return q > p + 1 ? q : 0;
+    case 'l':
+        if (p < memo->no_line_end) return 0;
+        for (r = 0; q < end && (tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_W); ) {
+            q += k;
+            if (c == '\r' || c == '\n') r = q;
+        }
+        if (!r) memo->no_line_end = q;
+        return r;
+    case 'b': return s[p] == '\r' || s[p] == '\n' ? p + 1 : 0;
+    case 'L':
+        while (q < end && (s[q] == '\n') == (s[p] == '\n')) q++;
+        return q;
+    case '$':
+        r = tinyi_split_run(s, p, end, TINYI_SP_W);
+        if (r == p) return 0;
+        if (r < end) { *skip = r; return 0; }
+        return r;
+    case 'R':
+        n = tinyi_split_count_space(s, p, end, 513, &r);
+        if (!n) return 0;
+        for (k = 512; k >= 4; k /= 2)
+            if (n > k || (n == k && r == end)) return tinyi_split_skip(s, p, end, k);
+        return tinyi_split_skip(s, p, end, n > 2 || (n == 2 && r == end) ? 2 : 1);
+    case 'x': case 'y':
+        mask = letter == 'x' ? (unsigned)TINYI_SP_L : (unsigned)TINYI_SP_P;
+        t = tinyi_split_class(s, p, end, &k, &c);
+        if (t & TINYI_SP_W) q += k;
+        r = tinyi_split_run(s, q, end, mask);
+        return r > q ? r : 0;
+    case 'D': case 'd':
+        t = tinyi_split_class(s, p, end, &k, &c);
+        if (t & TINYI_SP_W) q += k;
+        r = letter == 'D' ? TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_cased) : TINYI_SPLIT_RUN_IN(s, q, end, tinyi_split_marks);
+        return r > q ? r : 0;
+    case 'F': case 'f':
+        for (; q < end; q += k)
+            if (!(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_P) && !(c > 0 && c < 128 && strchr("$+<=>^~|", (int)c)) &&
+                !(c == '`' && letter == 'F')) break;
+        return q > p ? q : 0;
+    case 'B':
+        if (s[p] == ' ') q++;
+        for (r = q; r < end && !(tinyi_split_class(s, r, end, &k, &c) & TINYI_SP_W) && !TINYI_SPLIT_IN(tinyi_split_bloom, c); r += k) {}
+        return r > q ? r : 0;
+    case 'H': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_kana); return r > p ? r : 0;
+    case 'h': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_deepseek); return r > p ? r : 0;
+    case 'g': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_afmoe); return r > p ? r : 0;
+    case 'G': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_hangul); return r > p ? r : 0;
+    case 'K': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_wide); return r > p ? r : 0;
+    case 'u': r = TINYI_SPLIT_RUN_IN(s, p, end, tinyi_split_bopomofo); return r > p ? r : 0;
+    case 'i':
+        if (end - p < 12 || memcmp(s + p, "<sentinel:", 10)) return 0;
+        for (q = p + 10; q < end && s[q] >= '0' && s[q] <= '9'; q++) {}
+        return q > p + 10 && q < end && s[q] == '>' ? q + 1 : 0;
+    case 'I':
+        if (end - p < 8 || memcmp(s + p, "IMGIMG", 6)) return 0;
+        for (q = p + 6; q < end && q < p + 10 && s[q] >= 'A' && s[q] <= 'I'; q++) {}
+        return q > p + 6 && q < end && s[q] == 'Z' ? q + 1 : 0;
+    case 'v':
+        if (s[p] == '\t' || s[p] == '\n') return p + 1;
+        if (end - p >= 4 && !memcmp(s + p, "    ", 4)) return p + 4;
+        return end - p >= 2 && s[p] == ' ' && s[p + 1] == ' ' ? p + 2 : 0;
+    case 'q':
+        t = tinyi_split_class(s, p, end, &k, &c);
+        return (t & TINYI_SP_P) || (c < 128 && (t & TINYI_SP_S)) ? p + k : 0;
+    default: return 0;
+    }
+}
+
+/* the classes of ASCII that can begin what the letter matches */
+static unsigned tinyi_split_first(char letter)
+{
+    switch (letter) {
+    case 'c': case 'C': return TINYI_SP_P;
+    case 'w': case 'x': case 'D': return TINYI_SP_L | TINYI_SP_W;
+    case 'n': return TINYI_SP_N | TINYI_SP_W;
+    case 'o': case 'O': case 'S': case 'T': case 'Q': return TINYI_SP_ALL & ~(TINYI_SP_L | TINYI_SP_N);
+    case 'e': case 's': case 'l': case 'R': case '$': case 'b': case 'v': return TINYI_SP_W;
+    case '1': case '3': case 'N': case '9': return TINYI_SP_N;
+    case 'P': case 'p': return TINYI_SP_P | TINYI_SP_S | TINYI_SP_W;
+    case 'A': case 'F': case 'f': case 'q': return TINYI_SP_P | TINYI_SP_S;
+    case 'y': return TINYI_SP_P | TINYI_SP_W;
+    case 'i': return TINYI_SP_S;
+    case 'I': return TINYI_SP_L;
+    case 'k': case 'H': case 'h': case 'g': case 'G': case 'K': case 'u': return 0;
+    default: return TINYI_SP_ALL;
+    }
+}
+
+TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigned char *s, size_t n)
+{
+    memset(sp, 0, sizeof *sp);
+    sp->s = s;
+    sp->n = n;
+    while (*rule && sp->n_steps < TINYI_SPLIT_STEPS) {
+        int i = sp->n_steps++, k;
+        sp->step[i] = rule;
+        for (k = 0; *rule && *rule != ' ' && k < TINYI_SPLIT_LETTERS; k++, rule++) {
+            sp->first[i][k] = (unsigned short)(tinyi_split_first(*rule) | TINYI_SP_WIDE);
+            sp->any[i] = (unsigned short)(sp->any[i] | sp->first[i][k]);
+        }
+        if (*rule) rule++;
+    }
+}
+
+/* the end of the piece of step i that begins at p: a match, or what lies before the next one */
+static size_t tinyi_split_piece(tinyi_split *sp, int i, size_t p, size_t end)
+{
+    const unsigned char *s = sp->s;
+    tinyi_split_memo *memo = &sp->memo[i];
+    size_t from = p;
+    while (p < end) {
+        size_t skip = 0, to = 0;
+        unsigned t = s[p] < 0x80 ? tinyi_split_ascii[s[p]] : (unsigned)TINYI_SP_WIDE;
+        const char *letter;
+        uint32_t c;
+        int k;
+        if (!(t & sp->any[i])) { p++; continue; }
+        for (k = 0, letter = sp->step[i]; *letter && *letter != ' '; letter++, k++)
+            if ((t & sp->first[i][k]) && (to = tinyi_split_match(*letter, s, p, end, memo, &skip)) != 0) break;
+        if (to) {
+            if (p == from) return to;
+            /* found after a gap: it is matched again when its turn comes, so nothing of it may stay remembered */
+            memo->run_end = memo->run_at = 0;
+            return p;
+        }
+        p = skip > p ? skip : p + tinyi_utf8_get(s + p, end - p, &c);
+    }
+    return end;
+}
+
+TINYI_FN int tinyi_split_next(tinyi_split *sp, size_t *begin, size_t *end)
+{
+    int i;
+    if (sp->at >= sp->n) return 0;
+    for (i = 0; i < sp->n_steps && sp->end[i] > sp->at; i++) {}
+    for (; i < sp->n_steps; i++) {
+        if (i) sp->memo[i].run_end = sp->memo[i].run_at == sp->at ? sp->memo[i].run_end : 0;
+        sp->end[i] = tinyi_split_piece(sp, i, sp->at, i ? sp->end[i - 1] : sp->n);
+    }
+    *begin = sp->at;
+    *end = sp->at = sp->n_steps ? sp->end[sp->n_steps - 1] : sp->n;
+    return 1;
+}
+
+/* src/llm/token/parts.h - what a vocabulary is inside, and the parts that the kinds share */
+#ifndef TINYI_PARTS_H
+#define TINYI_PARTS_H
+TINYI_C_BEGIN
+
+enum {                                      /* what a token is: bits, since a control token may be several things */
+    TINYI_TOK_NORMAL = 1, TINYI_TOK_UNKNOWN = 2, TINYI_TOK_CONTROL = 4, TINYI_TOK_USER = 8, TINYI_TOK_UNUSED = 16, TINYI_TOK_BYTE = 32,
+    TINYI_TOK_LSTRIP = 64, TINYI_TOK_RSTRIP = 128
+};
+
+/* a set of texts, compressed: an edge carries all bytes up to the next branch */
+typedef struct tinyi_trie_node {
+    uint32_t label, first;                  /* first byte of the label in the blob; number of the first child */
+    uint16_t n_label, n_children;
+    int32_t value;                          /* -1: no text ends here */
+} tinyi_trie_node;
+typedef struct tinyi_trie {
+    tinyi_trie_node *node;                  /* node 0 is the root; children lie side by side, in the order of their first bytes */
+    size_t n_nodes;
+    int32_t root[256];                      /* child by first byte; -1: none */
+} tinyi_trie;
+
+/* a place in a trie: within a node's label */
+typedef struct tinyi_trie_at { int32_t node; uint32_t used; } tinyi_trie_at;
+
+typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
+
+struct tllm_vocab {
+    tllm_vocab_kind kind;
+    const tllm_pre *pre;
+    unsigned pre_flags;
+    size_t n;
+    uint32_t *at;                           /* (n + 1) where the texts begin in the blob */
+    unsigned char *blob;
+    unsigned char *what;                    /* (n) TINYI_TOK_ */
+    unsigned char *is_end;                  /* ((n + 7) / 8) bits */
+    float *score;                           /* (n), NULL: all 0 */
+    uint32_t *slot, slot_mask;              /* (2 to the power) text to id: id + 1, the free upper bits of the hash above it */
+    unsigned slot_bits;                     /* that an id + 1 takes */
+    uint64_t key;                           /* of the hashes, different in each process */
+    size_t longest;                         /* bytes of the longest text */
+    tinyi_merge *merge;                     /* by rank */
+    size_t n_merges;
+    uint32_t *merge_slot, merge_mask;
+    unsigned merge_bits;
+    /* bits: may these two characters stand side by side inside a token? By hash, and exactly for ASCII. */
+    uint32_t *joint, joint_mask, joint_ascii[128][4];
+    int32_t byte_id[256];                   /* the token of a byte; -1: none */
+    int32_t special[TLLM_SPECIAL_COUNT];
+    int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
+    unsigned char *charsmap;
+    size_t n_charsmap, n_charsmap_units;
+    double unknown_score;
+    tinyi_trie trie, special_trie, user_trie;
+    unsigned char special_first[256];
+    int has_strip;
+};
+
+/* short words that came before: texts repeat theirs */
+enum { TINYI_KEPT_BYTES = 16, TINYI_KEPT_IDS = 6, TINYI_KEPT_WORDS = 4096 };
+typedef struct tinyi_kept { uint64_t word[2]; int32_t id[TINYI_KEPT_IDS]; unsigned char n, n_ids; } tinyi_kept;
+
+/* scratch of one call */
+typedef struct tinyi_encoder {
+    tiny_ctx *ctx;
+    const tllm_vocab *v;
+    tllm_tokens *out;
+    uint32_t *pos, *prev, *next;            /* (room) of symbols */
+    int32_t *id, *to;                       /* of symbols; what a symbol and its right neighbour become */
+    uint32_t *rank;                         /* how soon; UINT32_MAX: never */
+    size_t room;
+    uint64_t *heap;
+    size_t heap_n;                          /* entries; after a word is merged, its symbols */
+    tinyi_kept *kept;                       /* (TINYI_KEPT_WORDS), NULL for short texts */
+    unsigned char *text;                    /* the text as the merges see it */
+    size_t text_room;
+} tinyi_encoder;
+
+TINYI_FN uint64_t tinyi_token_hash(uint64_t key, const unsigned char *p, size_t n);
+TINYI_FN int32_t tinyi_token_find(const tllm_vocab *v, const unsigned char *p, size_t n);
+TINYI_INLINE const unsigned char *tinyi_token_text(const tllm_vocab *v, int32_t id, size_t *n)
+{
+    *n = v->at[id + 1] - v->at[id];
+    return v->blob + v->at[id];
+}
+
+TINYI_INLINE int tinyi_vocab_has(const tllm_vocab *v, int32_t id) { return v && v->at && id >= 0 && (size_t)id < v->n; }
+/* the byte of <0xXX>; -1: another text */
+TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n);
+
+/* Grows *p, that holds used of *room items, to at least want. */
+TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each);
+TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more);
+TINYI_FN tiny_status tinyi_bytes_reserve(tiny_ctx *ctx, tllm_bytes *b, size_t more);
+/* at least n bytes in e->text */
+TINYI_FN tiny_status tinyi_encoder_text(tinyi_encoder *e, size_t n);
+/* room for count symbols */
+TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e);
+TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count);
+TINYI_INLINE void tinyi_encoder_put(tinyi_encoder *e, int32_t id) { if (id >= 0) e->out->id[e->out->n++] = id; }
+
+/* The tokens of this word, when it came before: puts them and answers 1. Else *slot is where tinyi_kept_set may keep what is
+ * put from now on; NULL: it cannot be kept. */
+TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st);
+TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from);
+
+/* The texts of the n tokens in ids (which is sorted by the call); of equal texts the first in ids counts. blob: label bytes. */
+TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie);
+TINYI_FN void tinyi_trie_free(tiny_ctx *ctx, tinyi_trie *trie);
+TINYI_INLINE tinyi_trie_at tinyi_trie_start(void) { tinyi_trie_at at; at.node = 0; at.used = 0; return at; }
+/* one byte further; 0: nothing goes on so */
+TINYI_FN int tinyi_trie_step(const tinyi_trie *trie, const unsigned char *blob, tinyi_trie_at *at, unsigned char byte);
+TINYI_INLINE int32_t tinyi_trie_value(const tinyi_trie *trie, const tinyi_trie_at *at)
+{
+    const tinyi_trie_node *node = &trie->node[at->node];
+    return at->used == node->n_label ? node->value : -1;
+}
+
+/* a heap of four children, the least on top */
+TINYI_FN void tinyi_heap_down(uint64_t *heap, size_t n, size_t i);
+TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i);
+
+TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right);
+/* how soon two symbols merge that are the bytes [a, b) and have these ids; UINT32_MAX: never */
+TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to);
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
+TINYI_INLINE int tinyi_joint_may(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    if (left[0] < 0x80 && right[0] < 0x80) return (int)(v->joint_ascii[left[0]][right[0] >> 5] >> (right[0] & 31) & 1);
+    return tinyi_joint_wide(v, left, n_left, right, n_right);
+}
+TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right);
+/* merges the symbols of one word; e->pos has n + 1 entries, e->id n; by_text: what stands side by side merges when it is a token */
+TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text);
+
+/* the bytes of a GPT-2 character: the byte it disguises, or -1 */
+TINYI_FN int tinyi_bpe_byte(uint32_t c);
+TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte);
+
+TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix);
+TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *s, size_t n);
+
+/* ascending, stable, bottom up; spare has room for n */
+TINYI_FN void tinyi_token_sort(uint64_t *x, uint64_t *spare, size_t n);
+
+TINYI_C_END
+#endif
+
+/* src/llm/token/vocab.c - reading a vocabulary
+ *
+ * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the texts
+ * by which it knows tokens that end an answer.                                                                          */
+#include <string.h>
+
+/* ---- where a vocabulary comes from: a file, or arrays ---------------------------------------------------------- */
+
+typedef struct tinyi_vocab_source {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    const tllm_vocab_desc *d;
+    const char *name;                       /* for the sentences */
+    const tllm_meta *text, *score, *type, *merge, *map;
+    size_t n_merges;
+} tinyi_vocab_source;
+
+static int tinyi_source_text(const tinyi_vocab_source *s, size_t i, tllm_text *t)
+{
+    if (s->g) return tllm_meta_text(s->text, i, t);
+    *t = s->d->text[i];
+    return t->at || !t->n;
+}
+static int tinyi_source_merge(const tinyi_vocab_source *s, size_t i, tllm_text *t)
+{
+    if (s->g) return tllm_meta_text(s->merge, i, t);
+    *t = s->d->merge[i];
+    return t->at || !t->n;
+}
+
+static int tinyi_vocab_text_in(const tllm_vocab *v, int32_t id, const char *const *list)
+{
+    size_t n;
+    const unsigned char *p = tinyi_token_text(v, id, &n);
+    for (; *list; list++) if (strlen(*list) == n && !memcmp(*list, p, n)) return 1;
+    return 0;
+}
+
+static int32_t tinyi_vocab_first(const tllm_vocab *v, const char *const *list)
+{
+    for (; *list; list++) {
+        int32_t id = tllm_vocab_find(v, *list, strlen(*list));
+        if (id >= 0) return id;
+    }
+    return -1;
+}
+
+/* ---- special tokens -------------------------------------------------------------------------------------------- */
+
+/* keys of the file, in the order of tllm_special; old names after a bar */
+static const char *const tinyi_vocab_special_key[TLLM_SPECIAL_COUNT][2] = {
+    { "tokenizer.ggml.bos_token_id", NULL }, { "tokenizer.ggml.eos_token_id", NULL }, { "tokenizer.ggml.eot_token_id", NULL },
+    { "tokenizer.ggml.eom_token_id", NULL }, { "tokenizer.ggml.unknown_token_id", NULL },
+    { "tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id" }, { "tokenizer.ggml.padding_token_id", NULL },
+    { "tokenizer.ggml.mask_token_id", NULL }, { NULL, NULL }, { "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id" },
+    { "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.suffix_token_id" }, { "tokenizer.ggml.fim_mid_token_id", "tokenizer.ggml.middle_token_id" },
+    { "tokenizer.ggml.fim_pad_token_id", NULL }, { "tokenizer.ggml.fim_rep_token_id", NULL }, { "tokenizer.ggml.fim_sep_token_id", NULL }
+};
+
+/* texts by which a special token is known when the file does not name it */
+static const char *const tinyi_vocab_eot[] = { "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>",
+    "_<EOT>", "[EOT]", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "<end_of_utterance>", NULL };
+static const char *const tinyi_vocab_eom[] = { "<|eom_id|>", NULL };
+static const char *const tinyi_vocab_fim_pre[] = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
+    "<\xef\xbd\x9c" "fim\xe2\x96\x81" "begin\xef\xbd\x9c>", "<PRE>", "\xe2\x96\x81<PRE>", "<|code_prefix|>", "<|prefix|>", NULL };
+static const char *const tinyi_vocab_fim_suf[] = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+    "<\xef\xbd\x9c" "fim\xe2\x96\x81hole\xef\xbd\x9c>", "<SUF>", "\xe2\x96\x81<SUF>", "<|code_suffix|>", "<|suffix|>", NULL };
+static const char *const tinyi_vocab_fim_mid[] = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>",
+    "<\xef\xbd\x9c" "fim\xe2\x96\x81" "end\xef\xbd\x9c>", "<MID>", "\xe2\x96\x81<MID>", "<|code_middle|>", "<|middle|>", NULL };
+static const char *const tinyi_vocab_fim_pad[] = { "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", NULL };
+static const char *const tinyi_vocab_fim_rep[] = { "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL };
+static const char *const tinyi_vocab_fim_sep[] = { "<|file_sep|>", NULL };
+/* tokens that end an answer whatever else they are called */
+static const char *const tinyi_vocab_ends[] = { "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>",
+    "<eos>", "<turn|>", "<|tool_response>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "[e~[", NULL };
+static const char *const tinyi_vocab_shown[] = { "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>", NULL };
+
+static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id) { if (id >= 0) v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] | 1u << (id & 7)); }
+static void tinyi_vocab_unmark_end(tllm_vocab *v, int32_t id) { v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] & ~(1u << (id & 7))); }
+
+static int32_t tinyi_vocab_end_named(const tllm_vocab *v, const char *text)
+{
+    int32_t id = tllm_vocab_find(v, text, strlen(text));
+    return id >= 0 && tllm_vocab_is_end(v, id) ? id : -1;
+}
+
+static void tinyi_vocab_find_special(tllm_vocab *v)
+{
+    static const struct { tllm_special which; const char *const *texts; } known[] = {
+        { TLLM_EOT, tinyi_vocab_eot }, { TLLM_EOM, tinyi_vocab_eom }, { TLLM_FIM_PRE, tinyi_vocab_fim_pre }, { TLLM_FIM_SUF, tinyi_vocab_fim_suf },
+        { TLLM_FIM_MID, tinyi_vocab_fim_mid }, { TLLM_FIM_PAD, tinyi_vocab_fim_pad }, { TLLM_FIM_REP, tinyi_vocab_fim_rep },
+        { TLLM_FIM_SEP, tinyi_vocab_fim_sep }
+    };
+    size_t i;
+    int32_t id;
+    for (i = 0; i < TINYI_COUNT(known); i++) {
+        if (v->special[known[i].which] >= 0) continue;
+        id = v->special[known[i].which] = tinyi_vocab_first(v, known[i].texts);
+        if (id >= 0) v->what[id] |= TINYI_TOK_CONTROL;
+    }
+    tinyi_vocab_mark_end(v, v->special[TLLM_FIM_PAD]);
+    tinyi_vocab_mark_end(v, v->special[TLLM_FIM_REP]);
+    tinyi_vocab_mark_end(v, v->special[TLLM_FIM_SEP]);
+    for (i = 0; tinyi_vocab_ends[i]; i++)
+        if ((id = tllm_vocab_find(v, tinyi_vocab_ends[i], strlen(tinyi_vocab_ends[i]))) >= 0) {
+            tinyi_vocab_mark_end(v, id);
+            v->what[id] |= TINYI_TOK_CONTROL;
+        }
+    for (i = 0; tinyi_vocab_shown[i]; i++)
+        if ((id = tllm_vocab_find(v, tinyi_vocab_shown[i], strlen(tinyi_vocab_shown[i]))) >= 0) v->what[id] = TINYI_TOK_USER;
+    tinyi_vocab_mark_end(v, v->special[TLLM_EOS]);
+    tinyi_vocab_mark_end(v, v->special[TLLM_EOT]);
+    tinyi_vocab_mark_end(v, v->special[TLLM_EOM]);
+    /* where a call ends the answer, <|end|> ends only a part of it, and beside a tool's response </s> is plain text */
+    {
+        int call = tinyi_vocab_end_named(v, "<|call|>") >= 0 || tinyi_vocab_end_named(v, "<|calls|>") >= 0;
+        int last = tinyi_vocab_end_named(v, "<|return|>") >= 0 || tinyi_vocab_end_named(v, "<|flush|>") >= 0;
+        if (call && last && (id = tinyi_vocab_end_named(v, "<|end|>")) >= 0) {
+            tinyi_vocab_unmark_end(v, id);
+            v->what[id] = TINYI_TOK_USER;
+        }
+        if (tinyi_vocab_end_named(v, "<|tool_response>") >= 0 && (id = tinyi_vocab_end_named(v, "</s>")) >= 0) {
+            tinyi_vocab_unmark_end(v, id);
+            v->what[id] = TINYI_TOK_NORMAL;
+        }
+    }
+}
+
+static int tinyi_vocab_holds(tllm_text t, const char *part)
+{
+    size_t k = strlen(part), i, j;
+    for (i = 0; i + k <= t.n; i++) {
+        for (j = 0; j < k; j++) {
+            char c = t.at[i + j];
+            if ((c >= 'A' && c <= 'Z' ? (char)(c + 32) : c) != part[j]) break;
+        }
+        if (j == k) return 1;
+    }
+    return 0;
+}
+
+/* some models' special tokens swallow the white space beside them; files say so only by the name of the model */
+static void tinyi_vocab_strips(tllm_vocab *v, tllm_text name, tllm_text arch)
+{
+    static const char *const bare[] = { "<unk>", "<s>", "<|endoftext|>", NULL };
+    static const char *const end[] = { "</s>", NULL };
+    static const char *const mask[] = { "<mask>", NULL };
+    static const char *const modern[] = { "[MASK]", NULL };
+    const char *pre = v->pre ? v->pre->name : "";
+    size_t i;
+    int32_t id = -1;
+    if (!strcmp(pre, "jina-v2-de") || !strcmp(pre, "jina-v2-es") || !strcmp(pre, "jina-v2-code") || tinyi_vocab_holds(arch, "nomic-bert-moe") ||
+        tinyi_vocab_holds(arch, "jina-bert-v3")) {
+        id = tinyi_vocab_first(v, mask);
+    } else if (tinyi_vocab_holds(name, "phi-3") || tinyi_vocab_holds(name, "phi3")) {
+        for (i = 0; i < v->n; i++)
+            if (((v->what[i] & (TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN)) || tinyi_vocab_text_in(v, (int32_t)i, end)) &&
+                !tinyi_vocab_text_in(v, (int32_t)i, bare)) { v->what[i] |= TINYI_TOK_RSTRIP; v->has_strip = 1; }
+    } else if (tinyi_vocab_holds(name, "modern-bert")) {
+        id = tinyi_vocab_first(v, modern);
+    }
+    if (id >= 0) { v->what[id] |= TINYI_TOK_LSTRIP; v->has_strip = 1; }
+}
+
+/* ---- building -------------------------------------------------------------------------------------------------- */
+
+static size_t tinyi_vocab_power(size_t least)
+{
+    size_t p = 16;
+    while (p < least) p *= 2;
+    return p;
+}
+
+static unsigned tinyi_vocab_bits(size_t n)
+{
+    unsigned b = 1;
+    while (n >> b) b++;
+    return b;
+}
+
+/* \n, \t, \r, \xHH, and a backslash before anything else; never longer than before */
+static size_t tinyi_vocab_unescape(unsigned char *to, const unsigned char *p, size_t n)
+{
+    size_t i, m = 0;
+    for (i = 0; i < n; i++) {
+        unsigned char c = p[i];
+        if (c == '\\' && i + 1 < n) {
+            c = p[++i];
+            if (c == 't') c = '\t';
+            else if (c == 'n') c = '\n';
+            else if (c == 'r') c = '\r';
+            else if (c == 'x') {
+                unsigned k, h = 0;
+                for (k = 0; k < 2 && i + 1 < n; k++) {
+                    unsigned char d = p[++i];
+                    h = h << 4 | (d >= 'a' && d <= 'f' ? d - 'a' + 10u : d >= 'A' && d <= 'F' ? d - 'A' + 10u : d >= '0' && d <= '9' ? d - '0' + 0u : 0u);
+                }
+                c = (unsigned char)h;
+            }
+        } else if (c == '\\') {
+            break;
+        }
+        to[m++] = c;
+    }
+    return m;
+}
+
+static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
+{
+    size_t i, total = 0, slots, low;
+    tllm_text t;
+    for (i = 0; i < v->n; i++) {
+        if (!tinyi_source_text(s, i, &t)) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %lu has no text", s->name, (unsigned long)i);
+        if (t.n > INT32_MAX || total + t.n > INT32_MAX)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: with token %lu of %lu bytes the texts of the vocabulary are longer than %ld bytes", s->name,
+                              (unsigned long)i, (unsigned long)t.n, (long)INT32_MAX);
+        total += t.n;
+    }
+    v->at = (uint32_t *)tinyi_alloc(s->ctx, v->n + 1, sizeof *v->at);
+    v->what = (unsigned char *)tinyi_alloc(s->ctx, v->n, 1);
+    v->is_end = (unsigned char *)tinyi_alloc(s->ctx, v->n / 8 + 1, 1);
+    v->blob = (unsigned char *)tinyi_alloc(s->ctx, total + 1, 1);
+    slots = tinyi_vocab_power(v->n + v->n / 2);
+    v->slot = (uint32_t *)tinyi_alloc(s->ctx, slots, sizeof *v->slot);
+    if (!v->at || !v->what || !v->is_end || !v->blob || !v->slot) return tiny_ctx_status(s->ctx);
+    memset(v->is_end, 0, v->n / 8 + 1);
+    memset(v->slot, 0, slots * sizeof *v->slot);
+    v->slot_mask = (uint32_t)(slots - 1);
+    v->slot_bits = tinyi_vocab_bits(v->n);
+    low = ((size_t)1 << v->slot_bits) - 1;
+    for (total = i = 0; i < v->n; i++) {
+        (void)tinyi_source_text(s, i, &t);
+        v->at[i] = (uint32_t)total;
+        if (v->kind == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
+        else if (t.n) memcpy(v->blob + total, t.at, t.n);
+        total += t.n;
+        v->at[i + 1] = (uint32_t)total;
+        if (t.n > v->longest) v->longest = t.n;
+        if (t.n) {                          /* of equal texts the first stays */
+            uint64_t h = tinyi_token_hash(v->key, v->blob + v->at[i], t.n);
+            uint32_t k = (uint32_t)h & v->slot_mask, tag = (uint32_t)(h >> 32) & ~(uint32_t)low;
+            while (v->slot[k]) {
+                uint32_t id = (v->slot[k] & (uint32_t)low) - 1;
+                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n && !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
+                k = (k + 1) & v->slot_mask;
+            }
+            if (!v->slot[k]) v->slot[k] = tag | (uint32_t)(i + 1);
+        }
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_vocab_scores_types(tllm_vocab *v, const tinyi_vocab_source *s)
+{
+    size_t i;
+    if (s->score || (s->d && s->d->score)) {
+        v->score = (float *)tinyi_alloc(s->ctx, v->n, sizeof *v->score);
+        if (!v->score) return tiny_ctx_status(s->ctx);
+    }
+    for (i = 0; i < v->n; i++) {
+        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED, TINYI_TOK_BYTE };
+        int64_t type = TLLM_TOKEN_NORMAL;
+        double score = 0;
+        if (s->d) {
+            if (s->d->score) score = (double)s->d->score[i];
+            if (s->d->type) type = s->d->type[i];
+        } else {
+            int64_t whole;
+            if (s->score && !tllm_meta_f64(s->score, i, &score) && tllm_meta_i64(s->score, i, &whole)) score = (double)whole;
+            if (s->type && !tllm_meta_i64(s->type, i, &type)) type = 0;
+        }
+        if (v->score) v->score[i] = (float)score;
+        v->what[i] = type > 0 && type < (int64_t)sizeof bit ? bit[type] : (unsigned char)0;
+    }
+    return TINY_OK;
+}
+
+/* a merge as tokens: 0 when it names none */
+static int tinyi_vocab_merge_of(const tllm_vocab *v, tllm_text t, tinyi_merge *m, unsigned char *room)
+{
+    const unsigned char *p = (const unsigned char *)t.at;
+    size_t cut = 1;
+    int32_t left, right, to;
+    while (cut < t.n && p[cut] != ' ') cut++;
+    if (cut + 1 >= t.n || t.n - 1 > v->longest) return 0;
+    left = tinyi_token_find(v, p, cut);
+    right = tinyi_token_find(v, p + cut + 1, t.n - cut - 1);
+    if (left < 0 || right < 0) return 0;
+    memcpy(room, p, cut);
+    memcpy(room + cut, p + cut + 1, t.n - cut - 1);
+    to = tinyi_token_find(v, room, t.n - 1);
+    if (to < 0) return 0;
+    m->left = (uint32_t)left;
+    m->right = (uint32_t)right;
+    m->to = (uint32_t)to;
+    return 1;
+}
+
+static tiny_status tinyi_vocab_joints(tllm_vocab *v, tiny_ctx *ctx)
+{
+    size_t bits = TINYI_MIN(tinyi_vocab_power(8 * v->n + 4096), (size_t)1 << 21);
+    v->joint = (uint32_t *)tinyi_alloc(ctx, bits / 32, sizeof *v->joint);
+    if (!v->joint) return tiny_ctx_status(ctx);
+    memset(v->joint, 0, bits / 8);
+    v->joint_mask = (uint32_t)(bits - 1);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s)
+{
+    size_t i, good = 0, slots, low;
+    unsigned char *room = (unsigned char *)tinyi_alloc(s->ctx, v->longest + 1, 1);
+    tinyi_merge m;
+    tllm_text t;
+    tiny_status st = TINY_OK;
+    if (!room) return tiny_ctx_status(s->ctx);
+    if (s->n_merges > INT32_MAX) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
+    for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
+    if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
+    if (!st) {
+        slots = tinyi_vocab_power(good + good / 2);
+        v->merge = (tinyi_merge *)tinyi_alloc(s->ctx, good, sizeof *v->merge);
+        v->merge_slot = (uint32_t *)tinyi_alloc(s->ctx, slots, sizeof *v->merge_slot);
+        if (!v->merge || !v->merge_slot) {
+            st = tiny_ctx_status(s->ctx);
+        } else {
+            memset(v->merge_slot, 0, slots * sizeof *v->merge_slot);
+            v->merge_mask = (uint32_t)(slots - 1);
+            v->merge_bits = tinyi_vocab_bits(good);
+            low = ((size_t)1 << v->merge_bits) - 1;
+            for (i = 0; i < s->n_merges; i++) {
+                int32_t to;
+                uint32_t k;
+                uint64_t h;
+                if (!tinyi_source_merge(s, i, &t) || !tinyi_vocab_merge_of(v, t, &m, room)) continue;
+                if (tinyi_merge_find(v, (int32_t)m.left, (int32_t)m.right, &to) != UINT32_MAX) continue;   /* the first rank counts */
+                h = tinyi_merge_hash(v->key, m.left, m.right);
+                for (k = (uint32_t)h & v->merge_mask; v->merge_slot[k]; k = (k + 1) & v->merge_mask) {}
+                v->merge[v->n_merges++] = m;
+                v->merge_slot[k] = ((uint32_t)(h >> 32) & ~(uint32_t)low) | (uint32_t)v->n_merges;
+                if (v->joint) {
+                    size_t n_left, n_right, last, next = 0;
+                    const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left), *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
+                    do { last = next; next += TINYI_MIN(tinyi_utf8_promise(left[next]), n_left - next); } while (next < n_left);
+                    tinyi_joint_set(v, left + last, n_left - last, right, TINYI_MIN(tinyi_utf8_promise(right[0]), n_right));
+                }
+            }
+        }
+    }
+    tiny_free(s->ctx, room);
+    return st;
+}
+
+static void tinyi_vocab_spm_joints(tllm_vocab *v)
+{
+    size_t i;
+    for (i = 0; i < v->n; i++) {
+        size_t n, at, last = 0, n_last;
+        const unsigned char *p = tinyi_token_text(v, (int32_t)i, &n);
+        if (!n) continue;
+        n_last = TINYI_MIN(tinyi_utf8_promise(p[0]), n);
+        for (at = n_last; at < n; ) {
+            size_t k = TINYI_MIN(tinyi_utf8_promise(p[at]), n - at);
+            tinyi_joint_set(v, p + last, n_last, p + at, k);
+            last = at;
+            n_last = k;
+            at += k;
+        }
+    }
+}
+
+static int tinyi_vocab_hex(unsigned char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
+{
+    if (n != 6 || memcmp(p, "<0x", 3) || p[5] != '>' || tinyi_vocab_hex(p[3]) < 0 || tinyi_vocab_hex(p[4]) < 0) return -1;
+    return tinyi_vocab_hex(p[3]) * 16 + tinyi_vocab_hex(p[4]);
+}
+
+static void tinyi_vocab_bytes(tllm_vocab *v)
+{
+    int b;
+    for (b = 0; b < 256; b++) {
+        static const char hex[] = "0123456789ABCDEF";
+        unsigned char name[8];
+        memcpy(name, "<0x00>", 6);
+        name[3] = (unsigned char)hex[b >> 4];
+        name[4] = (unsigned char)hex[b & 15];
+        if (v->kind == TLLM_VOCAB_BPE && !(v->pre_flags & TLLM_PRE_RAW)) {
+            size_t n = tinyi_utf8_put(tinyi_bpe_disguise((unsigned char)b), name);
+            v->byte_id[b] = tinyi_token_find(v, name, n);
+            continue;
+        }
+        v->byte_id[b] = tinyi_token_find(v, name, 6);
+        if (v->byte_id[b] < 0 && v->kind == TLLM_VOCAB_SPM) {
+            name[0] = (unsigned char)b;
+            v->byte_id[b] = tinyi_token_find(v, name, 1);
+            if (v->byte_id[b] < 0) v->byte_id[b] = v->special[TLLM_UNK];
+        }
+    }
+}
+
+enum { TINYI_TRIE_ALL, TINYI_TRIE_UNIGRAM, TINYI_TRIE_PLAMO, TINYI_TRIE_USER, TINYI_TRIE_SPECIAL };
+
+static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tinyi_trie *trie)
+{
+    static const unsigned char wanted[] = { 255, TINYI_TOK_NORMAL | TINYI_TOK_USER | TINYI_TOK_UNUSED, 255, TINYI_TOK_USER,
+                                            TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN };
+    size_t i, n = 0;
+    uint32_t *ids;
+    tiny_status st;
+    for (i = 0; i < v->n; i++) n += v->at[i + 1] > v->at[i] && ((v->what[i] & wanted[which]) || wanted[which] == 255);
+    if (!n && (which == TINYI_TRIE_USER || which == TINYI_TRIE_SPECIAL)) return TINY_OK;
+    ids = (uint32_t *)tinyi_alloc(ctx, n, sizeof *ids);
+    if (!ids) return tiny_ctx_status(ctx);
+    for (n = i = 0; i < v->n; i++) {
+        size_t len = v->at[i + 1] - v->at[i];
+        if (!len || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
+        if (which == TINYI_TRIE_PLAMO && (v->what[i] & TINYI_TOK_BYTE)) continue;
+        ids[n++] = (uint32_t)i;
+        if (which == TINYI_TRIE_SPECIAL) v->special_first[v->blob[v->at[i]]] |= (unsigned char)(v->what[i] & TINYI_TOK_USER ? 3 : 1);
+    }
+    st = tinyi_trie_build(ctx, v, ids, n, trie);
+    tiny_free(ctx, ids);
+    return st;
+}
+
+static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
+{
+    const unsigned char *p = s->d ? (const unsigned char *)s->d->charsmap : s->map ? s->map->at : NULL;
+    size_t n = s->d ? s->d->n_charsmap : s->map ? s->map->count : 0;
+    uint64_t blob;
+    if (!n || !p) return TINY_OK;
+    if (n < 4) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4", s->name, (unsigned long)n);
+    blob = (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
+    if (blob + 4 >= n || blob % 4)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu",
+                          s->name, (unsigned long)blob, (unsigned long)n);
+    if (p[n - 1]) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end", s->name);
+    v->charsmap = (unsigned char *)tinyi_alloc(s->ctx, n, 1);
+    if (!v->charsmap) return tiny_ctx_status(s->ctx);
+    memcpy(v->charsmap, p, n);
+    v->n_charsmap = n;
+    v->n_charsmap_units = (size_t)(blob / 4);
+    return TINY_OK;
+}
+
+/* what each model says where its file does not */
+typedef struct tinyi_vocab_model {
+    const char *name;
+    tllm_vocab_kind kind;
+    int bos, eos, unk, sep, pad, mask;
+    int add_bos, add_eos, add_space_prefix;
+} tinyi_vocab_model;
+static const tinyi_vocab_model tinyi_vocab_models[] = {
+    { "llama", TLLM_VOCAB_SPM, 1, 2, 0, -1, -1, -1, 1, 0, 1 },
+    { "gpt2", TLLM_VOCAB_BPE, 11, 11, -1, -1, -1, -1, 0, 0, 0 },
+    { "gemma4", TLLM_VOCAB_BPE, -1, -1, -1, -1, -1, -1, 0, 0, 0 },
+    { "whitespace", TLLM_VOCAB_BPE, 11, 11, -1, -1, -1, -1, 0, 0, 0 },
+    { "bert", TLLM_VOCAB_WORDPIECE, 101, -1, 100, 102, 0, 103, 1, 0, 0 },
+    { "t5", TLLM_VOCAB_UNIGRAM, -1, 1, 2, -1, 0, -1, 0, 1, 0 },
+    { "rwkv", TLLM_VOCAB_RWKV, -1, -1, -1, -1, -1, -1, 0, 0, 0 },
+    { "plamo2", TLLM_VOCAB_PLAMO2, 1, 2, 0, -1, 3, -1, 0, 0, 0 },
+    { "no_vocab", TLLM_VOCAB_NONE, -1, -1, -1, -1, -1, -1, 0, 0, 0 },
+    { "none", TLLM_VOCAB_NONE, -1, -1, -1, -1, -1, -1, 0, 0, 0 }
+};
+
+static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s, tllm_text model, tllm_text pre)
+{
+    const tinyi_vocab_model *m = NULL;
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_vocab_models); i++)
+        if (tllm_text_is(model, tinyi_vocab_models[i].name)) m = &tinyi_vocab_models[i];
+    if (!m) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab",
+                              s->name, (int)TINYI_MIN(model.n, (size_t)100), model.at);
+    v->kind = m->kind;
+    for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
+    v->special[TLLM_BOS] = m->bos;
+    v->special[TLLM_EOS] = m->eos;
+    v->special[TLLM_UNK] = m->unk;
+    v->special[TLLM_SEP] = m->sep;
+    v->special[TLLM_PAD] = m->pad;
+    v->special[TLLM_MASK] = m->mask;
+    v->add_bos = m->add_bos;
+    v->add_eos = m->add_eos;
+    v->add_space_prefix = m->add_space_prefix;
+    v->lowercase = 1;
+    if (v->kind == TLLM_VOCAB_BPE) {
+        if (tllm_text_is(model, "gemma4")) v->pre = tllm_pre_find("gemma4", 6);
+        else if (!pre.n) v->pre = tllm_pre_find("default", 7);
+        else v->pre = tllm_pre_find(pre.at, pre.n);
+        if (!v->pre) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are",
+                                       s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
+        v->pre_flags = v->pre->flags;
+        if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
+        if (v->pre_flags & TLLM_PRE_NO_BOS_ID) v->special[TLLM_BOS] = -1;
+        if (v->pre_flags & TLLM_PRE_DROP_SPACE) v->lowercase = 0;
+    }
+    return TINY_OK;
+}
+
+static void tinyi_vocab_choice(int *to, int choice) { if (choice) *to = choice > 0; }
+
+/* after texts, types and special ids are there */
+static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s, tllm_text name, tllm_text arch)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    if (v->pre_flags & TLLM_PRE_ALWAYS_BOS) v->add_bos = 1;
+    if (v->add_bos && v->special[TLLM_BOS] < 0) {
+        tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: BOS is to be added, but no token is BOS: it is not added", s->name);
+        v->add_bos = 0;
+    }
+    if (v->add_eos && v->special[TLLM_EOS] < 0) {
+        tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: EOS is to be added, but no token is EOS: it is not added", s->name);
+        v->add_eos = 0;
+    }
+    tinyi_vocab_find_special(v);
+    tinyi_vocab_strips(v, name, arch);
+    tinyi_vocab_bytes(v);
+    if (v->kind == TLLM_VOCAB_SPM) {
+        st = tinyi_vocab_joints(v, s->ctx);
+        if (!st) tinyi_vocab_spm_joints(v);
+    }
+    if (!st && v->kind == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
+    if (!st && (v->kind == TLLM_VOCAB_WORDPIECE || v->kind == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
+    if (!st && v->kind == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
+    if (!st && v->kind == TLLM_VOCAB_UNIGRAM) {
+        double least = 3.4028234663852886e38;
+        st = tinyi_vocab_map(v, s);
+        if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_UNIGRAM, &v->trie);
+        if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_USER, &v->user_trie);
+        for (i = 0; i < v->n; i++)
+            if (v->what[i] & TINYI_TOK_NORMAL) {
+                double score = v->score ? (double)v->score[i] : 0;
+                if (score < least) least = score;
+            }
+        v->unknown_score = (double)((float)least - 10.0f);
+    }
+    if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_SPECIAL, &v->special_trie);
+    if (!st) {
+        v->special[TLLM_NEWLINE] = v->special[TLLM_PAD];
+        if (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_PLAMO2 || v->kind == TLLM_VOCAB_BPE) {
+            if (v->byte_id[10] >= 0) v->special[TLLM_NEWLINE] = v->byte_id[10];
+            if ((v->pre_flags & TLLM_PRE_RAW) && tllm_vocab_find(v, "\n", 1) >= 0) v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
+        } else if (tllm_vocab_find(v, "\n", 1) >= 0) {
+            v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
+        }
+    }
+    return st;
+}
+
+static tiny_status tinyi_vocab_new(tiny_ctx *ctx, tllm_vocab **out)
+{
+    tllm_vocab *v = (tllm_vocab *)tinyi_alloc(ctx, 1, sizeof *v);
+    if (!v) return tiny_ctx_status(ctx);
+    memset(v, 0, sizeof *v);
+    v->key = (tiny_now_ns() ^ (uint64_t)(uintptr_t)v) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    v->key ^= v->key >> 31;
+    *out = v;
+    return TINY_OK;
+}
+
+TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v)
+{
+    if (!v) return;
+    tiny_free(ctx, v->at);
+    tiny_free(ctx, v->blob);
+    tiny_free(ctx, v->what);
+    tiny_free(ctx, v->is_end);
+    tiny_free(ctx, v->score);
+    tiny_free(ctx, v->slot);
+    tiny_free(ctx, v->merge);
+    tiny_free(ctx, v->merge_slot);
+    tiny_free(ctx, v->joint);
+    tiny_free(ctx, v->charsmap);
+    tinyi_trie_free(ctx, &v->trie);
+    tinyi_trie_free(ctx, &v->special_trie);
+    tinyi_trie_free(ctx, &v->user_trie);
+    tiny_free(ctx, v);
+}
+
+static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
+{
+    static const struct { const char *key; int which; } flags[] = {
+        { "tokenizer.ggml.add_bos_token", 0 }, { "tokenizer.ggml.add_eos_token", 1 }, { "tokenizer.ggml.add_space_prefix", 2 },
+        { "tokenizer.ggml.remove_extra_whitespaces", 3 }, { "tokenizer.ggml.normalizer.lowercase", 4 },
+        { "tokenizer.ggml.normalizer.strip_accents", 5 }
+    };
+    tllm_text model = { NULL, 0 }, pre = { NULL, 0 }, name = { NULL, 0 }, arch = { NULL, 0 };
+    tiny_status st;
+    size_t i, k;
+    int *flag[6], yes;
+    s->name = tllm_gguf_path(s->g, 0);
+    if (!s->name) s->name = "vocabulary";
+    if (!tllm_meta_text(tllm_gguf_find(s->g, "tokenizer.ggml.model"), 0, &model))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.model is missing, or no text", s->name);
+    (void)tllm_meta_text(tllm_gguf_find(s->g, "tokenizer.ggml.pre"), 0, &pre);
+    (void)tllm_meta_text(tllm_gguf_find(s->g, "general.name"), 0, &name);
+    (void)tllm_meta_text(tllm_gguf_find(s->g, "general.architecture"), 0, &arch);
+    if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
+    s->text = tllm_gguf_find(s->g, "tokenizer.ggml.tokens");
+    if (v->kind == TLLM_VOCAB_NONE) return TINY_OK;
+    if (!s->text) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is missing", s->name);
+    if (s->text->type != TLLM_ARRAY || s->text->item_type != TLLM_STRING)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
+    v->n = s->text->count;
+    if (!v->n || v->n > INT32_MAX)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n, (long)INT32_MAX);
+    s->score = tllm_gguf_find(s->g, "tokenizer.ggml.scores");
+    s->type = tllm_gguf_find(s->g, "tokenizer.ggml.token_type");
+    s->merge = tllm_gguf_find(s->g, "tokenizer.ggml.merges");
+    s->map = tllm_gguf_find(s->g, "tokenizer.ggml.precompiled_charsmap");
+    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 && s->score->item_type != TLLM_I32)))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is no list of f32 or i32 numbers", s->name);
+    if (s->score && s->score->count < v->n)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name, (unsigned long)s->score->count, (unsigned long)v->n);
+    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 || s->type->item_type == TLLM_F64 ||
+                    s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is no list of integers", s->name);
+    if (s->type && s->type->count < v->n)
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name, (unsigned long)s->type->count, (unsigned long)v->n);
+    if (v->kind == TLLM_VOCAB_BPE) {
+        if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
+        if (s->merge && (s->merge->type != TLLM_ARRAY || s->merge->item_type != TLLM_STRING))
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is no list of texts", s->name);
+        s->n_merges = s->merge ? s->merge->count : 0;
+    }
+    if (v->kind == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes", s->name);
+    if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
+    for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
+        if (v->special[i] >= 0 && (size_t)v->special[i] >= v->n) v->special[i] = -1;
+        for (k = 0; k < 2; k++) {
+            const char *key = tinyi_vocab_special_key[i][k];
+            int64_t id;
+            if (!key || !tllm_meta_i64(tllm_gguf_find(s->g, key), 0, &id)) continue;
+            if (id >= 0 && (uint64_t)id < v->n) v->special[i] = (int32_t)id;
+            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id, (unsigned long)v->n);
+        }
+    }
+    flag[0] = &v->add_bos;
+    flag[1] = &v->add_eos;
+    flag[2] = &v->add_space_prefix;
+    flag[3] = &v->merge_spaces;
+    flag[4] = &v->lowercase;
+    flag[5] = &v->strip_accents;
+    for (i = 0; i < TINYI_COUNT(flags); i++) {
+        if (flags[i].which == 5) v->strip_accents = v->lowercase;
+        if (tllm_meta_bool(tllm_gguf_find(s->g, flags[i].key), 0, &yes)) *flag[flags[i].which] = yes;
+    }
+    return tinyi_vocab_finish(v, s, name, arch);
+}
+
+TINY_API tiny_status tllm_vocab_open(tiny_ctx *ctx, const tllm_gguf *g, tllm_vocab **out)
+{
+    tinyi_vocab_source s;
+    tllm_vocab *v = NULL;
+    tiny_status st;
+    if (out) *out = NULL;
+    if ((st = tinyi_ctx_check(ctx)) != TINY_OK) return st;
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vocab_open: %s is missing", g ? "out" : "the file");
+    memset(&s, 0, sizeof s);
+    s.ctx = ctx;
+    s.g = g;
+    st = tinyi_vocab_new(ctx, &v);
+    if (!st) st = tinyi_vocab_read_meta(v, &s);
+    if (st) { tllm_vocab_close(ctx, v); return st; }
+    *out = v;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source *s)
+{
+    const tllm_vocab_desc *d = s->d;
+    tllm_text model, pre, none = { NULL, 0 };
+    tiny_status st;
+    size_t i;
+    model.at = d->model ? d->model : "";
+    model.n = strlen(model.at);
+    pre.at = d->pre ? d->pre : "";
+    pre.n = strlen(pre.at);
+    if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
+    if (v->kind == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
+    if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens, (unsigned long)d->n_merges,
+                          !d->text || (d->n_merges && !d->merge) ? "missing" : "there");
+    v->n = d->n_tokens;
+    if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
+    for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
+        if (d->special && d->special[i] != -2) v->special[i] = d->special[i];
+        if (v->special[i] < 0 || (size_t)v->special[i] >= v->n) v->special[i] = -1;
+    }
+    tinyi_vocab_choice(&v->add_bos, d->add_bos);
+    tinyi_vocab_choice(&v->add_eos, d->add_eos);
+    tinyi_vocab_choice(&v->add_space_prefix, d->add_space_prefix);
+    tinyi_vocab_choice(&v->merge_spaces, d->merge_spaces);
+    tinyi_vocab_choice(&v->lowercase, d->lowercase);
+    v->strip_accents = v->lowercase;
+    tinyi_vocab_choice(&v->strip_accents, d->strip_accents);
+    return tinyi_vocab_finish(v, s, none, none);
+}
+
+TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc, tllm_vocab **out)
+{
+    tinyi_vocab_source s;
+    tllm_vocab *v = NULL;
+    tiny_status st;
+    if (out) *out = NULL;
+    if ((st = tinyi_ctx_check(ctx)) != TINY_OK) return st;
+    if (!desc || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vocab_make: %s is missing", desc ? "out" : "the description");
+    memset(&s, 0, sizeof s);
+    s.ctx = ctx;
+    s.d = desc;
+    s.name = "vocabulary";
+    s.n_merges = desc->n_merges;
+    st = tinyi_vocab_new(ctx, &v);
+    if (!st) st = tinyi_vocab_read_desc(v, &s);
+    if (st) { tllm_vocab_close(ctx, v); return st; }
+    *out = v;
+    return TINY_OK;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------- */
+
+TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v) { return v ? v->kind : TLLM_VOCAB_NONE; }
+TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v) { return v ? v->pre : NULL; }
+TINY_API size_t tllm_vocab_size(const tllm_vocab *v) { return v ? v->n : 0; }
+
+TINY_API tllm_text tllm_vocab_text(const tllm_vocab *v, int32_t id)
+{
+    tllm_text t = { "", 0 };
+    if (tinyi_vocab_has(v, id)) t.at = (const char *)tinyi_token_text(v, id, &t.n);
+    return t;
+}
+
+TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && v->score ? v->score[id] : 0.0f; }
+
+TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id)
+{
+    unsigned w = tinyi_vocab_has(v, id) ? v->what[id] : 0u;
+    return w & TINYI_TOK_CONTROL ? TLLM_TOKEN_CONTROL : w & TINYI_TOK_UNKNOWN ? TLLM_TOKEN_UNKNOWN : w & TINYI_TOK_USER ? TLLM_TOKEN_USER :
+           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE : w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
+}
+
+TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && (v->is_end[id >> 3] >> (id & 7) & 1); }
+TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which) { return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1; }
+TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v) { return v ? v->add_bos : 0; }
+TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v) { return v ? v->add_eos : 0; }
+TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n)
+{
+    return v && v->slot && text ? tinyi_token_find(v, (const unsigned char *)text, n) : -1;
+}
+
+/* src/llm/model/arch.h - the architectures: one row each
+ *
+ * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
+ * network and its router do, what is scaled, and what is special about embedding and output. Everything else (biases,
+ * norms of q and k, fused or separate projections, experts in a layer) follows from the tensors that a file holds. A new
+ * relative is a row; a new kind of mixer is a row of tinyi_lm_mixers and a file beside this one.                        */
+#ifndef TINYI_ARCH_H
+#define TINYI_ARCH_H
+TINYI_C_BEGIN
+
+enum { TINYI_LM_RMS, TINYI_LM_LAYERNORM };
+enum { TINYI_LM_NO_ROPE, TINYI_LM_PAIRS, TINYI_LM_HALVES };         /* (2i, 2i + 1) or (i, i + n/2) */
+enum {
+    TINYI_LM_SILU, TINYI_LM_GELU, TINYI_LM_GELU_ERF, TINYI_LM_RELU, TINYI_LM_RELU2, TINYI_LM_XIELU, TINYI_LM_CLAMPED
+};
+enum {
+    TINYI_LM_PRE,                           /* x += post(mix(norm(x))); x += post(ffn(norm(x))), each norm where it is */
+    TINYI_LM_PARALLEL,                      /* x += mix(norm(x)) + ffn(norm(x)) */
+    TINYI_LM_POST,                          /* x = norm(x + mix(x)); x = norm(x + ffn(x)) */
+    TINYI_LM_SINGLE,                        /* x += mix(norm(x)), or ffn in its place */
+    TINYI_LM_ALTUP                          /* four streams, gemma3n */
+};
+/* kinds of mixers: rows of tinyi_lm_mixers, in this order */
+enum {
+    TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
+    TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
+};
+/* which layers take the second mixer of the row */
+enum {
+    TINYI_LM_NEVER, TINYI_LM_ALWAYS,
+    TINYI_LM_WHERE_NO_KV,                   /* attention.head_count_kv of the layer is 0 */
+    TINYI_LM_INTERVAL,                      /* (l + 1) % full_attention_interval != 0, or attention.recurrent_layers */
+    TINYI_LM_BOTH                           /* both, their outputs added */
+};
+
+/* attention */
+#define TINYI_LM_A_NORM2_IS_POST    0x1u    /* the norm before the feed-forward is named post_attention_norm */
+#define TINYI_LM_A_QK_AFTER         0x2u    /* q and k are normed after the rotation */
+#define TINYI_LM_A_QK_PLAIN         0x4u    /* and without weights, in rotated layers */
+#define TINYI_LM_A_V_PLAIN          0x8u    /* v is normed without weights */
+#define TINYI_LM_A_SCALE_ONE        0x10u   /* scores are not scaled */
+#define TINYI_LM_A_GATED            0x20u   /* attn_q gives a query and a gate for each head */
+#define TINYI_LM_A_NOPE_GLOBAL      0x40u   /* layers without a window are not rotated */
+#define TINYI_LM_A_NOPE_4TH         0x80u   /* every fourth layer is not rotated */
+#define TINYI_LM_A_ALIBI            0x100u
+#define TINYI_LM_A_ENCODER          0x200u  /* every token sees every token */
+#define TINYI_LM_A_LOCAL_10000      0x400u  /* rope base of layers with a window, where no key says it; not scaled */
+#define TINYI_LM_A_LOCAL_UNSCALED   0x800u
+#define TINYI_LM_A_CHUNKED          0x1000u /* layers with a window see the keys of their own chunk */
+#define TINYI_LM_A_64_LAYERS        0x2000u /* windows only with 64 layers */
+#define TINYI_LM_A_WINDOW_KEY       0x4000u /* windows only where attention.sliding_window stands */
+#define TINYI_LM_A_RELATIVE         0x8000u /* bias by the bucket of the distance */
+#define TINYI_LM_A_NO_NORM          0x10000u /* no norm before the mixer */
+#define TINYI_LM_A_FIRST_NO_NORM    0x20000u /* none before the mixer of the first layer */
+#define TINYI_LM_A_NO_FFN_NORM      0x40000u /* no norm before the feed-forward */
+#define TINYI_LM_A_INDEXER          0x80000u /* sparse: an indexer picks the keys */
+#define TINYI_LM_A_YARN_MSCALE      0x100000u /* the size of YaRN goes into the scores by yarn_log_multiplier */
+#define TINYI_LM_A_FALCON           0x200000u /* attn_norm_2, where it is, belongs to the attention */
+#define TINYI_LM_A_NO_WINDOW        0x400000u /* attention.sliding_window is not looked at */
+#define TINYI_LM_A_27B              0x800000u /* the largest size scales by its width over its heads */
+#define TINYI_LM_A_INDEX_PAIRS      0x1000000u /* the indexer rotates pairs; else halves */
+#define TINYI_LM_A_KEY_BLOCKS       0x2000000u /* delta nets: neighbouring value heads share a key head; else heads a multiple apart */
+
+#define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
+#define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
+#define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
+
+/* feed-forward and router */
+#define TINYI_LM_F_NONE             0x1u
+#define TINYI_LM_F_PLAIN            0x2u    /* down(act(up x)) without a gate */
+#define TINYI_LM_F_SIGMOID          0x4u    /* routers that say nothing else use sigmoid */
+#define TINYI_LM_F_OF_CHOSEN        0x8u    /* softmax over the chosen logits */
+#define TINYI_LM_F_RENORM           0x10u   /* weights of the chosen sum to 1 */
+#define TINYI_LM_F_WEIGHT_FIRST     0x20u   /* the weight is multiplied to the input of the expert */
+#define TINYI_LM_F_ROUTER_EARLY     0x40u   /* the router reads the input of the layer */
+#define TINYI_LM_F_SIDE_BY_SIDE     0x80u   /* dense network and experts, with norms of their own */
+#define TINYI_LM_F_CHANNEL          0x100u  /* channel mixing of RWKV */
+#define TINYI_LM_F_HALF             0x200u  /* half the sum of chosen and shared experts */
+
+/* embedding and output */
+#define TINYI_LM_T_SQRT             0x1u    /* embedding times sqrt(n_embd) */
+#define TINYI_LM_T_EMBD_NORM        0x2u    /* token_embd_norm after the embedding */
+#define TINYI_LM_T_POSITIONS        0x4u    /* position_embd is needed */
+#define TINYI_LM_T_NO_OUTPUT_NORM   0x8u
+#define TINYI_LM_T_OUTPUT_IS_EMBD   0x10u   /* the final norm is named token_embd_norm */
+#define TINYI_LM_T_LOGIT_DIVIDE     0x20u   /* by logit_scale; others multiply */
+#define TINYI_LM_T_HIDDEN           0x40u   /* gives hidden states, never logits */
+#define TINYI_LM_T_MINICPM          0x80u
+#define TINYI_LM_T_T5               0x100u  /* an encoder; with a decoder where the file has one */
+#define TINYI_LM_T_TYPES            0x200u
+
+typedef struct tinyi_lm_arch {
+    const char *name;
+    short norm, rope, act, block;
+    short mixer, other, where;
+    short period;                           /* n: layers l % n < n - 1 have a window; -n: l % n != 0 */
+    unsigned attn, ffn, top;
+} tinyi_lm_arch;
+
+/* NULL: there is none */
+TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n);
+TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i);
+/* "qwen3, qwen2, qwen35": the names nearest to one that is not there */
+TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160]);
+
+TINYI_C_END
+#endif
+
+/* src/llm/model/inside.h - what a model and a state are inside, and the steps that a forward pass is made of */
+#ifndef TINYI_INSIDE_H
+#define TINYI_INSIDE_H
+TINYI_C_BEGIN
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+/* the tensors of a layer, and of the model itself: name without "blk.N." and ".weight" */
+#define TINYI_LM_TENSORS(T)                                                                                             \
+    T(TOKEN_EMBD, "token_embd") T(TOKEN_TYPES, "token_types") T(POSITION_EMBD, "position_embd")                         \
+    T(TOKEN_EMBD_NORM, "token_embd_norm") T(OUTPUT_NORM, "output_norm") T(OUTPUT, "output") T(CLS_OUTPUT, "cls.output") \
+    T(CLS, "cls") T(ROPE_FREQS, "rope_freqs") T(ROPE_LONG, "rope_factors_long") T(ROPE_SHORT, "rope_factors_short")     \
+    T(PLE_EMBD, "per_layer_token_embd") T(PLE_PROJ, "per_layer_model_proj") T(PLE_NORM, "per_layer_proj_norm")          \
+    T(ALTUP_PROJ, "altup_proj") T(ALTUP_UNEMBD, "altup_unembd_proj")                                                    \
+    T(ATTN_NORM, "attn_norm") T(ATTN_NORM_2, "attn_norm_2") T(POST_ATTN_NORM, "post_attention_norm")                    \
+    T(FFN_NORM, "ffn_norm") T(POST_FFW_NORM, "post_ffw_norm") T(ATTN_OUT_NORM, "attn_output_norm")                      \
+    T(LAYER_OUT_NORM, "layer_output_norm") T(LAYER_SCALE, "layer_output_scale")                                         \
+    T(ATTN_QKV, "attn_qkv") T(ATTN_Q, "attn_q") T(ATTN_K, "attn_k") T(ATTN_V, "attn_v") T(ATTN_OUT, "attn_output")      \
+    T(ATTN_GATE, "attn_gate") T(ATTN_Q_NORM, "attn_q_norm") T(ATTN_K_NORM, "attn_k_norm")                               \
+    T(ATTN_SUB_NORM, "attn_sub_norm") T(ATTN_SINKS, "attn_sinks") T(ATTN_O, "attn_o") T(ATTN_REL_B, "attn_rel_b")       \
+    T(CROSS_NORM, "cross_attn_norm") T(CROSS_Q, "cross_attn_q") T(CROSS_K, "cross_attn_k") T(CROSS_V, "cross_attn_v")   \
+    T(CROSS_O, "cross_attn_o")                                                                                          \
+    T(ATTN_Q_A, "attn_q_a") T(ATTN_Q_B, "attn_q_b") T(ATTN_Q_A_NORM, "attn_q_a_norm") T(ATTN_KV_A, "attn_kv_a_mqa")     \
+    T(ATTN_KV_A_NORM, "attn_kv_a_norm") T(ATTN_KV_B, "attn_kv_b") T(ATTN_K_B, "attn_k_b") T(ATTN_V_B, "attn_v_b")       \
+    T(INDEX_K_NORM, "indexer.k_norm") T(INDEX_PROJ, "indexer.proj") T(INDEX_K, "indexer.attn_k")                        \
+    T(INDEX_Q_B, "indexer.attn_q_b")                                                                                    \
+    T(FFN_GATE, "ffn_gate") T(FFN_UP, "ffn_up") T(FFN_DOWN, "ffn_down") T(FFN_SUB_NORM, "ffn_sub_norm")                 \
+    T(ROUTER, "ffn_gate_inp") T(ROUTER_BIAS, "exp_probs_b") T(GATE_EXPS, "ffn_gate_exps") T(UP_EXPS, "ffn_up_exps")     \
+    T(DOWN_EXPS, "ffn_down_exps") T(GATE_UP_EXPS, "ffn_gate_up_exps") T(GATE_SHEXP, "ffn_gate_shexp")                   \
+    T(UP_SHEXP, "ffn_up_shexp") T(DOWN_SHEXP, "ffn_down_shexp") T(ROUTER_SHEXP, "ffn_gate_inp_shexp")                   \
+    T(PRE_FFW_NORM_2, "pre_ffw_norm_2") T(POST_FFW_NORM_1, "post_ffw_norm_1") T(POST_FFW_NORM_2, "post_ffw_norm_2")     \
+    T(INP_GATE, "inp_gate") T(PROJ, "proj") T(POST_NORM, "post_norm") T(ALTUP_CORRECT, "altup_correct_coef")            \
+    T(ALTUP_SCALE, "altup_correct_scale") T(ALTUP_PREDICT, "altup_predict_coef") T(ALTUP_ROUTER, "altup_router")        \
+    T(ALTUP_ROUTER_NORM, "altup_router_norm") T(LAUREL_L, "laurel_l") T(LAUREL_R, "laurel_r")                           \
+    T(LAUREL_NORM, "laurel_post_norm")                                                                                  \
+    T(SSM_IN, "ssm_in") T(SSM_CONV, "ssm_conv1d") T(SSM_X, "ssm_x") T(SSM_DT, "ssm_dt") T(SSM_A, "ssm_a")               \
+    T(SSM_D, "ssm_d") T(SSM_OUT, "ssm_out") T(SSM_NORM, "ssm_norm") T(SSM_DT_NORM, "ssm_dt_norm")                       \
+    T(SSM_B_NORM, "ssm_b_norm") T(SSM_C_NORM, "ssm_c_norm") T(SSM_BETA, "ssm_beta") T(SSM_ALPHA, "ssm_alpha")           \
+    T(SSM_BA, "ssm_ba") T(CONV_Q, "ssm_conv1d_q") T(CONV_K, "ssm_conv1d_k") T(CONV_V, "ssm_conv1d_v")                   \
+    T(SSM_F_A, "ssm_f_a") T(SSM_F_B, "ssm_f_b") T(SSM_G_A, "ssm_g_a") T(SSM_G_B, "ssm_g_b")                             \
+    T(SC_CONV, "shortconv.conv") T(SC_IN, "shortconv.in_proj") T(SC_OUT, "shortconv.out_proj")                          \
+    T(TM_W0, "time_mix_w0") T(TM_W1, "time_mix_w1") T(TM_W2, "time_mix_w2") T(TM_A0, "time_mix_a0")                     \
+    T(TM_A1, "time_mix_a1") T(TM_A2, "time_mix_a2") T(TM_V0, "time_mix_v0") T(TM_V1, "time_mix_v1")                     \
+    T(TM_V2, "time_mix_v2") T(TM_G1, "time_mix_g1") T(TM_G2, "time_mix_g2") T(TM_KK, "time_mix_k_k")                    \
+    T(TM_KA, "time_mix_k_a") T(TM_RK, "time_mix_r_k") T(TM_LERP_X, "time_mix_lerp_x")                                   \
+    T(TM_LERP, "time_mix_lerp_fused") T(TM_FIRST, "time_mix_first") T(TM_DECAY, "time_mix_decay")                       \
+    T(TM_DECAY_W1, "time_mix_decay_w1") T(TM_DECAY_W2, "time_mix_decay_w2") T(TM_KEY, "time_mix_key")                   \
+    T(TM_VALUE, "time_mix_value") T(TM_RECEPTANCE, "time_mix_receptance") T(TM_GATE, "time_mix_gate")                   \
+    T(TM_LN, "time_mix_ln") T(TM_OUT, "time_mix_output") T(CM_LERP_K, "channel_mix_lerp_k")                             \
+    T(CM_LERP_R, "channel_mix_lerp_r") T(CM_KEY, "channel_mix_key") T(CM_VALUE, "channel_mix_value")                    \
+    T(CM_RECEPTANCE, "channel_mix_receptance")
+
+#define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
+enum { TINYI_LM_TENSORS(TINYI_LM_TENSOR_ENUM) TINYI_T_COUNT };
+#undef TINYI_LM_TENSOR_ENUM
+
+typedef struct tinyi_lm_w {
+    const tllm_gguf_tensor *t;
+    const tllm_format *format;
+    const float *v;                         /* vectors: a copy as floats; NULL for matrices */
+    const float *bias;                      /* n_mat rows of n_out, or NULL */
+    const float *scale;                     /* n_scale numbers, each for a matrix, or one for all; or NULL */
+    tiny_idx n_in, n_out, n_mat;            /* n_mat matrices (experts, heads) of n_out rows of n_in */
+    tiny_idx n_scale;
+    size_t row_bytes;
+    int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
+} tinyi_lm_w;
+
+typedef struct tinyi_lm_rope {
+    tiny_idx n_rot;
+    float size;                             /* of cos and sin */
+    double *freq, *freq_long;               /* n_rot / 2; freq_long: for contexts above the original one, or NULL */
+} tinyi_lm_rope;
+
+typedef struct tinyi_lm_layer {
+    tiny_idx i;
+    int mix, mix2;                          /* kinds; mix2: beside the first, or TINYI_LM_NO_MIX */
+    int ffn, moe;                           /* a feed-forward network is there; it has experts */
+    int local;                              /* has a window */
+    int rope;                               /* number of the rotation, or -1 */
+    int cross;                              /* a decoder beside an encoder */
+    tiny_idx n_head, n_kv, d_k, d_v, n_ff;
+    tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
+    tiny_idx kv_from;                       /* the layer whose keys and values are used */
+    float scale;
+    const tinyi_lm_w *norm1, *post1, *norm2, *post2;
+    const tinyi_lm_w *w[TINYI_T_COUNT];
+} tinyi_lm_layer;
+
+struct tinyi_lm_block;
+struct tllm_model {
+    uint32_t magic;
+    const tllm_gguf *file;
+    const tinyi_lm_arch *arch;
+    const char *path;
+    struct tinyi_lm_block *blocks;          /* memory of weights and tables */
+    tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
+    int output, pooling, first_token, recurrent;
+    int block, norm;                        /* of the row, or what the file says instead */
+    double n_params;
+    float eps;
+    float embd_scale, residual_scale, logit_scale, logit_cap, attn_cap, alibi;
+    tiny_idx n_expert, n_used, n_group, n_group_used;
+    int gating, renorm;                     /* 1 softmax, 2 sigmoid, 3 softmax of the chosen */
+    float expert_scale;
+    tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
+    tiny_idx index_heads, index_d, index_top;
+    float temp_scale, temp_offset;          /* queries grow with the position */
+    tiny_idx temp_length;
+    tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
+    tiny_idx head_size;                     /* rwkv, kda */
+    tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
+    tiny_idx n_bucket;
+    tiny_idx n_ple;                         /* per-layer inputs */
+    tiny_idx n_sparse;                      /* gemma3n: layers with sparse gates */
+    tiny_idx rope_original;
+    float clamp_kqv;
+    tinyi_lm_rope rope[2];                  /* everywhere; in layers with a window */
+    int n_rope;
+    float *xielu;                           /* n_layer rows of alpha_p, alpha_n, beta, eps */
+    tinyi_lm_layer top;                     /* tensors that belong to no layer */
+    tinyi_lm_layer *layer, *enc;
+    const tinyi_lm_w *output_w;             /* of the logits */
+    const tinyi_lm_w *enc_norm;
+};
+
+/* ---- loading ------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    tllm_model *m;
+    tiny_status st;                         /* the first failure; everything after it does nothing */
+    const char *part;                       /* "", "enc." or "dec." */
+} tinyi_lm_load;
+
+/* cleared; NULL after a failure */
+TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each);
+TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b);
+
+/* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. After a failure: least. */
+TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most);
+TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing);
+TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing);
+TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key);
+
+/* A matrix of a layer, with its bias and scale where the file has them; every size is checked. NULL: not there, which is a
+ * failure for need and none for may. n_mat 0: a plain matrix. */
+TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
+TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat);
+/* A vector, or a small matrix that is used number by number: count floats in w->v, and as many in bias where there is one. */
+TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
+TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count);
+/* "NAME.bias" alone, without a weight: lands in w->v */
+TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed);
+/* second dimension of a tensor, for sizes that no key names; 0: none */
+TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t);
+/* a failure with its sentence, unless there was one before: what must hold, and the two numbers that do not agree */
+TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
+TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);
+
+/* ---- states and the forward pass ----------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_held {              /* what a layer keeps */
+    float *k, *v;                           /* (n_ctx + 1, n_kv, d); v may lie inside k */
+    float *x;                               /* recurrent state, or keys of an indexer */
+    float *cross_k, *cross_v;
+} tinyi_lm_held;
+
+struct tllm_state {
+    uint32_t magic;
+    tiny_ctx *ctx;
+    const tllm_model *m;
+    size_t bytes;                           /* of this block */
+    tiny_idx n_ctx, n_batch, n_held;
+    int64_t *pos;                           /* of each cell */
+    tinyi_lm_held *held;                    /* for each layer */
+    float *kept;                            /* recurrent states of all layers, one after the other */
+    size_t n_kept;
+    unsigned char *scratch;
+    size_t scratch_bytes;
+    tiny_idx n_encoded;
+};
+
+typedef struct tinyi_lm_fwd {
+    tiny_ctx *ctx;
+    tllm_state *s;
+    const tllm_model *m;
+    tiny_status st;                         /* the first failure; everything after it does nothing */
+    int dry;                                /* only measures scratch memory */
+    int encoding;                           /* no cache: keys are those of this call */
+    tiny_idx n, n_key;                      /* tokens of this piece; keys with them */
+    const int32_t *tokens;
+    int64_t pos0;
+    unsigned char *base;
+    size_t used, high, size;
+    float *rope_cos[2], *rope_sin[2];       /* (n, n_rot / 2) */
+    float *embd;                            /* (n, n_embd): what the first layer reads */
+    float *ple;                             /* (n, n_layer, n_ple) */
+    float *first_v;                         /* rwkv7: values of layer 0 */
+    const float *layer_in;                  /* the stream before the layer */
+} tinyi_lm_fwd;
+
+/* scratch memory: 64-byte aligned; give it back with f->used = what it was */
+TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
+/* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
+typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
+TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
+
+/* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
+TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* the norm of the architecture; w NULL: without weights */
+TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y);
+TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d);
+/* y = a op b over n numbers */
+TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n);
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d);
+TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n);
+TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n);   /* an operation on dense numbers */
+/* y = cap * tanh(y / cap) */
+TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n);
+/* y = act(a) * b, or act(a) with b NULL */
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n);
+TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
+/* one row of numbers of an embedding for each token */
+TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
+
+/* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
+typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
+TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
+/* rotates the first n_rot numbers of each head in place */
+TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
+TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
+
+/* o (n, n_head, d_v) of queries against the cache (or any keys). allow: NULL or (n, n_key), 0 hides a key. */
+typedef struct tinyi_lm_attend {
+    tinyi_lm_heads q;
+    const float *k, *v;                     /* (n_key, n_kv, d): steps below */
+    tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
+    float *o;                               /* (n, n_head, d_v) dense */
+    float scale, softcap;
+    int causal;                             /* by positions */
+    tiny_idx window;
+    int chunked, symmetric;
+    const float *sinks;                     /* n_head */
+    float alibi;                            /* largest bias; 0: none */
+    const float *relative;                  /* (n_bucket, n_head) or NULL */
+    tiny_idx n_bucket;
+    int both_ways;                          /* buckets for keys after the query too */
+    const float *allow;
+    int64_t key_pos0;                       /* encoders: position of key i is key_pos0 + i; others look into the state */
+    int plain_pos;
+} tinyi_lm_attend;
+TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
+TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
+
+/* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
+ * past holds the n_tap - 1 rows before the first and is moved on. */
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
+                            tiny_idx n_tap, tiny_idx n_channel, int silu);
+
+/* a kind of mixer: what it reads from the file, what it keeps, what it does */
+typedef struct tinyi_lm_mixer {
+    const char *name;
+    void (*load)(tinyi_lm_load *ld, tinyi_lm_layer *l);
+    size_t (*kept)(const tllm_model *m, const tinyi_lm_layer *l);   /* floats of recurrent state; NULL: keys and values */
+    void (*run)(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);    /* y, h (n, n_embd) */
+} tinyi_lm_mixer;
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind);
+
+TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n);
+TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_delta_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_mamba_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_mamba2_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_plamo_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_shortconv_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_shortconv_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_shortconv_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_rwkv7_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+
+TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+/* early: the input of the layer, for routers that read it */
+TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x);   /* gemma4 with experts */
+
+/* per-layer inputs and the four streams of gemma3n (streams.c) */
+TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_ple_inputs(tinyi_lm_fwd *f);
+TINYI_FN void tinyi_lm_ple_add(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+TINYI_FN void tinyi_lm_altup_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_altup_start(tinyi_lm_fwd *f, float *x);      /* x (4, n, n_embd), stream 0 given */
+TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+TINYI_FN void tinyi_lm_altup_end(tinyi_lm_fwd *f, float *x);        /* leaves the mean in stream 0 */
+
+TINYI_INLINE float tinyi_lm_dot(const float *a, const float *b, tiny_idx n)
+{
+    double s = 0.0;
+    tiny_idx i;
+    for (i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
+    return (float)s;
+}
+/* ln(1 + e^x) */
+TINYI_FN double tinyi_lm_softplus(double x);
+
+TINYI_C_END
+#endif
+
+/* src/llm/model/model.c - opening a model: the numbers that describe it, then its layers, each by the table and its tensors
+ *
+ * Nothing that the forward pass reads is taken on trust: every number has limits, every tensor the shape that the numbers
+ * ask for. Sizes are bounded by the file, since each of them is a dimension of some tensor in it.                        */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_LM_MAGIC 0x6c646f6du
+#define TINYI_LM_MAX_LAYERS 4096
+#define TINYI_LM_MOST INT32_MAX
+
+static const tinyi_lm_mixer tinyi_lm_mixers[] = {
+    { "none", NULL, NULL, NULL },
+    { "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run },
+    { "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run },
+    { "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run },
+    { "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run },
+    { "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run },
+    { "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run },
+    { "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run },
+    { "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run },
+    { "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run },
+    { "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run }
+};
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind) { return &tinyi_lm_mixers[kind]; }
+
+TINY_API const char *tllm_arch_name(size_t i)
+{
+    const tinyi_lm_arch *a = tinyi_lm_arch_at(i);
+    return a ? a->name : NULL;
+}
+
+/* ---- numbers of the whole model --------------------------------------------------------------------------------- */
+
+static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
+{
+    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
+}
+
+static void tinyi_lm_numbers(tinyi_lm_load *ld)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const tllm_meta *meta;
+    m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
+    m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
+    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST);
+    if (a->top & TINYI_LM_T_T5) {
+        m->n_enc = m->n_layer;
+        m->n_layer = a->top & TINYI_LM_T_HIDDEN ? 0 : tinyi_lm_count(ld, "decoder_block_count", -1, m->n_enc, 1, TINYI_LM_MAX_LAYERS);
+        m->n_bucket = tinyi_lm_count(ld, "attention.relative_buckets_count", -1, -1, 4, 65536);
+        m->first_token = (int)tinyi_lm_count(ld, "decoder_start_token_id", -1, 0, 0, TINYI_LM_MOST);
+    } else m->first_token = -1;
+    m->n_layer -= tinyi_lm_count(ld, "nextn_predict_layers", -1, 0, 0, m->n_layer > 1 ? m->n_layer - 1 : 0);    /* blocks that only draft */
+    m->norm = a->norm;
+    if (a->attn & TINYI_LM_A_EPS_SAYS) m->norm = tinyi_lm_real(ld, "attention.layer_norm_rms_epsilon", 0.0f) == 0.0f ? TINYI_LM_LAYERNORM : TINYI_LM_RMS;
+    meta = tinyi_lm_meta(ld, m->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
+    m->eps = tinyi_lm_real(ld, m->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5f);
+    if (!ld->st && !meta)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.layer_norm_%sepsilon is missing", m->path, a->name, m->norm == TINYI_LM_RMS ? "rms_" : "");
+    if (!ld->st && !(m->eps >= 0.0f && m->eps <= 1.0f))
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the norms of %s add %g to a variance: not in 0..1", m->path, a->name, (double)m->eps);
+    m->embd_scale = a->top & TINYI_LM_T_SQRT ? tinyi_sqrtf((float)m->n_embd) : a->top & TINYI_LM_T_MINICPM ? 12.0f : 1.0f;
+    m->embd_scale = tinyi_lm_real(ld, "embedding_scale", m->embd_scale);
+    if (m->embd_scale == 0.0f) m->embd_scale = 1.0f;
+    m->residual_scale = a->top & TINYI_LM_T_MINICPM && m->n_layer > 0 ? (float)(1.4 / tinyi_sqrt64((double)m->n_layer)) : 1.0f;
+    m->residual_scale = tinyi_lm_real(ld, "residual_scale", m->residual_scale);
+    if (m->residual_scale == 0.0f) m->residual_scale = 1.0f;
+    m->logit_scale = 0.0f;
+    if (a->top & TINYI_LM_T_MINICPM)        /* as other engines take files without the key: the first kind by the inverse of what was meant */
+        m->logit_scale = a->mixer == TINYI_LM_MLA ? (float)m->n_embd / 256.0f : 256.0f / (float)m->n_embd;
+    m->logit_scale = tinyi_lm_real(ld, "logit_scale", m->logit_scale);
+    if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
+    if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
+    m->logit_cap = tinyi_lm_real(ld, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
+    m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
+    m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
+    m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
+    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, 4096);
+    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, m->n_expert);
+    m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
+    m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
+    if (!ld->st && m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td", m->path, m->n_expert, m->n_group,
+                            m->n_group_used, m->n_used);
+    m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
+    m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
+    if (m->gating == 0) m->gating = a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
+    m->renorm = (a->ffn & TINYI_LM_F_RENORM) != 0;
+    if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
+    m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
+    if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
+    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST);
+    m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
+    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    if (a->attn & TINYI_LM_A_CHUNKED) {
+        m->temp_length = m->temp_length ? m->temp_length : 8192;
+        m->temp_scale = m->temp_scale != 0.0f ? m->temp_scale : 0.1f;
+        m->temp_offset = 1.0f;
+    }
+    m->ssm_conv = tinyi_lm_count(ld, "ssm.conv_kernel", -1, 0, 0, 4096);
+    m->ssm_inner = tinyi_lm_count(ld, "ssm.inner_size", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_state = tinyi_lm_count(ld, "ssm.state_size", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_rank = tinyi_lm_count(ld, "ssm.time_step_rank", -1, 0, 0, TINYI_LM_MOST);
+    m->ssm_group = tinyi_lm_count(ld, "ssm.group_count", -1, 0, 0, TINYI_LM_MOST);
+    m->head_size = tinyi_lm_count(ld, "wkv.head_size", -1, 0, 0, TINYI_LM_MOST);
+    m->rescale = tinyi_lm_count(ld, "rescale_every_n_layers", -1, 0, 0, TINYI_LM_MOST);
+    if (a->other == TINYI_LM_SHORTCONV) m->ssm_conv = tinyi_lm_count(ld, "shortconv.l_cache", -1, -1, 2, 4096);
+    if (a->other == TINYI_LM_KDA) m->head_size = tinyi_lm_count(ld, "kda.head_dim", -1, -1, 1, TINYI_LM_MOST);
+    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, 0, TINYI_LM_MOST);
+    m->n_sparse = a->block == TINYI_LM_ALTUP ? 10 : 0;
+    if (a->mixer == TINYI_LM_MLA) {
+        const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, -1, 1, TINYI_LM_MOST);
+        tiny_idx d;
+        m->d_rope = tinyi_lm_count(ld, "rope.dimension_count", -1, -1, 1, TINYI_LM_MOST);
+        m->r_q = tinyi_lm_count(ld, "attention.q_lora_rank", -1, 0, 0, TINYI_LM_MOST);
+        m->r_kv = tinyi_lm_count(ld, "attention.kv_lora_rank", -1, -1, 1, TINYI_LM_MOST);
+        d = tinyi_lm_count(ld, "attention.key_length_mla", -1, key, 1, TINYI_LM_MOST);
+        m->d_vm = tinyi_lm_count(ld, "attention.value_length_mla", -1, val, 1, TINYI_LM_MOST);
+        m->d_nope = d - m->d_rope;
+        if (!ld->st && m->d_nope < 1)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of %td numbers, of which %td are rotated, leave none", m->path, d, m->d_rope);
+        if (a->attn & TINYI_LM_A_INDEXER) {
+            m->index_heads = tinyi_lm_count(ld, "attention.indexer.head_count", -1, -1, 1, 65536);
+            m->index_d = tinyi_lm_count(ld, "attention.indexer.key_length", -1, -1, 1, TINYI_LM_MOST);
+            m->index_top = tinyi_lm_count(ld, "attention.indexer.top_k", -1, -1, 1, TINYI_LM_MOST);
+            if (!ld->st && m->index_d < m->d_rope)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of the indexer have %td numbers, fewer than the %td that are rotated", m->path, m->index_d, m->d_rope);
+        }
+    }
+    m->block = a->block;
+    if (a->block == TINYI_LM_PARALLEL && !tinyi_lm_bool(ld, "use_parallel_residual", -1, 1)) m->block = TINYI_LM_PRE;
+    m->pooling = (int)tinyi_lm_count(ld, "pooling_type", -1, 0, 0, 4);
+}
+
+/* four numbers for each layer, under keys without the name of the architecture */
+static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
+{
+    static const char *const key[4] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
+    tiny_idx i;
+    int k;
+    if (ld->m->arch->act != TINYI_LM_XIELU) return;
+    ld->m->xielu = (float *)tinyi_lm_keep(ld, (size_t)ld->m->n_layer * 4, sizeof(float));
+    for (k = 0; k < 4 && !ld->st; k++) {
+        const tllm_meta *m = tllm_gguf_find(ld->g, key[k]);
+        for (i = 0; i < ld->m->n_layer && !ld->st; i++) {
+            double v;
+            if (!tllm_meta_f64(m, m && m->type == TLLM_ARRAY ? (size_t)i : 0, &v))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s has no number for layer %td", ld->m->path, key[k], i);
+            else ld->m->xielu[4 * i + k] = (float)v;
+        }
+    }
+}
+
+/* ---- rotation --------------------------------------------------------------------------------------------------- */
+
+TINY_REF_BEGIN
+/* YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; low and high are pair numbers between which it fades */
+static double tinyi_lm_yarn_at(double turns, double n, double context, double base)
+{
+    return n * tinyi_log64(context / (turns * 6.283185307179586477)) / (2.0 * tinyi_log64(base));
+}
+static double tinyi_lm_floor(double x)
+{
+    const double t = (double)(int64_t)x;
+    return t > x ? t - 1.0 : t;
+}
+
+static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_rot, double base, double factor, int yarn, const float *short_f, const float *long_f)
+{
+    tllm_model *m = ld->m;
+    const tiny_idx half = n_rot / 2;
+    double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    tiny_idx i;
+    r->n_rot = n_rot;
+    r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
+    if (r->size == 0.0f) r->size = 1.0f;
+    r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
+    if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
+    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    if (ld->st) return;
+    if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
+        return;
+    }
+    if (yarn) {
+        double c;
+        low = tinyi_lm_floor(tinyi_lm_yarn_at(beta_fast, (double)n_rot, (double)m->rope_original, base));
+        c = tinyi_lm_yarn_at(beta_slow, (double)n_rot, (double)m->rope_original, base);
+        high = -tinyi_lm_floor(-c);
+        low = low > 0.0 ? low : 0.0;
+        high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN))) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+    }
+    for (i = 0; i < half; i++) {
+        double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
+        if (short_f) f /= (double)short_f[i];
+        if (yarn) {
+            double t = ((double)i - low) / (high - low > 0.001 ? high - low : 0.001);
+            t = 1.0 - (t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t);
+            f = f / factor * (1.0 - t) + f * t;
+        } else f /= factor;
+        r->freq[i] = f;
+        if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
+    }
+    /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
+    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")))) {
+        const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
+        const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
+        r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
+    }
+}
+
+static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx half)
+{
+    const tinyi_lm_w *w = tinyi_lm_may_vec(ld, &ld->m->top, t, half);
+    tiny_idx i;
+    if (!w || ld->st) return NULL;
+    for (i = 0; i < half; i++)
+        if (!(w->v[i] > 0.0f)) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s: value %td is %g, a divisor must be above 0", ld->m->path, (int)TINYI_MIN(w->t->name.n, 80),
+                                w->t->name.at, i, (double)w->v[i]);
+            return NULL;
+        }
+    return w->v;
+}
+
+static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor)
+{
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
+    const double size = 1.0 + 0.1 * mul * tinyi_log64(factor);
+    return (float)(size * size);
+}
+
+/* an index of pairs that turns as a decimal fraction: (d_k)^-1/2 */
+static float tinyi_lm_inverse_root(tiny_idx d) { return (float)(1.0 / tinyi_sqrt64((double)d)); }
+TINY_REF_END
+
+/* The rotations of a model: everywhere, and in layers with a window. d_k, d_k_local: sizes of a head. Returns what scores are multiplied with. */
+static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
+{
+    tllm_model *m = ld->m;
+    const unsigned how = m->arch->attn;
+    const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
+    const float *freqs, *longs, *shorts;
+    double base, base_local, factor;
+    tiny_idx n_rot, n_local;
+    tllm_text text = { "linear", 6 };
+    int yarn, scaled;
+    if (ld->st || m->arch->rope == TINYI_LM_NO_ROPE) return 1.0f;
+    if (type && !tllm_meta_text(type, 0, &text)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, m->arch->name);
+        return 1.0f;
+    }
+    n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
+    n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, d_k_local < n_rot ? d_k_local : n_rot, 0, d_k_local);
+    base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
+    base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
+    factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
+    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
+    yarn = tllm_text_is(text, "yarn") && factor != 1.0;
+    scaled = !(how & (TINYI_LM_A_LOCAL_10000 | TINYI_LM_A_LOCAL_UNSCALED));
+    if (ld->st) return 1.0f;
+    if (!(base > 0.0) || !(base_local > 0.0) || !(factor > 0.0)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: rope bases %g and %g and factor %g must be above 0", m->path, base, base_local, factor);
+        return 1.0f;
+    }
+    if (n_rot % 2 || n_local % 2) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, m->arch->name, n_rot % 2 ? n_rot : n_local);
+        return 1.0f;
+    }
+    freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, n_rot / 2) : NULL;
+    longs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_LONG, n_rot / 2) : NULL;
+    shorts = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_SHORT, n_rot / 2) : NULL;
+    tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
+    tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
+    if (!scaled) m->rope[1].size = 1.0f;
+    m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
+    return yarn && how & TINYI_LM_A_YARN_MSCALE ? tinyi_lm_yarn_scores(ld, factor) : 1.0f;
+}
+
+/* ---- layers ----------------------------------------------------------------------------------------------------- */
+
+/* has layer i a window (or is it one that a window would be in)? */
+static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
+{
+    const tinyi_lm_arch *a = ld->m->arch;
+    const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
+    tiny_idx period = a->period;
+    int v = 0;
+    int64_t n = 0;
+    if (!period) return 0;
+    if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
+    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0) return 0;
+    if (list && list->type == TLLM_ARRAY) {
+        if (tllm_meta_bool(list, (size_t)i, &v)) return v;
+        if (tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
+        if (!ld->st)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.sliding_window_pattern has %zu items, none for layer %td", ld->m->path, a->name, list->count, i);
+        return 0;
+    }
+    if (list) {
+        period = tinyi_lm_count(ld, "attention.sliding_window_pattern", -1, -1, 0, 65536);
+        if (a->period < 0) period = -period;
+    }
+    if (period == 0) return 0;
+    return period > 0 ? i % period < period - 1 : i % -period != 0;
+}
+
+static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_lm_layer *all, float score, tiny_idx n_own)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const int t5 = (a->top & TINYI_LM_T_T5) != 0;
+    tiny_idx i = l->i, j, width, window;
+    int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA;
+    l->mix = a->mixer;
+    l->kv_from = i;
+    l->rope = -1;
+    if (recurrent) return;
+    l->n_head = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
+    l->n_kv = tinyi_lm_count(ld, "attention.head_count_kv", i, l->n_head, 0, 65536);
+    if (ld->st) return;
+    if (a->where == TINYI_LM_WHERE_NO_KV && l->n_kv == 0) l->mix = a->other;
+    if (a->where == TINYI_LM_BOTH) l->mix2 = a->other;
+    if (a->where == TINYI_LM_INTERVAL) {
+        const tllm_meta *list = tinyi_lm_meta(ld, "attention.recurrent_layers");
+        if (list) { if (tinyi_lm_bool(ld, "attention.recurrent_layers", i, 0)) l->mix = a->other; }
+        else if ((i + 1) % tinyi_lm_count(ld, "full_attention_interval", -1, 4, 1, 65536)) l->mix = a->other;
+    }
+    if (a->block == TINYI_LM_SINGLE) {      /* one of three */
+        const tiny_idx ff = tinyi_lm_count(ld, "feed_forward_length", i, 0, 0, TINYI_LM_MOST);
+        if (l->n_kv == 0 && ff > 0) { l->mix = TINYI_LM_NO_MIX; l->ffn = 1; }
+    }
+    if (l->mix != TINYI_LM_ATTN && l->mix != TINYI_LM_MLA) return;
+    tinyi_lm_positive(ld, "attention.head_count", l->n_head);
+    tinyi_lm_positive(ld, "attention.head_count_kv", l->n_kv);
+    if (ld->st) return;
+    l->local = tinyi_lm_is_local(ld, i);
+    l->d_k = tinyi_lm_count(ld, "attention.key_length", i, m->n_embd / l->n_head, 1, TINYI_LM_MOST);
+    l->d_v = tinyi_lm_count(ld, "attention.value_length", i, l->d_k, 1, TINYI_LM_MOST);
+    if (!tinyi_lm_meta(ld, "attention.key_length") && !ld->st && m->n_embd % l->n_head)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of the %td heads of layer %td", m->path, a->name, m->n_embd, l->n_head, i);
+    if (l->local) {
+        l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
+        l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST);
+        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST);
+        if (!strcmp(a->name, "smallthinker")) window = 4096;
+        l->window = window;
+    }
+    if (l->mix == TINYI_LM_MLA) {
+        l->d_k = m->d_nope + m->d_rope;
+        l->d_v = m->d_vm;
+    }
+    if (ld->st) return;
+    if (a->rope != TINYI_LM_NO_ROPE && m->rope[0].n_rot > 0) l->rope = l->local && m->n_rope > 1 ? 1 : 0;
+    if (a->attn & TINYI_LM_A_NOPE_GLOBAL && !l->local) l->rope = -1;
+    if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
+    if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
+    if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
+        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0)) l->rope = 0;
+    if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
+    if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
+    if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
+    width = l->d_k;
+    if (a->attn & TINYI_LM_A_27B && ((m->n_layer == 46 && !strcmp(a->name, "gemma2")) || (m->n_layer == 62 && !strcmp(a->name, "gemma3")))) width = m->n_embd / l->n_head;
+    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_real(ld, "attention.scale", 0.0f);
+    if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
+    if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
+        for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
+        if (j < 0 || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it has the same", m->path, i);
+            return;
+        }
+        l->kv_from = j;
+    }
+}
+
+static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    tllm_model *m = ld->m;
+    const tinyi_lm_arch *a = m->arch;
+    const unsigned how = a->attn;
+    const tiny_idx D = m->n_embd;
+    if (ld->st) return;
+    if (a->block == TINYI_LM_POST) {
+        l->post1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_OUT_NORM, D);
+        l->post2 = tinyi_lm_vec(ld, l, TINYI_T_LAYER_OUT_NORM, D);
+        tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+    } else {
+        if (!(how & TINYI_LM_A_NO_NORM) && !(how & TINYI_LM_A_FIRST_NO_NORM && l->i == 0)) l->norm1 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM, D);
+        if (a->ffn & TINYI_LM_F_CHANNEL) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+        else if (how & TINYI_LM_A_NORM2_IS_POST) l->norm2 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+        else {
+            l->post1 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+            if (how & TINYI_LM_A_FALCON) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
+            else if (!(how & TINYI_LM_A_NO_FFN_NORM) && a->block != TINYI_LM_SINGLE && !(a->ffn & TINYI_LM_F_NONE)) {
+                if (m->block == TINYI_LM_PARALLEL) l->norm2 = tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D);
+                else l->norm2 = !strcmp(a->name, "stablelm") ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D) : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, D);
+            }
+        }
+        l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
+    }
+    if (how & TINYI_LM_A_NO_NORM && !l->post1 && !ld->st) l->post1 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
+    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix].load(ld, l);
+    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix2].load(ld, l);
+    if (a->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_load(ld, l);
+    else if (!(a->ffn & TINYI_LM_F_NONE) && (a->block != TINYI_LM_SINGLE || l->ffn)) {
+        l->ffn = 1;
+        tinyi_lm_ffn_load(ld, l);
+    }
+    if (m->n_ple > 0) tinyi_lm_ple_load(ld, l);
+    if (a->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, l);
+    tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
+    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix].kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix2].kept);
+}
+
+static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, const char *part, int cross)
+{
+    tllm_model *m = ld->m;
+    tinyi_lm_layer *all;
+    tiny_idx i, d_k, d_local, n_own, heads;
+    size_t least = 0, k;
+    float score = 1.0f;
+    if (ld->st || n <= 0) return;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) least += tllm_gguf_bytes(m->file, k);
+    if ((size_t)n > (least + 1000000) / sizeof **out) {     /* no layer is smaller than what we keep of it */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td layers cannot lie in a file of %zu bytes", m->path, n, least);
+        return;
+    }
+    all = (tinyi_lm_layer *)tinyi_lm_keep(ld, (size_t)n, sizeof *all);
+    if (!all) return;
+    *out = all;
+    ld->part = part;
+    for (i = 0, heads = m->arch->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
+        heads = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
+    if (m->arch->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
+    d_k = m->arch->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
+    d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
+    if (m->arch->mixer == TINYI_LM_ATTN || m->arch->mixer == TINYI_LM_MLA) {
+        ld->part = "";
+        score = tinyi_lm_ropes(ld, d_k, d_local);
+        ld->part = part;
+    }
+    n_own = n - tinyi_lm_count(ld, "attention.shared_kv_layers", -1, 0, 0, n - 1);
+    for (i = 0; i < n && !ld->st; i++) {
+        all[i].i = i;
+        all[i].cross = cross;
+        tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
+        tinyi_lm_layer_load(ld, &all[i]);
+    }
+    ld->part = "";
+}
+
+static void tinyi_lm_top(tinyi_lm_load *ld)
+{
+    tllm_model *m = ld->m;
+    const unsigned how = m->arch->top;
+    const tllm_gguf_tensor *t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_EMBD, NULL);
+    const tllm_meta *tokens = tllm_gguf_find(ld->g, "tokenizer.ggml.tokens");
+    const tiny_idx D = m->n_embd;
+    tiny_idx n;
+    if (ld->st) return;
+    if (!t || t->rank < 2 || t->dim[1] < 1 || t->dim[1] > INT32_MAX) {
+        if (t) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor token_embd.weight has rows for %llu tokens", m->path, (unsigned long long)(t->rank < 2 ? 0 : t->dim[1]));
+        else ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor token_embd.weight is missing", m->path);
+        return;
+    }
+    m->n_vocab = (tiny_idx)t->dim[1];
+    n = tinyi_lm_count(ld, "vocab_size", -1, m->n_vocab, 1, TINYI_LM_MOST);
+    if (!ld->st && n != m->n_vocab)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, m->arch->name, n, m->n_vocab);
+    if (!ld->st && tokens && tokens->type == TLLM_ARRAY && tokens->count != (size_t)m->n_vocab)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, token_embd.weight %td rows", m->path, tokens->count, m->n_vocab);
+    tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
+    if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
+    t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
+    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(m->arch->name, "mpt"))) {
+        n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
+        tinyi_lm_need(ld, &m->top, TINYI_T_POSITION_EMBD, D, n > 0 ? n : 1, 0);
+        if (!ld->st && n < m->n_context) m->n_context = n;
+    }
+    t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_TYPES, NULL);
+    if (t && how & TINYI_LM_T_HIDDEN) tinyi_lm_may(ld, &m->top, TINYI_T_TOKEN_TYPES, D, t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 1, 0);
+    if (how & TINYI_LM_T_T5) {
+        ld->part = "enc.";
+        m->enc_norm = tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+        ld->part = "dec.";
+        if (m->n_layer) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+        ld->part = "";
+    } else if (!(how & (TINYI_LM_T_NO_OUTPUT_NORM | TINYI_LM_T_OUTPUT_IS_EMBD))) tinyi_lm_vec(ld, &m->top, TINYI_T_OUTPUT_NORM, D);
+    m->output = how & TINYI_LM_T_HIDDEN || (m->pooling >= TLLM_POOL_MEAN && m->pooling <= TLLM_POOL_LAST) ? TLLM_HIDDEN : TLLM_LOGITS;
+    if (m->pooling == TLLM_POOL_RANK && (m->output == TLLM_LOGITS || (!(how & TINYI_LM_T_T5) && tinyi_lm_find(ld, &m->top, TINYI_T_CLS_OUTPUT, NULL)))) {
+        if (m->output == TLLM_HIDDEN) tinyi_lm_may(ld, &m->top, TINYI_T_CLS, D, D, 0);
+        t = tinyi_lm_find(ld, &m->top, TINYI_T_CLS_OUTPUT, NULL);
+        m->n_label = t && t->rank > 1 && t->dim[1] > 0 && t->dim[1] <= 65536 ? (tiny_idx)t->dim[1] : 1;
+        tinyi_lm_need(ld, &m->top, TINYI_T_CLS_OUTPUT, D, m->n_label, 0);
+        m->output = TLLM_RANK;
+    }
+    if (m->output == TLLM_LOGITS) {
+        tinyi_lm_may(ld, &m->top, TINYI_T_OUTPUT, D, m->n_vocab, 0);
+        m->output_w = m->top.w[TINYI_T_OUTPUT] ? m->top.w[TINYI_T_OUTPUT] : m->top.w[TINYI_T_TOKEN_EMBD];
+    }
+    m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
+    if (m->n_ple > 0) tinyi_lm_ple_load(ld, &m->top);
+    if (m->arch->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
+}
+
+TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out)
+{
+    tinyi_lm_load ld;
+    tllm_text name;
+    const tinyi_lm_arch *arch;
+    const char *path;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_model_open needs a file and a place for the model");
+    path = tllm_gguf_path(file, 0) ? tllm_gguf_path(file, 0) : "model";
+    if (!tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
+    arch = tinyi_lm_arch_find(name.at, name.n);
+    if (!arch) {
+        char nearest[160];
+        tinyi_lm_arch_nearest(name.at, name.n, nearest);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the architecture \"%.*s\" is not known; the nearest that are: %s", path, (int)TINYI_MIN(name.n, 40), name.at, nearest);
+    }
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.part = "";
+    ld.m = (tllm_model *)tinyi_alloc(ctx, 1, sizeof *ld.m);
+    if (!ld.m) return tiny_ctx_status(ctx);
+    memset(ld.m, 0, sizeof *ld.m);
+    ld.m->magic = TINYI_LM_MAGIC;
+    ld.m->file = file;
+    ld.m->arch = arch;
+    ld.m->path = path;
+    ld.m->top.i = -1;
+    tinyi_lm_numbers(&ld);
+    tinyi_lm_top(&ld);
+    tinyi_lm_xielu_load(&ld);
+    if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
+    tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "", (arch->top & TINYI_LM_T_T5) != 0);
+    if (ld.st) {
+        tllm_model_close(ctx, ld.m);
+        return ld.st;
+    }
+    *out = ld.m;
+    return TINY_OK;
+}
+
+TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model)
+{
+    if (!model) return;
+    tinyi_lm_blocks_free(ctx, model->blocks);
+    tiny_free(ctx, model);
+}
+
+TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!m) return;
+    about->arch = m->arch->name;
+    about->output = (tllm_output)m->output;
+    about->pooling = (tllm_pooling)m->pooling;
+    about->n_vocab = m->n_vocab;
+    about->n_embd = m->n_embd;
+    about->n_layer = m->n_layer + m->n_enc;
+    about->n_out = m->n_out;
+    about->n_context = m->n_context;
+    about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
+    about->is_encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->is_recurrent = m->recurrent;
+    about->first_token = m->first_token;
+    about->n_params = m->n_params;
+}
+
+/* src/llm/sample/sample.c - the steps, one function each, over an array of candidates
+ *
+ * All probabilities are computed in double by our own exp and log, in the order of the candidates, so that a draw is the same
+ * everywhere. A step that needs an order sorts at most once: the array remembers how much of its front is sorted.              */
+#include <string.h>
+
+typedef struct tinyi_candidate { float logit; int32_t token; } tinyi_candidate;
+
+struct tllm_sampler {
+    tiny_ctx *ctx;
+    tllm_step *chain;
+    size_t n_steps;
+    int32_t n_vocab;
+    uint64_t seed;
+    tiny_rng rng;
+    double mu;                              /* of mirostat: twice tau at the start */
+    tinyi_candidate *c;
+    double *p;                              /* probabilities of c */
+    uint64_t *item, *scratch;               /* for sorting */
+    int32_t *count;                         /* of each token in the window, or a length for dry */
+    size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
+    int have_p;
+    int32_t *text;                          /* what was accepted, oldest first; the last `window` of it when there is one */
+    size_t n_text, text_room, window;       /* window 0: all of it is kept */
+    uint32_t *z;                            /* for dry, as long as text_room */
+};
+
+static tllm_step tinyi_step(tllm_step_kind kind, float x0, float x1, float x2, int32_t n)
+{
+    tllm_step s;
+    memset(&s, 0, sizeof s);
+    s.kind = kind;
+    s.x[0] = x0;
+    s.x[1] = x1;
+    s.x[2] = x2;
+    s.n = n;
+    return s;
+}
+TINY_API tllm_step tllm_step_greedy(void) { return tinyi_step(TLLM_STEP_GREEDY, 0, 0, 0, 0); }
+TINY_API tllm_step tllm_step_temperature(float t) { return tinyi_step(TLLM_STEP_TEMPERATURE, t, 0, 0, 0); }
+TINY_API tllm_step tllm_step_top_k(int32_t k) { return tinyi_step(TLLM_STEP_TOP_K, 0, 0, 0, k); }
+TINY_API tllm_step tllm_step_top_p(float p) { return tinyi_step(TLLM_STEP_TOP_P, p, 0, 0, 0); }
+TINY_API tllm_step tllm_step_min_p(float p) { return tinyi_step(TLLM_STEP_MIN_P, p, 0, 0, 0); }
+TINY_API tllm_step tllm_step_typical(float p) { return tinyi_step(TLLM_STEP_TYPICAL, p, 0, 0, 0); }
+TINY_API tllm_step tllm_step_top_n_sigma(float n) { return tinyi_step(TLLM_STEP_TOP_N_SIGMA, n, 0, 0, 0); }
+TINY_API tllm_step tllm_step_xtc(float chance, float threshold) { return tinyi_step(TLLM_STEP_XTC, chance, threshold, 0, 0); }
+TINY_API tllm_step tllm_step_penalties(int32_t n_last, float repeat, float frequency, float presence)
+{
+    return tinyi_step(TLLM_STEP_PENALTIES, repeat, frequency, presence, n_last);
+}
+TINY_API tllm_step tllm_step_dry(int32_t n_last, float multiplier, float base, int32_t allowed, const int32_t *breakers, int32_t n_breakers)
+{
+    tllm_step s = tinyi_step(TLLM_STEP_DRY, multiplier, base, (float)n_breakers, n_last);
+    s.allowed = allowed;
+    s.breakers = breakers;
+    return s;
+}
+TINY_API tllm_step tllm_step_bias(const tllm_bias *bias, int32_t n)
+{
+    tllm_step s = tinyi_step(TLLM_STEP_BIAS, 0, 0, 0, n);
+    s.bias = bias;
+    return s;
+}
+TINY_API tllm_step tllm_step_filter(int (*allow)(void *user, int32_t token), void *user)
+{
+    tllm_step s = tinyi_step(TLLM_STEP_FILTER, 0, 0, 0, 0);
+    s.allow = allow;
+    s.user = user;
+    return s;
+}
+TINY_API tllm_step tllm_step_mirostat_1(float tau, float eta) { return tinyi_step(TLLM_STEP_MIROSTAT_1, tau, eta, 0, 0); }
+TINY_API tllm_step tllm_step_mirostat_2(float tau, float eta) { return tinyi_step(TLLM_STEP_MIROSTAT_2, tau, eta, 0, 0); }
+
+/* what a step must satisfy: name, its numbers from low[i] to high[i], and whether n may be -1 or more (else 0 or more) */
+typedef struct tinyi_step_limits { const char *name, *value[3]; float low[3], high[3]; } tinyi_step_limits;
+#define TINYI_HUGE 1e20f
+static const tinyi_step_limits tinyi_step_limit[TLLM_STEP_COUNT] = {
+    { "greedy", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
+    { "temperature", { "t", "", "" }, { 0, 0, 0 }, { TINYI_HUGE, 0, 0 } },
+    { "top-k", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
+    { "top-p", { "p", "", "" }, { 0, 0, 0 }, { 1, 0, 0 } },
+    { "min-p", { "p", "", "" }, { 0, 0, 0 }, { 1, 0, 0 } },
+    { "typical", { "p", "", "" }, { 0, 0, 0 }, { 1, 0, 0 } },
+    { "top-n-sigma", { "n", "", "" }, { 0, 0, 0 }, { TINYI_HUGE, 0, 0 } },
+    { "xtc", { "chance", "threshold", "" }, { 0, 0, 0 }, { 1, 1, 0 } },
+    { "penalties", { "repeat", "frequency", "presence" }, { 1e-6f, -TINYI_HUGE, -TINYI_HUGE }, { TINYI_HUGE, TINYI_HUGE, TINYI_HUGE } },
+    { "dry", { "multiplier", "base", "number of breakers" }, { 0, 1, 0 }, { TINYI_HUGE, TINYI_HUGE, 65536 } },
+    { "bias", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
+    { "filter", { "", "", "" }, { 0, 0, 0 }, { 0, 0, 0 } },
+    { "mirostat 1", { "tau", "eta", "" }, { 0, 0, 0 }, { TINYI_HUGE, 1, 0 } },
+    { "mirostat 2", { "tau", "eta", "" }, { 0, 0, 0 }, { TINYI_HUGE, 1, 0 } },
+};
+
+static tiny_status tinyi_step_check(tiny_ctx *ctx, const tllm_step *s, int32_t n_vocab, int last)
+{
+    const tinyi_step_limits *l;
+    int32_t i;
+    if ((int)s->kind < 0 || s->kind >= TLLM_STEP_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: step kind %d is unknown", (int)s->kind);
+    l = &tinyi_step_limit[s->kind];
+    for (i = 0; i < 3; i++)
+        if (!(s->x[i] >= l->low[i] && s->x[i] <= l->high[i]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %s is %g, it must be %g to %g", l->name, l->value[i], (double)s->x[i], (double)l->low[i], (double)l->high[i]);
+    if (s->n < (s->kind == TLLM_STEP_PENALTIES || s->kind == TLLM_STEP_DRY ? -1 : 0) || s->allowed < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s: %d is negative", l->name, (int)(s->allowed < 0 ? s->allowed : s->n));
+    if ((s->kind == TLLM_STEP_MIROSTAT_1 || s->kind == TLLM_STEP_MIROSTAT_2) && !last)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: %s must be the last step: it draws", l->name);
+    if (s->kind == TLLM_STEP_FILTER && !s->allow) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: filter: there is no callback");
+    if (s->kind == TLLM_STEP_BIAS) {
+        if (s->n && !s->bias) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: there is no list");
+        for (i = 0; i < s->n; i++) {
+            if (s->bias[i].token < 0 || s->bias[i].token >= n_vocab)
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: token %d is not one of the %d", (int)s->bias[i].token, (int)n_vocab);
+            if (!(s->bias[i].add < TINYI_HUGE)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: bias: %g for token %d", (double)s->bias[i].add, (int)s->bias[i].token);
+        }
+    }
+    if (s->kind == TLLM_STEP_DRY && s->x[2] > 0 && !s->breakers) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: dry: there is no list of breakers");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, size_t n_steps, int32_t n_vocab, uint64_t seed, tllm_sampler **out)
+{
+    tllm_sampler *s;
+    size_t i, window = 0, n = (size_t)n_vocab;
+    int all = 0, looks = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || (n_steps && !chain)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
+    *out = NULL;
+    if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary of %d tokens", (int)n_vocab);
+    for (i = 0; i < n_steps; i++) {
+        st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
+        if (st) return st;
+        if (chain[i].kind != TLLM_STEP_PENALTIES && chain[i].kind != TLLM_STEP_DRY) continue;
+        looks = 1;
+        all |= chain[i].n < 0;
+        if (chain[i].n > 0) window = TINYI_MAX(window, (size_t)chain[i].n);
+    }
+    s = (tllm_sampler *)tiny_alloc(ctx, sizeof *s);
+    if (!s) return TINY_E_MEMORY;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    s->n_steps = n_steps;
+    s->n_vocab = n_vocab;
+    s->seed = seed;
+    s->window = all ? 0 : window;
+    s->text_room = !looks ? 0 : all ? TINYI_MAX(window, 256) : window;
+    s->chain = (tllm_step *)tinyi_alloc(ctx, n_steps, sizeof *s->chain);
+    s->c = (tinyi_candidate *)tinyi_alloc(ctx, n, sizeof *s->c);
+    s->p = (double *)tinyi_alloc(ctx, n, sizeof *s->p);
+    s->item = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->item);
+    s->scratch = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->scratch);
+    s->count = (int32_t *)tinyi_alloc(ctx, n, sizeof *s->count);
+    s->text = (int32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->text);
+    s->z = (uint32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->z);
+    if (!s->chain || !s->c || !s->p || !s->item || !s->scratch || !s->count || !s->text || !s->z) {
+        tllm_sampler_close(s);
+        return TINY_E_MEMORY;
+    }
+    if (n_steps) memcpy(s->chain, chain, n_steps * sizeof *chain);
+    tllm_sampler_reset(s);
+    *out = s;
+    return TINY_OK;
+}
+
+TINY_API void tllm_sampler_close(tllm_sampler *s)
+{
+    tiny_ctx *ctx;
+    if (!s) return;
+    ctx = s->ctx;
+    tiny_free(ctx, s->chain);
+    tiny_free(ctx, s->c);
+    tiny_free(ctx, s->p);
+    tiny_free(ctx, s->item);
+    tiny_free(ctx, s->scratch);
+    tiny_free(ctx, s->count);
+    tiny_free(ctx, s->text);
+    tiny_free(ctx, s->z);
+    tiny_free(ctx, s);
+}
+
+TINY_API void tllm_sampler_reset(tllm_sampler *s)
+{
+    s->rng = tiny_rng_make(s->seed, 0);
+    s->n_text = s->n = s->sorted = 0;
+    s->have_p = 0;
+    s->mu = s->n_steps ? 2.0 * (double)s->chain[s->n_steps - 1].x[0] : 0.0;
+}
+
+TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
+{
+    if (token < 0 || token >= s->n_vocab) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token, (int)s->n_vocab);
+    if (!s->text_room) return TINY_OK;
+    if (s->n_text == s->text_room) {
+        if (s->window) {
+            memmove(s->text, s->text + 1, (s->n_text - 1) * sizeof *s->text);
+            s->n_text--;
+        } else {
+            const size_t room = 2 * s->text_room;   /* never near SIZE_MAX: the text itself is in memory */
+            int32_t *text = (int32_t *)tinyi_alloc(s->ctx, room, sizeof *text);
+            uint32_t *z = text ? (uint32_t *)tinyi_alloc(s->ctx, room, sizeof *z) : NULL;
+            if (!z) {
+                tiny_free(s->ctx, text);
+                return TINY_E_MEMORY;
+            }
+            memcpy(text, s->text, s->n_text * sizeof *text);
+            tiny_free(s->ctx, s->text);
+            tiny_free(s->ctx, s->z);
+            s->text = text;
+            s->z = z;
+            s->text_room = room;
+        }
+    }
+    s->text[s->n_text++] = token;
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+
+/* The k largest to the front, in order; equal logits by token number. */
+static void tinyi_sampler_sort(tllm_sampler *s, size_t k)
+{
+    size_t i;
+    k = TINYI_MIN(k, s->n);
+    if (s->sorted >= k) return;
+    for (i = 0; i < s->n; i++) {
+        const float x = s->c[i].logit + 0.0f;       /* one zero */
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        s->item[i] = (uint64_t)~tinyi_sort_key_f32(bits) << 32 | (uint32_t)s->c[i].token;
+    }
+    if (k == 1) {
+        size_t best = 0;
+        tinyi_candidate t;
+        for (i = 1; i < s->n; i++)
+            if (s->item[i] < s->item[best]) best = i;
+        t = s->c[0];
+        s->c[0] = s->c[best];
+        s->c[best] = t;
+    } else {
+        /* item and c change places by the token: its logit is kept in p's room until the order is known */
+        float *by_token = (float *)(void *)s->p;
+        for (i = 0; i < s->n; i++) by_token[s->c[i].token] = s->c[i].logit;
+        tinyi_sort_pairs(s->item, s->scratch, s->n);
+        for (i = 0; i < s->n; i++) {
+            s->c[i].token = (int32_t)(uint32_t)s->item[i];
+            s->c[i].logit = by_token[s->c[i].token];
+        }
+        k = s->n;
+    }
+    s->sorted = k;
+    s->have_p = 0;
+}
+
+static double tinyi_sampler_peak(const tllm_sampler *s)
+{
+    float m = s->c[0].logit;
+    size_t i;
+    for (i = s->sorted ? s->n : 1; i < s->n; i++)
+        if (s->c[i].logit > m) m = s->c[i].logit;
+    return (double)m;
+}
+
+static void tinyi_sampler_softmax(tllm_sampler *s)
+{
+    double sum = 0.0;
+    const double m = tinyi_sampler_peak(s);
+    size_t i;
+    if (s->have_p) return;
+    for (i = 0; i < s->n; i++) sum += s->p[i] = tinyi_exp64((double)s->c[i].logit - m);
+    for (i = 0; i < s->n; i++) s->p[i] /= sum;
+    s->have_p = 1;
+}
+
+static void tinyi_sampler_keep(tllm_sampler *s, size_t n)
+{
+    if (n >= s->n) return;
+    s->n = n;
+    s->sorted = TINYI_MIN(s->sorted, n);
+    s->have_p = 0;
+}
+
+/* Keeps those of at least this logit. Order stays. */
+static void tinyi_sampler_above(tllm_sampler *s, double least)
+{
+    size_t i, n = 0;
+    for (i = 0; i < s->n; i++)
+        if ((double)s->c[i].logit >= least) s->c[n++] = s->c[i];
+    s->sorted = s->sorted == s->n ? n : TINYI_MIN(s->sorted, TINYI_MIN(n, 1));
+    s->n = n;
+    s->have_p = 0;
+}
+
+static void tinyi_sampler_top_p(tllm_sampler *s, double p)
+{
+    double sum = 0.0;
+    size_t i;
+    if (p >= 1.0) return;
+    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_softmax(s);
+    for (i = 0; i < s->n; i++)
+        if ((sum += s->p[i]) >= p) {
+            tinyi_sampler_keep(s, i + 1);
+            return;
+        }
+}
+
+/* By |-log p - entropy|, smallest first, until p is reached. */
+static void tinyi_sampler_typical(tllm_sampler *s, double p)
+{
+    double entropy = 0.0, sum = 0.0;
+    size_t i, n = 0;
+    if (p >= 1.0) return;
+    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_softmax(s);
+    for (i = 0; i < s->n; i++)
+        if (s->p[i] > 0.0) entropy -= s->p[i] * tinyi_log64(s->p[i]);
+    for (i = 0; i < s->n; i++) {
+        const double d = s->p[i] > 0.0 ? -tinyi_log64(s->p[i]) - entropy : 1e30;
+        const float f = (float)(d < 0.0 ? -d : d) + 0.0f;
+        uint32_t bits;
+        memcpy(&bits, &f, 4);
+        s->item[i] = (uint64_t)tinyi_sort_key_f32(bits) << 32 | (uint32_t)i;
+    }
+    tinyi_sort_pairs(s->item, s->scratch, s->n);
+    while (n < s->n) {
+        sum += s->p[(uint32_t)s->item[n]];
+        n++;
+        if (sum >= p) break;
+    }
+    /* the chosen in the order of their logits */
+    for (i = 0; i < n; i++) s->item[i] = (uint32_t)s->item[i];
+    tinyi_sort_pairs(s->item, s->scratch, n);
+    for (i = 0; i < n; i++) s->c[i] = s->c[(uint32_t)s->item[i]];
+    s->n = s->sorted = n;
+    s->have_p = 0;
+}
+
+static void tinyi_sampler_sigma(tllm_sampler *s, double k)
+{
+    double mean = 0.0, square = 0.0, n = 0.0;
+    size_t i;
+    if (k <= 0.0) return;
+    for (i = 0; i < s->n; i++)
+        if ((double)s->c[i].logit > -1e38) { mean += (double)s->c[i].logit; n += 1.0; }
+    if (n == 0.0) return;
+    mean /= n;
+    for (i = 0; i < s->n; i++)
+        if ((double)s->c[i].logit > -1e38) square += ((double)s->c[i].logit - mean) * ((double)s->c[i].logit - mean);
+    tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(square / n));
+}
+
+static void tinyi_sampler_xtc(tllm_sampler *s, double chance, double threshold)
+{
+    size_t n = 0;
+    if (chance <= 0.0 || threshold > 0.5 || tiny_rng_uniform64(&s->rng) >= chance) return;
+    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_softmax(s);
+    while (n < s->n && s->p[n] >= threshold) n++;
+    if (n < 2) return;
+    memmove(s->c, s->c + n - 1, (s->n - (n - 1)) * sizeof *s->c);
+    s->n -= n - 1;
+    s->sorted = s->n;
+    s->have_p = 0;
+}
+
+static size_t tinyi_sampler_window(const tllm_sampler *s, int32_t n) { return n < 0 ? s->n_text : TINYI_MIN(s->n_text, (size_t)n); }
+
+static void tinyi_sampler_penalties(tllm_sampler *s, const tllm_step *step)
+{
+    const size_t n = tinyi_sampler_window(s, step->n);
+    size_t i;
+    if (!n) return;
+    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
+    for (i = s->n_text - n; i < s->n_text; i++) s->count[s->text[i]]++;
+    for (i = 0; i < s->n; i++) {
+        const int32_t times = s->count[s->c[i].token];
+        float *x = &s->c[i].logit;
+        if (!times) continue;
+        *x = *x > 0.0f ? *x / step->x[0] : *x * step->x[0];
+        *x -= (float)times * step->x[1];
+        *x -= step->x[2];
+    }
+    s->sorted = 0;
+    s->have_p = 0;
+}
+
+/* For each earlier place whose tokens before it repeat the end of the text, the token that stood there would make the
+ * repetition longer. The lengths are the Z array of the text backwards, in linear time (D. Gusfield, 1997); a breaker ends both. */
+static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
+{
+    const size_t all = tinyi_sampler_window(s, step->n);
+    const int32_t *t = s->text + s->n_text;     /* t[-1] is the last token */
+    size_t n = all, i, j, left = 0, right = 0;
+    const size_t n_breakers = (size_t)step->x[2];
+    if (step->x[0] <= 0.0f || all < 2) return;
+    /* a repetition of the end never reaches across a breaker */
+    for (i = 0; i < all; i++) {
+        for (j = 0; j < n_breakers && step->breakers[j] != t[-1 - (ptrdiff_t)i]; j++) {}
+        if (j < n_breakers) break;
+    }
+    n = i;
+    if (n == 0) return;
+    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
+    for (i = 1; i < all; i++) {             /* z[i]: how many tokens before place -i equal the end, at most n */
+        size_t z = i < right ? TINYI_MIN(right - i, (size_t)s->z[i - left]) : 0;
+        while (i + z < all && z < n && t[-1 - (ptrdiff_t)z] == t[-1 - (ptrdiff_t)(i + z)]) z++;
+        s->z[i] = (uint32_t)z;
+        if (i + z > right) { left = i; right = i + z; }
+        if (z >= (size_t)step->allowed && z > 0) {
+            const int32_t next = t[-(ptrdiff_t)i];
+            for (j = 0; j < n_breakers && step->breakers[j] != next; j++) {}
+            if (j == n_breakers && (size_t)s->count[next] < z) s->count[next] = (int32_t)TINYI_MIN(z, (size_t)INT32_MAX);
+        }
+    }
+    for (i = 0; i < s->n; i++) {
+        const int32_t length = s->count[s->c[i].token];
+        double penalty;
+        if (!length || length < step->allowed) continue;
+        penalty = (double)(length - step->allowed) * tinyi_log64((double)step->x[1]);
+        penalty = (double)step->x[0] * tinyi_exp64(TINYI_MIN(penalty, 80.0));
+        s->c[i].logit = (float)((double)s->c[i].logit - penalty);
+    }
+    s->sorted = 0;
+    s->have_p = 0;
+}
+
+static void tinyi_sampler_bias(tllm_sampler *s, const tllm_step *step)
+{
+    float *add = (float *)(void *)s->count;
+    size_t i;
+    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
+    for (i = 0; i < (size_t)step->n; i++) add[step->bias[i].token] += step->bias[i].add;
+    for (i = 0; i < s->n; i++) s->c[i].logit += add[s->c[i].token];
+    s->sorted = 0;
+    s->have_p = 0;
+}
+
+static void tinyi_sampler_filter(tllm_sampler *s, const tllm_step *step)
+{
+    size_t i, n = 0;
+    const size_t before = s->n;
+    for (i = 0; i < s->n; i++)
+        if (step->allow(step->user, s->c[i].token)) s->c[n++] = s->c[i];
+    s->n = n;
+    s->sorted = s->sorted == before ? n : 0;
+    s->have_p = 0;
+}
+
+/* A draw in proportion to p; the last candidate when rounding leaves the sum below the drawn number. */
+static size_t tinyi_sampler_draw(tllm_sampler *s)
+{
+    double u, sum = 0.0;
+    size_t i;
+    if (s->n == 1) return 0;
+    tinyi_sampler_softmax(s);
+    u = tiny_rng_uniform64(&s->rng);
+    for (i = 0; i + 1 < s->n; i++)
+        if ((sum += s->p[i]) > u) break;
+    while (i > 0 && s->p[i] == 0.0) i--;    /* never one of no probability */
+    return i;
+}
+
+/* Mirostat: the surprise of what was drawn, in bits, moves mu toward tau. Version 1 fits p_i ~ i^-e to the 100 most probable and
+ * keeps the k whose estimated surprise is mu; version 2 keeps those of at most mu bits. */
+static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
+{
+    const double ln2 = 0.69314718055994530942;
+    size_t i, n = 0;
+    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_softmax(s);
+    if (step->kind == TLLM_STEP_MIROSTAT_1) {
+        double tb = 0.0, tt = 0.0, e, k, eps;
+        const double vocab = (double)s->n_vocab;
+        for (i = 0; i + 1 < s->n && i < 99 && s->p[i + 1] > 0.0; i++) {
+            const double t = tinyi_log64(((double)i + 2.0) / ((double)i + 1.0)), b = tinyi_log64(s->p[i] / s->p[i + 1]);
+            tb += t * b;
+            tt += t * t;
+        }
+        e = tt > 0.0 ? tb / tt : 0.0;
+        eps = e - 1.0;
+        /* k = (eps 2^mu / (1 - N^-eps))^(1/e); at eps = 0 its limit */
+        if (e <= 0.0) n = s->n;
+        else {
+            const double tail = eps > -1e-9 && eps < 1e-9 ? tinyi_log64(vocab) : (1.0 - tinyi_exp64(-eps * tinyi_log64(vocab))) / eps;
+            k = (s->mu * ln2 - tinyi_log64(TINYI_MAX(tail, 1e-300))) / e;
+            n = k >= tinyi_log64((double)s->n) ? s->n : k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
+        }
+    } else
+        while (n < s->n && s->p[n] > 0.0 && -tinyi_log64(s->p[n]) / ln2 <= s->mu) n++;
+    tinyi_sampler_keep(s, TINYI_MAX(n, 1));
+    tinyi_sampler_softmax(s);
+    i = tinyi_sampler_draw(s);
+    s->mu -= (double)step->x[1] * (-tinyi_log64(s->p[i]) / ln2 - (double)step->x[0]);
+    return i;
+}
+
+TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
+{
+    size_t i;
+    if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
+    s->n = 0;
+    for (i = 0; i < (size_t)s->n_vocab; i++) {
+        const float x = logits[i];
+        if (!(x <= 3.40282347e38f)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)x);
+        if (x < -3.40282347e38f) continue;  /* -infinity: banned */
+        s->c[s->n].logit = x;
+        s->c[s->n++].token = (int32_t)i;
+    }
+    s->sorted = 0;
+    s->have_p = 0;
+    for (i = 0; i < s->n_steps && s->n; i++) {
+        const tllm_step *step = &s->chain[i];
+        size_t j;
+        switch (step->kind) {
+        case TLLM_STEP_TEMPERATURE:
+            if (step->x[0] > 0.0f) {
+                const float top = (float)tinyi_sampler_peak(s) / step->x[0];
+                if (step->x[0] == 1.0f) break;
+                if (top <= 3.40282347e38f) {
+                    for (j = 0; j < s->n; j++) s->c[j].logit /= step->x[0];
+                    s->have_p = 0;
+                    break;
+                }
+            }
+            /* t = 0, and one so small that quotients overflow, is greedy */
+            /* fall through */
+        case TLLM_STEP_GREEDY:
+            tinyi_sampler_sort(s, 1);
+            tinyi_sampler_keep(s, 1);
+            break;
+        case TLLM_STEP_TOP_K:
+            if (!step->n || (size_t)step->n >= s->n) break;
+            tinyi_sampler_sort(s, (size_t)step->n);
+            tinyi_sampler_keep(s, (size_t)step->n);
+            break;
+        case TLLM_STEP_TOP_P: tinyi_sampler_top_p(s, (double)step->x[0]); break;
+        case TLLM_STEP_MIN_P:
+            if (step->x[0] > 0.0f) tinyi_sampler_above(s, tinyi_sampler_peak(s) + tinyi_log64((double)step->x[0]));
+            break;
+        case TLLM_STEP_TYPICAL: tinyi_sampler_typical(s, (double)step->x[0]); break;
+        case TLLM_STEP_TOP_N_SIGMA: tinyi_sampler_sigma(s, (double)step->x[0]); break;
+        case TLLM_STEP_XTC: tinyi_sampler_xtc(s, (double)step->x[0], (double)step->x[1]); break;
+        case TLLM_STEP_PENALTIES: tinyi_sampler_penalties(s, step); break;
+        case TLLM_STEP_DRY: tinyi_sampler_dry(s, step); break;
+        case TLLM_STEP_BIAS: tinyi_sampler_bias(s, step); break;
+        case TLLM_STEP_FILTER: tinyi_sampler_filter(s, step); break;
+        case TLLM_STEP_MIROSTAT_1: case TLLM_STEP_MIROSTAT_2:
+            *token = s->c[tinyi_sampler_mirostat(s, step)].token;
+            return TINY_OK;
+        default: break;
+        }
+        for (j = 0; j < s->n && s->c[j].logit >= -3.40282347e38f; j++) {}
+        if (j < s->n) tinyi_sampler_above(s, -3.40282347e38);   /* a bias may ban */
+    }
+    if (!s->n) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: no candidate is left");
+    *token = s->c[tinyi_sampler_draw(s)].token;
+    return TINY_OK;
+}
+
+TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability)
+{
+    if (i >= s->n) return 0;
+    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_softmax(s);
+    *token = s->c[i].token;
+    *probability = s->p[i];
+    return 1;
+}
+
+static double tinyi_logsumexp(const float *x, int32_t n)
+{
+    double sum = 0.0;
+    float m = x[0];
+    int32_t i;
+    for (i = 1; i < n; i++)
+        if (x[i] > m) m = x[i];
+    for (i = 0; i < n; i++) sum += tinyi_exp64((double)x[i] - (double)m);
+    return (double)m + tinyi_log64(sum);
+}
+
+static tiny_status tinyi_logprob_check(tiny_ctx *ctx, const float *logits, int32_t n, const void *out)
+{
+    int32_t i, numbers = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!logits || !out || n < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: %d logits, or the place for the result is missing", (int)n);
+    for (i = 0; i < n; i++) {
+        if (!(logits[i] <= 3.40282347e38f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "log-probabilities: the logit of token %d is %g", (int)i, (double)logits[i]);
+        numbers |= logits[i] >= -3.40282347e38f;
+    }
+    return numbers ? TINY_OK : tinyi_fail(ctx, TINY_E_NUMERIC, "log-probabilities: every logit is -infinity");
+}
+
+TINY_API tiny_status tllm_logprob(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t token, double *logprob)
+{
+    tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, logprob);
+    if (st) return st;
+    if (token < 0 || token >= n_vocab) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: token %d is not one of the %d", (int)token, (int)n_vocab);
+    *logprob = (double)logits[token] - tinyi_logsumexp(logits, n_vocab);
+    return TINY_OK;
+}
+
+/* k is small: insertion into a sorted list */
+TINY_API tiny_status tllm_logprobs(tiny_ctx *ctx, const float *logits, int32_t n_vocab, int32_t k, int32_t *tokens, double *logprobs)
+{
+    double z;
+    int32_t i, j, n = 0;
+    tiny_status st = tinyi_logprob_check(ctx, logits, n_vocab, tokens);
+    if (st) return st;
+    if (!logprobs || k < 1 || k > n_vocab) return tinyi_fail(ctx, TINY_E_ARGUMENT, "log-probabilities: the %d largest of %d", (int)k, (int)n_vocab);
+    for (i = 0; i < n_vocab; i++) {
+        if (n == k && logits[i] <= logits[tokens[n - 1]]) continue;
+        for (j = n < k ? n++ : n - 1; j > 0 && logits[i] > logits[tokens[j - 1]]; j--) tokens[j] = tokens[j - 1];
+        tokens[j] = i;
+    }
+    z = tinyi_logsumexp(logits, n_vocab);
+    for (i = 0; i < k; i++) logprobs[i] = (double)logits[tokens[i]] - z;
+    return TINY_OK;
+}
+
+TINY_REF_END
+
+/* src/llm/sample/stop.c - one prefix automaton for each stop string */
+#include <string.h>
+
+typedef struct tinyi_stop_string {
+    const char *text;
+    const uint32_t *fall;                   /* fall[i]: length of the longest proper border of the first i bytes */
+    uint32_t n, at;                         /* at: how many bytes of it the text ends with */
+} tinyi_stop_string;
+
+struct tllm_stop {
+    tiny_ctx *ctx;
+    size_t n, longest, held;                /* held: bytes not given out; they are a prefix of some string */
+    char *held_text;                        /* the last `longest` bytes at most */
+    int stopped;
+    tinyi_stop_string string[1];
+};
+
+TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, size_t n, tllm_stop **out)
+{
+    size_t i, bytes, total = 0, longest = 0;
+    unsigned char *at;
+    tllm_stop *stop;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || (n && !strings)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the place for the result is missing");
+    *out = NULL;
+    for (i = 0; i < n; i++) {
+        size_t len = strings[i] ? strlen(strings[i]) : 0;
+        if (!len) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop string %zu is empty", i + 1);
+        if (len > UINT32_MAX / 8 || !tinyi_size_add(total, len, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop string %zu is too long", i + 1);
+        longest = TINYI_MAX(longest, len);
+    }
+    if (!tinyi_size_mul(n, sizeof(tinyi_stop_string) + 4, &bytes) || !tinyi_size_add(bytes, sizeof *stop + 5 * total + longest, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop strings: %zu are too many", n);
+    stop = (tllm_stop *)tiny_alloc(ctx, bytes);
+    if (!stop) return TINY_E_MEMORY;
+    memset(stop, 0, bytes);
+    stop->ctx = ctx;
+    stop->n = n;
+    stop->longest = longest;
+    at = (unsigned char *)(stop->string + (n ? n : 1));
+    for (i = 0; i < n; i++) {
+        uint32_t *fall = (uint32_t *)(void *)at, len = (uint32_t)strlen(strings[i]), j, k = 0;
+        for (j = 1; j < len; j++) {
+            while (k && strings[i][j] != strings[i][k]) k = fall[k];
+            if (strings[i][j] == strings[i][k]) k++;
+            fall[j + 1] = k;
+        }
+        stop->string[i].fall = fall;
+        stop->string[i].n = len;
+        at += 4 * ((size_t)len + 1);
+    }
+    for (i = 0; i < n; i++) {
+        memcpy(at, strings[i], stop->string[i].n);
+        stop->string[i].text = (const char *)at;
+        at += stop->string[i].n;
+    }
+    stop->held_text = (char *)at;
+    *out = stop;
+    return TINY_OK;
+}
+
+TINY_API void tllm_stop_close(tllm_stop *stop)
+{
+    if (stop) tiny_free(stop->ctx, stop);
+}
+
+TINY_API size_t tllm_stop_held_most(const tllm_stop *stop) { return stop ? stop->longest : 0; }
+
+TINY_API void tllm_stop_reset(tllm_stop *stop)
+{
+    size_t i;
+    if (!stop) return;
+    stop->held = 0;
+    stop->stopped = 0;
+    for (i = 0; i < stop->n; i++) stop->string[i].at = 0;
+}
+
+/* One byte more: the number of a string that ends here (the longest), or 0; *keep: the longest prefix that the text ends with. */
+static int tinyi_stop_byte(tllm_stop *stop, char c, size_t *keep)
+{
+    int found = 0;
+    size_t i;
+    *keep = 0;
+    for (i = 0; i < stop->n; i++) {
+        tinyi_stop_string *s = &stop->string[i];
+        while (s->at && s->text[s->at] != c) s->at = s->fall[s->at];
+        if (s->text[s->at] == c) s->at++;
+        if (s->at == s->n) {
+            if (!found || s->n > stop->string[found - 1].n) found = (int)i + 1;
+            s->at = s->fall[s->n];          /* only for the walk's sake: feed ends here */
+        }
+        *keep = TINYI_MAX(*keep, s->at);
+    }
+    return found;
+}
+
+TINY_API void tllm_stop_feed(tllm_stop *stop, const char *piece, size_t n, char *out, size_t *n_out, int *stopped)
+{
+    size_t i, keep, ready;
+    *n_out = 0;
+    *stopped = stop->stopped;
+    if (stop->stopped) return;
+    for (i = 0; i < n; i++) {
+        stop->held_text[stop->held++] = piece[i];
+        stop->stopped = tinyi_stop_byte(stop, piece[i], &keep);
+        if (stop->stopped) keep = stop->string[stop->stopped - 1].n;
+        ready = stop->held - keep;
+        memcpy(out + *n_out, stop->held_text, ready);
+        *n_out += ready;
+        memmove(stop->held_text, stop->held_text + ready, keep);
+        stop->held = keep;
+        if (stop->stopped) {
+            stop->held = 0;
+            *stopped = stop->stopped;
+            return;
+        }
+    }
+}
+
+TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out)
+{
+    memcpy(out, stop->held_text, stop->held);
+    *n_out = stop->held;
+    tllm_stop_reset(stop);
+}
+
+/* src/llm/session/session.c - the loop around the model: feed, sample, print */
+#include <string.h>
+
+struct tllm_session {
+    tiny_ctx *ctx;
+    tllm_gguf *file;
+    tllm_model *model;
+    tllm_vocab *vocab;
+    tllm_state *state;
+    tllm_about about;
+    tiny_idx n_ctx, n_batch;
+    int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
+    size_t n;
+    float *logits;                          /* (n_out) */
+};
+
+static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
+
+static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *desc)
+{
+    tiny_ctx *ctx = s->ctx;
+    tllm_state_desc d;
+    tiny_status st = tllm_model_open(ctx, s->file, &s->model);
+    if (!st) st = tllm_vocab_open(ctx, s->file, &s->vocab);
+    if (st) return st;
+    tllm_model_about(s->model, &s->about);
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
+    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 64);
+    s->n_ctx = d.n_ctx;
+    s->n_batch = d.n_batch;
+    st = tllm_state_open(ctx, s->model, &d, &s->state);
+    if (st) return st;
+    s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
+    s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
+    s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_out, sizeof *s->logits);
+    return s->token && s->spare && s->logits ? TINY_OK : TINY_E_MEMORY;
+}
+
+static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+{
+    tllm_session *s;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no place for the result");
+    *out = NULL;
+    s = (tllm_session *)tiny_alloc(ctx, sizeof *s);
+    if (!s) return TINY_E_MEMORY;
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    st = path ? tllm_file_open(ctx, path, &s->file) : tllm_file_open_memory(ctx, bytes, n_bytes, &s->file);
+    if (!st) st = tinyi_session_fill(s, desc);
+    if (st) tllm_session_close(s);
+    else *out = s;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no path");
+    return tinyi_session_open(ctx, path, NULL, 0, desc, out);
+}
+
+TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
+{
+    return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
+}
+
+TINY_API void tllm_session_close(tllm_session *s)
+{
+    tiny_ctx *ctx;
+    if (!s) return;
+    ctx = s->ctx;
+    tllm_state_close(ctx, s->state);
+    tllm_vocab_close(ctx, s->vocab);
+    tllm_model_close(ctx, s->model);
+    tllm_gguf_close(ctx, s->file);
+    tiny_free(ctx, s->token);
+    tiny_free(ctx, s->spare);
+    tiny_free(ctx, s->logits);
+    tiny_free(ctx, s);
+}
+
+TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s) { return s->file; }
+TINY_API const tllm_model *tllm_session_model(const tllm_session *s) { return s->model; }
+TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s) { return s->vocab; }
+TINY_API tiny_idx tllm_session_context(const tllm_session *s) { return s->n_ctx; }
+TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n)
+{
+    *n = s->n;
+    return s->token;
+}
+
+TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits)
+{
+    size_t at, step;
+    tiny_status st = TINY_OK;
+    if (logits) *logits = NULL;
+    if (s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives embeddings, not text", s->about.arch);
+    if (n > (size_t)s->n_ctx - s->n)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td", s->n, n, s->n_ctx);
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to feed");
+    for (at = 0; !st && at < n; at += step) {
+        const int last = (step = TINYI_MIN(n - at, (size_t)s->n_batch)) == n - at;
+        st = tllm_forward(s->state, tokens + at, (tiny_idx)step, (int64_t)s->n, last && logits ? 1 : 0, last && logits ? s->logits : NULL);
+        if (st) break;
+        memmove(s->token + s->n, tokens + at, step * sizeof *tokens);
+        s->n += step;
+        if (n > (size_t)s->n_batch && s->ctx->desc.progress) s->ctx->desc.progress(s->ctx->desc.user, "reading the prompt", (double)(at + step) / (double)n);
+    }
+    if (st) s->n = (size_t)tllm_state_length(s->state);     /* less than before where a recurrent state was lost */
+    else if (logits && n) *logits = s->logits;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused)
+{
+    size_t same = 0;
+    if (reused) *reused = 0;
+    if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to hold");
+    while (same < n && same < s->n && tokens[same] == s->token[same]) same++;
+    if (logits && n && same == n) same--;
+    if (same < s->n) {
+        if (s->about.is_recurrent) same = 0;
+        if (same) {
+            const tiny_status st = tllm_state_trim(s->state, (tiny_idx)same);
+            if (st) return st;
+        } else tllm_state_clear(s->state);
+        s->n = same;
+    }
+    if (reused) *reused = same;
+    return tllm_session_feed(s, tokens + same, n - same, logits);
+}
+
+TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
+{
+    size_t drop;
+    n_keep = TINYI_MIN(n_keep, s->n);
+    drop = (s->n - n_keep + 1) / 2;
+    if (!drop) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
+    memcpy(s->spare, s->token, n_keep * sizeof *s->token);
+    memcpy(s->spare + n_keep, s->token + n_keep + drop, (s->n - n_keep - drop) * sizeof *s->token);
+    return tllm_session_set(s, s->spare, s->n - drop, logits, NULL);
+}
+
+/* what a run of tllm_generate has open */
+typedef struct tinyi_generate {
+    tllm_sampler *sampler;
+    tllm_stop *stop;
+    tllm_bytes bytes;                       /* whole characters that came out of the stream */
+    char *out;                              /* and what the stop strings let through */
+    size_t out_room;
+} tinyi_generate;
+
+/* Hands on what is in bytes. 1: the text ends here. */
+static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last, tllm_end *end, int *ended)
+{
+    size_t n = 0, more = 0;
+    int found = 0;
+    const size_t room = g->bytes.n + 2 * tllm_stop_held_most(g->stop) + 1;
+    if (room > g->out_room) {
+        char *out = (char *)tiny_alloc(s->ctx, 2 * room);
+        if (!out) return TINY_E_MEMORY;
+        tiny_free(s->ctx, g->out);
+        g->out = out;
+        g->out_room = 2 * room;
+    }
+    tllm_stop_feed(g->stop, g->bytes.at, g->bytes.n, g->out, &n, &found);
+    if (last && !found) tllm_stop_flush(g->stop, g->out + n, &more);
+    g->bytes.n = 0;
+    n += more;
+    if (found) {
+        *end = TLLM_END_STRING;
+        *ended = 1;
+    }
+    if (n && d->text && d->text(d->user, g->out, n) && !*ended) {
+        *end = TLLM_END_CALLER;
+        *ended = 1;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, const float *logits, tllm_generate_result *r)
+{
+    tllm_stream stream = tllm_stream_start(s->vocab, d->special ? TLLM_DECODE_SPECIAL : 0);
+    const double start = tinyi_session_clock();
+    tiny_status st = TINY_OK;
+    int ended = 0;
+    stream.bare = 0;
+    r->end = TLLM_END_LENGTH;
+    while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
+        int32_t token;
+        st = tllm_sample(g->sampler, logits, &token);
+        if (st) break;
+        if (tllm_vocab_is_end(s->vocab, token) && !d->past_end) {
+            r->end = TLLM_END_TOKEN;
+            break;
+        }
+        st = tllm_sampler_accept(g->sampler, token);
+        if (!st) st = tllm_stream_next(s->ctx, &stream, token, &g->bytes);
+        if (!st) st = tinyi_generate_say(s, g, d, 0, &r->end, &ended);
+        r->n_made++;
+        if (st) break;
+        if (s->n == (size_t)s->n_ctx) {
+            if (!d->shift) {
+                r->end = TLLM_END_CONTEXT;
+                break;
+            }
+            st = tllm_session_shift(s, d->keep, NULL);
+            if (st) break;
+        }
+        st = tllm_session_feed(s, &token, 1, &logits);
+    }
+    if (st == TINY_E_CANCELLED) {
+        r->end = TLLM_END_CALLER;
+        st = TINY_OK;
+    }
+    if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
+    if (!st && r->end != TLLM_END_STRING) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
+    r->made_seconds = tinyi_session_clock() - start;
+    return st;
+}
+
+TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+{
+    const tllm_step greedy = tllm_step_greedy();
+    tllm_generate_desc d;
+    tllm_generate_result r;
+    tinyi_generate g;
+    const float *logits = NULL;
+    double start;
+    size_t i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&r, 0, sizeof r);
+    memset(&g, 0, sizeof g);
+    if (result) *result = r;
+    if (desc) d = *desc;
+    if (!d.chain) {
+        d.chain = &greedy;
+        d.n_steps = 1;
+    }
+    if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
+    st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
+    if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
+    for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
+    r.n_prompt = n;
+    start = tinyi_session_clock();
+    if (!st && s->about.has_decoder) {
+        const int32_t first = (int32_t)s->about.first_token;
+        if (first < 0) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        if (!st) st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
+        s->n = 0;
+        if (!st) st = tllm_session_feed(s, &first, 1, &logits);
+    } else if (!st) st = tllm_session_set(s, prompt, n, &logits, &r.n_reused);
+    r.prompt_seconds = tinyi_session_clock() - start;
+    if (st == TINY_E_CANCELLED) {
+        r.end = TLLM_END_CALLER;
+        st = TINY_OK;
+    } else if (!st) st = tinyi_generate_loop(s, &g, &d, logits, &r);
+    tllm_sampler_close(g.sampler);
+    tllm_stop_close(g.stop);
+    tllm_bytes_free(s->ctx, &g.bytes);
+    tiny_free(s->ctx, g.out);
+    if (result) *result = r;
+    return st;
+}
+
+TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
+{
+    tllm_tokens t;
+    unsigned flags = desc && desc->plain ? 0 : desc && desc->encode ? desc->encode : TLLM_ENCODE_ENDS;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
+    /* an end that the vocabulary adds would end the text before it begins */
+    if (!st && !s->about.has_decoder && tllm_vocab_adds_eos(s->vocab) && t.n > 1 && tllm_vocab_is_end(s->vocab, t.id[t.n - 1])) t.n--;
+    if (!st && !t.n && tllm_vocab_special(s->vocab, TLLM_BOS) >= 0) {
+        const int32_t bos = tllm_vocab_special(s->vocab, TLLM_BOS);
+        st = tllm_generate_tokens(s, &bos, 1, desc, result);
+    } else if (!st) st = tllm_generate_tokens(s, t.id, t.n, desc, result);
+    tllm_tokens_free(s->ctx, &t);
+    return st;
 }
 
 /* src/llm/quant/direct.c - block formats without a search
@@ -25312,7 +29661,7 @@ TINYI_FN void tinyi_pack_Q8_1(const float *x, void *q, size_t n, const float *im
             b[4 + j] = (unsigned char)c;
         }
         tinyi_q_put_half(b, d);
-        tinyi_q_put_half(b + 2, (float)sum * d);
+        tinyi_q_put_half(b + 2, (float)sum * tinyi_q_half(b));
     }
 }
 
@@ -25491,6 +29840,7 @@ static int tinyi_direct_nearest(float x, float d)
     int i, best = 0;
     float least = tinyi_q_abs(0.0f * d - x);
     const int first = x < 0.0f ? 9 : 1;
+    if (d > 0.0f && tinyi_q_abs(x) > 12.0f * d) return first + 6;      /* also where x is so large that all distances round to it */
     for (i = first; i < first + 7; i++) {
         const float off = tinyi_q_abs((float)tinyi_direct_e2m1[i] * d - x);
         if (off < least) { least = off; best = i; }
@@ -25818,7 +30168,7 @@ static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, cons
 }
 
 /* All groups under D; returns the error. */
-static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, float d, int *k, signed char *code)
+static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, const float *x, const float *w, const float *s, const float *other, float d, int *k, signed char *code)
 {
     const float inverse = 1.0f / d;
     signed char trial[32];
@@ -25826,14 +30176,17 @@ static double tinyi_k_even_block(const tinyi_k_even *f, const float *table, cons
     int g, t;
     for (g = 0; g < f->groups; g++) {
         const int at = g * f->size;
-        float v = s[g] * inverse;
         double least = -1.0;
-        int middle;
-        v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
-        middle = (int)tinyi_q_nearest(v);
-        for (t = -1; t <= 1; t++) {
-            const int m = middle + (t == -1 ? 0 : t == 0 ? -1 : 1);
+        int middle = 0;
+        for (t = 0; t < 4; t++) {           /* the integer next to the wish, its neighbours, and the one next to the other wish */
+            int m;
             double e;
+            if (t == 0 || t == 3) {
+                float v = (t ? other[g] : s[g]) * inverse;
+                v = v < (float)f->k_lo ? (float)f->k_lo : v > (float)f->k_hi ? (float)f->k_hi : v;
+                middle = (int)tinyi_q_nearest(v);
+            }
+            m = middle + (t == 1 ? -1 : t == 2 ? 1 : 0);
             if (m < f->k_lo || m > f->k_hi) continue;
             e = tinyi_k_even_codes(f, table, x + at, w + at, d * (float)m, trial);
             if (least < 0.0 || e < least) {
@@ -25861,9 +30214,9 @@ static int tinyi_k_add(float *list, int n, float v)
 /* Steps 1 to 3. Returns D; 0: the block is nothing, k and code are 0. */
 static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, const float *x, const float *importance, int *k, signed char *code)
 {
-    float y[256], w[256], s[16], c[16], d[2 * TINYI_Q_KEEP + 2], best_d = 0.0f;
+    float y[256], w[256], s[16], c[16], other[16], d[2 * TINYI_Q_KEEP + 4], best_d = 0.0f;
     signed char trial[256];
-    double least = -1.0, e, up = 0.0, down = 0.0;
+    double least = -1.0, e;
     int trial_k[16], g, i, n;
     const int all = f->groups * f->size;
     memset(k, 0, (size_t)f->groups * sizeof *k);
@@ -25879,23 +30232,33 @@ static float tinyi_k_even_search(const tinyi_k_even *f, const float *table, cons
     } else {
         float most = 0.0f;
         for (g = 0; g < f->groups; g++) {
-            (void)tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 3, s + g, c + g);
+            float up_s, up_c;
+            if (tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 1, s + g, c + g) * (1.0 + 1e-9) >=
+                tinyi_k_even_group(f, table, y + g * f->size, w + g * f->size, 2, &up_s, &up_c)) {
+                other[g] = up_s;
+            } else {
+                other[g] = s[g];
+                s[g] = up_s;
+                c[g] = up_c;
+            }
             if (tinyi_q_abs(s[g]) > tinyi_q_abs(most)) most = s[g];
         }
         n = tinyi_q_min(tinyi_q_scales(s, c, f->groups, f->k_lo, f->k_hi, 0, d), 2);
         n = tinyi_k_add(d, n, most / (float)f->k_lo);
+        n = tinyi_k_add(d, n, most * (float)f->lo / (float)f->hi / (float)f->k_lo);
     }
-    for (i = 0; i <= n; i++) {
-        if (i == n) {                       /* D of least squares, given the codes */
+    for (i = 0; i < n + 2; i++) {
+        if (i >= n) {                       /* twice D of least squares, given the codes */
+            double up = 0.0, down = 0.0;
             for (g = 0; g < all; g++) {
                 const double q = (double)((f->groups == 1 ? 1 : k[g / f->size]) * code[g]);
                 up += (double)w[g] * q * (double)y[g];
                 down += (double)w[g] * q * q;
             }
-            if (!(down > 0.0) || tinyi_k_add(d, n, (float)(up / down)) == n) break;
+            if (!(down > 0.0) || tinyi_k_add(d, i, (float)(up / down)) == i) break;
         }
         if (f->groups == 1) e = tinyi_k_even_codes(f, table, y, w, d[i], trial);
-        else e = tinyi_k_even_block(f, table, y, w, s, d[i], trial_k, trial);
+        else e = tinyi_k_even_block(f, table, y, w, s, other, d[i], trial_k, trial);
         if (least < 0.0 || e < least) {
             least = e;
             best_d = d[i];
@@ -25926,8 +30289,8 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     float lowest = 0.0f, highest = x[0];
     double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
-    const int trials = f->top == 3 ? 17 : 14;
-    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -0.7f : -1.2f, step = f->top == 3 ? 0.11f : f->top == 15 ? 0.13f : 0.2f;
+    const int trials = 40;                  /* 10 scales for each of 4 first values */
+    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.18f : f->top == 15 ? 0.22f : 0.34f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
         if (x[j] > highest) highest = x[j];
@@ -25939,10 +30302,10 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     wish->s = wish->q = wish->qq = 0.0;
     wish->m = (double)-lowest;
     if (!(highest - lowest > 1e-12f)) return;
-    for (t = -1; t <= trials; t++) {        /* plain first, so that it wins where others are equal; last once more from the best */
-        const float spread = t < 0 ? 0.0f : first + step * (float)t;
-        const float inverse = t == trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
-        const float base = t == trials ? -(float)wish->m : lowest;
+    for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
+        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 10);
+        const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
+        const float base = t >= trials ? -(float)wish->m : lowest + (t < 10 ? 0.0f : t < 20 ? 0.45f : t < 30 ? -0.4f : 0.9f) / inverse;
         double sq = 0.0, sqq = 0.0, sxq = 0.0, d, s, m, e;
         for (j = 0; j < f->size; j++) {
             float q = (x[j] - base) * inverse;
@@ -26005,14 +30368,14 @@ static double tinyi_k_uneven_loss(const tinyi_k_uneven *f, const tinyi_k_wish *w
 static double tinyi_k_uneven_block(const tinyi_k_uneven *f, const float *x, const float *w, const tinyi_k_wish *wish, float d, float dm,
                                    int *k, int *km, unsigned char *code)
 {
-    static const signed char around[5][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 } };
+    static const signed char around[9][2] = { { 0, 0 }, { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 }, { -1, -1 }, { 1, 1 }, { -1, 1 }, { 1, -1 } };
     unsigned char trial[32];
     double sum = 0.0;
     int g, t;
     for (g = 0; g < f->groups; g++) {
         const int at = g * f->size, middle = d != 0.0f ? tinyi_k_whole(wish[g].s / (double)d, f->k_top) : 0;
         double least = -1.0;
-        for (t = 0; t < 5; t++) {
+        for (t = 0; t < 9; t++) {
             const int a = middle + around[t][0];
             int b;
             double e;
@@ -26064,7 +30427,7 @@ static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const f
 static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
                                   int *k, int *km, unsigned char *code)
 {
-    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[4][2];
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[6][2];
     tinyi_k_wish wish[16];
     unsigned char trial[256];
     int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
@@ -26102,8 +30465,11 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
                 if (n_pick < 3) n_pick++;
             }
         }
-    for (i = 0; i <= n_pick; i++) {
-        if (i == n_pick) {
+    pick[n_pick][0] = tinyi_f16_to_f32(tinyi_q_to_half(most / (float)f->k_top));     /* the largest ones exactly */
+    pick[n_pick][1] = tinyi_f16_to_f32(tinyi_q_to_half(most_m / (float)f->k_top));
+    n_pick++;
+    for (i = 0; i < n_pick + 2; i++) {
+        if (i >= n_pick) {                  /* twice what least squares makes of the codes */
             pick[i][0] = *best_d;
             pick[i][1] = *best_m;
             if (!tinyi_k_uneven_refit(f, y, w, k, km, code, &pick[i][0], &pick[i][1]) || (pick[i][0] == *best_d && pick[i][1] == *best_m)) break;
@@ -26660,7 +31026,11 @@ TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
 
 /* ---- the nearest entry -------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_lattice_index { short start[82]; float value[4 * 81]; int halves; } tinyi_lattice_index;      /* first entry of each upper half */
+typedef struct tinyi_lattice_index {
+    short start[82];                        /* first entry of each upper half */
+    int halves;
+    float value[4 * 81], absent[TINYI_LATTICE_HALVES];      /* absent: what keeps a half that no entry has out of a minimum */
+} tinyi_lattice_index;
 
 static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *index)
 {
@@ -26670,6 +31040,7 @@ static void tinyi_lattice_prepare(const tinyi_lattice *f, tinyi_lattice_index *i
     for (i = 0; i < f->entries; i++)
         while (p <= tinyi_lattice_entry(f, i)[0] - 35) index->start[p++] = (short)i;
     while (p <= index->halves) index->start[p++] = (short)f->entries;
+    for (p = 0; p < TINYI_LATTICE_HALVES; p++) index->absent[p] = p < index->halves && index->start[p] < index->start[p + 1] ? 0.0f : 3e38f;
 }
 
 typedef struct tinyi_lattice_sums { float p[2][TINYI_LATTICE_HALVES], n[2][TINYI_LATTICE_HALVES]; } tinyi_lattice_sums;
@@ -26700,18 +31071,23 @@ static void tinyi_lattice_sum(const tinyi_lattice *f, const float *x, const floa
 /* Returns s (s N - 2 P) of the best entry, and adds its P and N. */
 static float tinyi_lattice_find(const tinyi_lattice *f, const tinyi_lattice_index *index, const tinyi_lattice_sums *sums, float s, int *entry, double *p, double *n)
 {
-    float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best = 3e38f, least = 3e38f;
+    float low[TINYI_LATTICE_HALVES], up[TINYI_LATTICE_HALVES], best, least, l[4], u[4];
     const float s2 = s + s, ss = s * s;
     int h, i, first = 0, turn;
     const char *e;
     for (i = 0; i < TINYI_LATTICE_HALVES; i++) {
         low[i] = ss * sums->n[0][i] - s2 * sums->p[0][i];
-        up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i];
+        up[i] = ss * sums->n[1][i] - s2 * sums->p[1][i] + index->absent[i];
     }
-    for (i = 0; i < index->halves; i++) {
-        if (low[i] < least) least = low[i];
-        if (up[i] < best && index->start[i] < index->start[i + 1]) { best = up[i]; first = i; }
-    }
+    for (h = 0; h < 4; h++) { l[h] = low[h]; u[h] = up[h]; }
+    for (i = 4; i < TINYI_LATTICE_HALVES; i += 4)       /* four minima at once, none waits for another; the 0 past the halves of low can only make the bound looser */
+        for (h = 0; h < 4; h++) {
+            l[h] = low[i + h] < l[h] ? low[i + h] : l[h];
+            u[h] = up[i + h] < u[h] ? up[i + h] : u[h];
+        }
+    least = TINYI_MIN(TINYI_MIN(l[0], l[1]), TINYI_MIN(l[2], l[3]));
+    best = TINYI_MIN(TINYI_MIN(u[0], u[1]), TINYI_MIN(u[2], u[3]));
+    while (first < index->halves - 1 && up[first] != best) first++;
     best = 3e38f;
     *entry = 0;
     for (turn = -1; turn < index->halves; turn++) {     /* the best upper half first, then whatever could still win */
@@ -27157,13 +31533,13 @@ TINY_API void tllm_gguf_close(tiny_ctx *ctx, tllm_gguf *g)
 
 size_t tinyi_store_most(size_t file_bytes)
 {
-    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: paths, parts, what the allocator adds */
+    size_t most = TINYI_STORE_EXTRA - TINYI_STORE_EXTRA / 16;   /* the rest: what the allocator adds */
     return tinyi_size_add(most, file_bytes, &most) && tinyi_size_add(most, file_bytes, &most) ? most : SIZE_MAX;
 }
 
 tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size_t file_bytes)
 {
-    size_t meta, tensor, step, order, all, most;
+    size_t meta, tensor, step, order, all, most, i;
     unsigned char *p;
     if (!tinyi_size_mul(g->n_meta, sizeof(tllm_meta), &meta) || !tinyi_size_mul(g->n_tensors, sizeof(tllm_gguf_tensor), &tensor) ||
         !tinyi_size_mul(n_steps, sizeof(const unsigned char *), &step) || !tinyi_size_add(g->n_meta, g->n_tensors, &order) ||
@@ -27172,6 +31548,10 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tables of %zu keys and %zu tensors are more than this machine can address", g->part[0].path,
                           g->n_meta, g->n_tensors);
     most = tinyi_store_most(file_bytes);
+    for (i = 0; i < g->n_parts; i++) {      /* what is held already; the allocator adds to each block */
+        size_t held = sizeof *g->part + (g->part[i].path ? strlen(g->part[i].path) : 0) + 2 * TINYI_ALIGN + 64;
+        most = most > held ? most - held : 0;
+    }
     if (g->made_bytes > most || all > most - g->made_bytes)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
@@ -27534,8 +31914,5272 @@ TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v)
     return 1;
 }
 
-/* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
+/* src/llm/file/json.c */
+#include <string.h>
 
+tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
+{
+    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), j->what, *j->at, wanted);
+}
+
+void tinyi_json_space(tinyi_json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+}
+
+/* Skips space; takes the character when it comes next. */
+int tinyi_json_is(tinyi_json *j, int c)
+{
+    tinyi_json_space(j);
+    if (j->at == j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
+{
+    int i;
+    *v = 0;
+    if (end - p < 4) return 0;
+    for (i = 0; i < 4; i++) {
+        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) return 0;
+        *v = *v << 4 | d;
+    }
+    return 1;
+}
+
+/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
+static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
+{
+    size_t n, i;
+    unsigned c = *p, least;
+    if (c < 0x80) return 1;
+    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!n || (size_t)(end - p) < n) return 0;
+    for (i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
+{
+    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
+    t->at = j->at;
+    t->escapes = 0;
+    for (;;) {
+        size_t n;
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (*j->at == '"') break;
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at == '\\') {
+            t->escapes = 1;
+            j->at++;
+            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
+            if (*j->at++ == 'u') {
+                unsigned v, low;
+                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
+                j->at += 4;
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xd800 && v <= 0xdbff) {
+                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
+                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                    j->at += 6;
+                }
+            }
+            continue;
+        }
+        n = tinyi_json_utf8(j->at, j->end);
+        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        j->at += n;
+    }
+    t->n = (size_t)(j->at - t->at);
+    j->at++;
+    return TINY_OK;
+}
+
+/* a text that tinyi_json_string has taken, without its escapes */
+void tinyi_json_plain(tinyi_made *m, tinyi_json_text t)
+{
+    const unsigned char *p = t.at, *end = t.at + t.n;
+    while (p < end) {
+        unsigned char utf8[4];
+        unsigned v, low;
+        size_t n = 1;
+        if (*p != '\\') {
+            tinyi_made_bytes(m, p++, 1);
+            continue;
+        }
+        p += 2;
+        switch (p[-1]) {
+        case 'b': v = '\b'; break;
+        case 'f': v = '\f'; break;
+        case 'n': v = '\n'; break;
+        case 'r': v = '\r'; break;
+        case 't': v = '\t'; break;
+        case 'u':
+            (void)tinyi_json_hex(p, end, &v);
+            p += 4;
+            if (v >= 0xd800 && v <= 0xdbff) {
+                (void)tinyi_json_hex(p + 2, end, &low);
+                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+                p += 6;
+            }
+            break;
+        default: v = p[-1];
+        }
+        if (v < 0x80) utf8[0] = (unsigned char)v;
+        else if (v < 0x800) {
+            utf8[0] = (unsigned char)(0xc0 | v >> 6);
+            utf8[1] = (unsigned char)(0x80 | (v & 63));
+            n = 2;
+        } else if (v < 0x10000) {
+            utf8[0] = (unsigned char)(0xe0 | v >> 12);
+            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v & 63));
+            n = 3;
+        } else {
+            utf8[0] = (unsigned char)(0xf0 | v >> 18);
+            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[3] = (unsigned char)(0x80 | (v & 63));
+            n = 4;
+        }
+        tinyi_made_bytes(m, utf8, n);
+    }
+}
+
+size_t tinyi_json_plain_bytes(tinyi_json_text t)
+{
+    tinyi_made count = { NULL, 0, 0 };
+    tinyi_json_plain(&count, t);
+    return count.n;
+}
+
+int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
+
+/* src/llm/token/parts.c - hashes, growing arrays, the trie and the merging of symbols
+ *
+ * The hash is keyed by the clock and an address, so that no file can be made whose tokens all fall into one slot.
+ *
+ * Merging follows R. Sennrich, B. Haddow, A. Birch, "Neural machine translation of rare words with subword units" (ACL
+ * 2016): of all neighbours the pair with the lowest rank is joined, the leftmost of equals, until none is left. Short
+ * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped when
+ * it comes up: n log n.                                                                                                 */
+#include <string.h>
+
+TINYI_FN uint64_t tinyi_token_hash(uint64_t key, const unsigned char *p, size_t n)
+{
+    uint64_t h = (key ^ n) * UINT64_C(0x9e3779b97f4a7c15), w;
+    for (; n >= 8; n -= 8, p += 8) {
+        memcpy(&w, p, 8);
+        h = (h ^ w) * UINT64_C(0xd6e8feb86659fd93);
+        h ^= h >> 32;
+        h += key;
+    }
+    w = 0;
+    while (n) w = w << 8 | p[--n];
+    h = (h ^ w) * UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 29;
+    h *= key | 1;
+    return h ^ h >> 32;
+}
+
+TINYI_FN int32_t tinyi_token_find(const tllm_vocab *v, const unsigned char *p, size_t n)
+{
+    uint64_t h;
+    uint32_t i, tag, low = (uint32_t)(((uint64_t)1 << v->slot_bits) - 1);
+    if (!n || n > v->longest) return -1;
+    h = tinyi_token_hash(v->key, p, n);
+    tag = (uint32_t)(h >> 32) & ~low;
+    for (i = (uint32_t)h & v->slot_mask; v->slot[i]; i = (i + 1) & v->slot_mask) {
+        uint32_t id;
+        if ((v->slot[i] & ~low) != tag) continue;
+        id = (v->slot[i] & low) - 1;
+        if (v->at[id + 1] - v->at[id] == n && !memcmp(v->blob + v->at[id], p, n)) return (int32_t)id;
+    }
+    return -1;
+}
+
+TINYI_FN tiny_status tinyi_token_grow(tiny_ctx *ctx, void **p, size_t used, size_t *room, size_t want, size_t bytes_each)
+{
+    size_t fresh_room = *room + *room / 2 + 16;
+    void *fresh;
+    if (want <= *room) return TINY_OK;
+    if (fresh_room < want) fresh_room = want;
+    fresh = tinyi_alloc(ctx, fresh_room, bytes_each);
+    if (!fresh) return tiny_ctx_status(ctx);
+    if (used) memcpy(fresh, *p, used * bytes_each);
+    tiny_free(ctx, *p);
+    *p = fresh;
+    *room = fresh_room;
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_token_reserve(tiny_ctx *ctx, tllm_tokens *t, size_t more)
+{
+    void *p = t->id;
+    tiny_status st;
+    if (more <= t->room - t->n) return TINY_OK;
+    if (more > SIZE_MAX / 8 - t->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: more tokens than this machine can address");
+    st = tinyi_token_grow(ctx, &p, t->n, &t->room, t->n + more, sizeof *t->id);
+    t->id = (int32_t *)p;
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_bytes_reserve(tiny_ctx *ctx, tllm_bytes *b, size_t more)
+{
+    void *p = b->at;
+    tiny_status st;
+    if (more <= b->room - b->n) return TINY_OK;
+    if (more > SIZE_MAX / 2 - b->n) return tinyi_fail(ctx, TINY_E_OVERFLOW, "decode: more bytes than this machine can address");
+    st = tinyi_token_grow(ctx, &p, b->n, &b->room, b->n + more, 1);
+    b->at = (char *)p;
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_encoder_text(tinyi_encoder *e, size_t n)
+{
+    void *p = e->text;
+    tiny_status st = tinyi_token_grow(e->ctx, &p, 0, &e->text_room, n, 1);
+    e->text = (unsigned char *)p;
+    return st;
+}
+
+static void tinyi_kept_word(const unsigned char *s, size_t n, uint64_t word[2])
+{
+    unsigned char room[TINYI_KEPT_BYTES] = { 0 };
+    memcpy(room, s, n);
+    memcpy(word, room, sizeof room);
+}
+
+TINYI_FN int tinyi_kept_get(tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept **slot, tiny_status *st)
+{
+    uint64_t word[2], h;
+    tinyi_kept *k;
+    int i;
+    *slot = NULL;
+    if (!e->kept || n > TINYI_KEPT_BYTES || !n) return 0;
+    tinyi_kept_word(s, n, word);
+    h = (word[0] ^ (word[1] * UINT64_C(0x9e3779b97f4a7c15) + n)) * UINT64_C(0xd6e8feb86659fd93);
+    k = *slot = &e->kept[h >> 52];          /* 4096: twelve bits */
+    if (k->n != n || k->word[0] != word[0] || k->word[1] != word[1]) return 0;
+    if ((*st = tinyi_token_reserve(e->ctx, e->out, TINYI_KEPT_IDS)) != TINY_OK) return 1;
+    for (i = 0; i < TINYI_KEPT_IDS; i++) e->out->id[e->out->n + (size_t)i] = k->id[i];
+    e->out->n += k->n_ids;
+    return 1;
+}
+
+TINYI_FN void tinyi_kept_set(const tinyi_encoder *e, const unsigned char *s, size_t n, tinyi_kept *slot, size_t from)
+{
+    size_t ids = e->out->n - from, i;
+    if (!slot || ids > TINYI_KEPT_IDS) return;
+    tinyi_kept_word(s, n, slot->word);
+    slot->n = (unsigned char)n;
+    slot->n_ids = (unsigned char)ids;
+    for (i = 0; i < ids; i++) slot->id[i] = e->out->id[from + i];
+}
+
+TINYI_FN void tinyi_encoder_free_symbols(tinyi_encoder *e)
+{
+    tiny_free(e->ctx, e->heap);
+    tiny_free(e->ctx, e->pos);
+    tiny_free(e->ctx, e->prev);
+    tiny_free(e->ctx, e->next);
+    tiny_free(e->ctx, e->rank);
+    tiny_free(e->ctx, e->id);
+    tiny_free(e->ctx, e->to);
+    e->heap = NULL;
+    e->pos = e->prev = e->next = e->rank = NULL;
+    e->id = e->to = NULL;
+    e->room = 0;
+}
+
+TINYI_FN tiny_status tinyi_encoder_symbols(tinyi_encoder *e, size_t count)
+{
+    size_t room = count + count / 2 + 64;
+    if (count < e->room) return TINY_OK;
+    tinyi_encoder_free_symbols(e);
+    /* the heap holds an entry a pair, and one more a merge */
+    e->heap = (uint64_t *)tinyi_alloc(e->ctx, 2 * room + 2, sizeof *e->heap);
+    if (e->heap) e->pos = (uint32_t *)tinyi_alloc(e->ctx, room + 1, sizeof *e->pos);
+    if (e->pos) e->prev = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->prev);
+    if (e->prev) e->next = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->next);
+    if (e->next) e->rank = (uint32_t *)tinyi_alloc(e->ctx, room, sizeof *e->rank);
+    if (e->rank) e->id = (int32_t *)tinyi_alloc(e->ctx, room, sizeof *e->id);
+    if (e->id) e->to = (int32_t *)tinyi_alloc(e->ctx, room, sizeof *e->to);
+    if (!e->to) return tiny_ctx_status(e->ctx);
+    e->room = room;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_token_sort(uint64_t *x, uint64_t *spare, size_t n)
+{
+    size_t width, i;
+    for (width = 1; width < n; width *= 2) {
+        for (i = 0; i < n; i += 2 * width) {
+            size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
+            if (mid == end || x[mid - 1] <= x[mid]) { memcpy(spare + i, x + i, (end - i) * sizeof *x); continue; }
+            while (a < mid && b < end) spare[k++] = x[b] < x[a] ? x[b++] : x[a++];
+            while (a < mid) spare[k++] = x[a++];
+            while (b < end) spare[k++] = x[b++];
+        }
+        memcpy(x, spare, n * sizeof *x);
+    }
+}
+
+/* ---- the trie ------------------------------------------------------------------------------------------------- */
+
+static int tinyi_trie_order(const tllm_vocab *v, uint32_t a, uint32_t b)
+{
+    size_t n, m;
+    const unsigned char *p = tinyi_token_text(v, (int32_t)a, &n), *q = tinyi_token_text(v, (int32_t)b, &m);
+    int c = memcmp(p, q, TINYI_MIN(n, m));
+    return c ? c : n < m ? -1 : n > m ? 1 : 0;
+}
+
+static void tinyi_trie_sort(const tllm_vocab *v, uint32_t *x, uint32_t *spare, size_t n)
+{
+    size_t width, i;
+    for (width = 1; width < n; width *= 2) {
+        for (i = 0; i < n; i += 2 * width) {
+            size_t a = i, mid = TINYI_MIN(i + width, n), b = mid, end = TINYI_MIN(i + 2 * width, n), k = i;
+            while (a < mid && b < end) spare[k++] = tinyi_trie_order(v, x[b], x[a]) < 0 ? x[b++] : x[a++];
+            while (a < mid) spare[k++] = x[a++];
+            while (b < end) spare[k++] = x[b++];
+        }
+        memcpy(x, spare, n * sizeof *x);
+    }
+}
+
+typedef struct tinyi_trie_due { uint32_t node, lo, hi, depth; } tinyi_trie_due;
+
+/* Nodes are made breadth first, so that the list of what is to do is the list of nodes itself: node i has the sorted
+ * texts lo..hi, which share their first depth bytes. */
+TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
+{
+    tinyi_trie_due *due = NULL;
+    uint32_t *spare = NULL;
+    size_t i, most = 2 * n + 2 + v->at[v->n] / 65535;   /* a label has at most 65535 bytes */
+    int k;
+    for (k = 0; k < 256; k++) trie->root[k] = -1;
+    spare = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *spare);
+    if (spare) {
+        tinyi_trie_sort(v, ids, spare, n);
+        tiny_free(ctx, spare);
+        due = (tinyi_trie_due *)tinyi_alloc(ctx, most, sizeof *due);
+    }
+    if (due) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
+    if (!trie->node) { tiny_free(ctx, due); return tiny_ctx_status(ctx); }
+    memset(trie->node, 0, sizeof *trie->node);
+    trie->node[0].value = -1;
+    trie->n_nodes = 1;
+    due[0].node = 0;
+    due[0].lo = 0;
+    due[0].hi = (uint32_t)n;
+    due[0].depth = 0;
+    for (i = 0; i < trie->n_nodes; i++) {
+        tinyi_trie_due t = due[i];
+        tinyi_trie_node *node = &trie->node[i];
+        size_t len;
+        node->first = (uint32_t)trie->n_nodes;
+        while (t.lo < t.hi && v->at[ids[t.lo] + 1] - v->at[ids[t.lo]] == t.depth) {
+            if (node->value < 0) node->value = (int32_t)ids[t.lo];      /* the sort is stable: the first of equal texts */
+            t.lo++;
+        }
+        while (t.lo < t.hi) {
+            const unsigned char *a = tinyi_token_text(v, (int32_t)ids[t.lo], &len), *b;
+            tinyi_trie_node *child = &trie->node[trie->n_nodes];
+            uint32_t step = 1, lo = t.lo, hi = t.hi, shared;
+            size_t len_b;
+            /* where the next first byte begins: double steps, then halves */
+            while (lo + step < t.hi && v->blob[v->at[ids[lo + step]] + t.depth] == a[t.depth]) { lo += step; step *= 2; }
+            hi = TINYI_MIN(lo + step, t.hi);
+            while (hi - lo > 1) {
+                uint32_t mid = lo + (hi - lo) / 2;
+                if (v->blob[v->at[ids[mid]] + t.depth] == a[t.depth]) lo = mid; else hi = mid;
+            }
+            b = tinyi_token_text(v, (int32_t)ids[hi - 1], &len_b);
+            for (shared = t.depth; shared < len && shared < len_b && shared - t.depth < 65535 && a[shared] == b[shared]; shared++) {}
+            memset(child, 0, sizeof *child);
+            child->label = v->at[ids[t.lo]] + t.depth;
+            child->n_label = (uint16_t)(shared - t.depth);
+            child->value = -1;
+            due[trie->n_nodes].node = (uint32_t)trie->n_nodes;
+            due[trie->n_nodes].lo = t.lo;
+            due[trie->n_nodes].hi = hi;
+            due[trie->n_nodes].depth = shared;
+            if (i == 0) trie->root[a[0]] = (int32_t)trie->n_nodes;
+            trie->n_nodes++;
+            node->n_children++;
+            t.lo = hi;
+        }
+    }
+    tiny_free(ctx, due);
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_trie_free(tiny_ctx *ctx, tinyi_trie *trie)
+{
+    tiny_free(ctx, trie->node);
+    trie->node = NULL;
+}
+
+TINYI_FN int tinyi_trie_step(const tinyi_trie *trie, const unsigned char *blob, tinyi_trie_at *at, unsigned char byte)
+{
+    const tinyi_trie_node *node = &trie->node[at->node];
+    uint32_t lo, hi;
+    if (at->used < node->n_label) {
+        if (blob[node->label + at->used] != byte) return 0;
+        at->used++;
+        return 1;
+    }
+    if (at->node == 0) {
+        if (trie->root[byte] < 0) return 0;
+        at->node = trie->root[byte];
+        at->used = 1;
+        return 1;
+    }
+    lo = node->first;
+    hi = lo + node->n_children;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        unsigned char first = blob[trie->node[mid].label];
+        if (first == byte) { at->node = (int32_t)mid; at->used = 1; return 1; }
+        if (first < byte) lo = mid + 1; else hi = mid;
+    }
+    return 0;
+}
+
+/* ---- merging -------------------------------------------------------------------------------------------------- */
+
+TINYI_FN uint64_t tinyi_merge_hash(uint64_t key, uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) ^ key;
+    h *= UINT64_C(0xd6e8feb86659fd93);
+    h ^= h >> 32;
+    h *= key | 1;
+    return h ^ h >> 32;
+}
+
+TINYI_FN uint32_t tinyi_merge_find(const tllm_vocab *v, int32_t left, int32_t right, int32_t *to)
+{
+    uint64_t h;
+    uint32_t i, tag, low = (uint32_t)(((uint64_t)1 << v->merge_bits) - 1);
+    if (left < 0 || right < 0 || !v->merge_slot) return UINT32_MAX;
+    h = tinyi_merge_hash(v->key, (uint32_t)left, (uint32_t)right);
+    tag = (uint32_t)(h >> 32) & ~low;
+    for (i = (uint32_t)h & v->merge_mask; v->merge_slot[i]; i = (i + 1) & v->merge_mask) {
+        const tinyi_merge *m;
+        uint32_t rank;
+        if ((v->merge_slot[i] & ~low) != tag) continue;
+        rank = (v->merge_slot[i] & low) - 1;
+        m = &v->merge[rank];
+        if (m->left == (uint32_t)left && m->right == (uint32_t)right) { *to = (int32_t)m->to; return rank; }
+    }
+    return UINT32_MAX;
+}
+
+static uint32_t tinyi_joint_bit(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t a = 0, b = 0;
+    uint64_t h;
+    while (n_left) a = a << 8 | left[--n_left];
+    while (n_right) b = b << 8 | right[--n_right];
+    h = ((uint64_t)a << 32 | b) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 40) & v->joint_mask;
+}
+TINYI_FN int tinyi_joint_wide(const tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    return (int)(v->joint[bit >> 5] >> (bit & 31) & 1);
+}
+TINYI_FN void tinyi_joint_set(tllm_vocab *v, const unsigned char *left, size_t n_left, const unsigned char *right, size_t n_right)
+{
+    uint32_t bit = tinyi_joint_bit(v, left, n_left, right, n_right);
+    if (left[0] < 0x80 && right[0] < 0x80) v->joint_ascii[left[0]][right[0] >> 5] |= (uint32_t)1 << (right[0] & 31);
+    v->joint[bit >> 5] |= (uint32_t)1 << (bit & 31);
+}
+
+/* smaller for a greater score */
+static uint32_t tinyi_merge_score_rank(float score)
+{
+    uint32_t bits;
+    if (score != score) return UINT32_MAX - 1;
+    if (score == 0) score = 0;
+    memcpy(&bits, &score, 4);
+    bits = bits >> 31 ? ~bits : bits | (uint32_t)1 << 31;
+    return bits ? ~bits : UINT32_MAX - 1;
+}
+
+/* the pair of symbol i and the one at j: its rank, and in *to what it becomes */
+static uint32_t tinyi_merge_rank(const tinyi_encoder *e, const unsigned char *s, size_t i, size_t j, uint32_t end, int by_text, int32_t *to)
+{
+    if (!by_text) return tinyi_merge_find(e->v, e->id[i], e->id[j], to);
+    *to = tinyi_token_find(e->v, s + e->pos[i], end - e->pos[i]);
+    if (*to < 0) return UINT32_MAX;
+    return tinyi_merge_score_rank(e->v->score ? e->v->score[*to] : 0);
+}
+
+TINYI_FN void tinyi_heap_down(uint64_t *heap, size_t n, size_t i)
+{
+    uint64_t x = heap[i];
+    for (;;) {
+        size_t c = 4 * i + 1, best, k;
+        if (c >= n) break;
+        best = c;
+        for (k = c + 1; k < c + 4 && k < n; k++) if (heap[k] < heap[best]) best = k;
+        if (heap[best] >= x) break;
+        heap[i] = heap[best];
+        i = best;
+    }
+    heap[i] = x;
+}
+
+TINYI_FN void tinyi_heap_up(uint64_t *heap, size_t i)
+{
+    uint64_t x = heap[i];
+    while (i && heap[(i - 1) / 4] > x) {
+        heap[i] = heap[(i - 1) / 4];
+        i = (i - 1) / 4;
+    }
+    heap[i] = x;
+}
+
+static tiny_status tinyi_merge_long(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text)
+{
+    size_t i, j;
+    uint32_t none = (uint32_t)n;
+    e->heap_n = 0;
+    for (i = 0; i < n; i++) {
+        e->prev[i] = i ? (uint32_t)i - 1 : none;
+        e->next[i] = (uint32_t)i + 1;
+        e->rank[i] = i + 1 < n ? tinyi_merge_rank(e, s, i, i + 1, e->pos[i + 2], by_text, &e->to[i]) : UINT32_MAX;
+        if (e->rank[i] != UINT32_MAX) e->heap[e->heap_n++] = (uint64_t)e->rank[i] << 32 | i;
+    }
+    for (i = e->heap_n / 4 + 1; i-- > 0;) if (i < e->heap_n) tinyi_heap_down(e->heap, e->heap_n, i);
+    while (e->heap_n) {
+        uint64_t top = e->heap[0];
+        int side;
+        i = (size_t)(top & UINT32_MAX);
+        if (e->rank[i] != (uint32_t)(top >> 32)) {          /* of a pair that is no more */
+            e->heap[0] = e->heap[--e->heap_n];
+            if (e->heap_n) tinyi_heap_down(e->heap, e->heap_n, 0);
+            continue;
+        }
+        j = e->next[i];
+        e->id[i] = e->to[i];
+        e->next[i] = e->next[j];
+        if (e->next[i] != none) e->prev[e->next[i]] = (uint32_t)i;
+        e->rank[j] = UINT32_MAX;
+        e->heap[0] = e->heap[--e->heap_n];
+        if (e->heap_n) tinyi_heap_down(e->heap, e->heap_n, 0);
+        for (side = 0; side < 2; side++) {
+            size_t a = side ? i : e->prev[i], b;
+            if (a == none) continue;
+            b = e->next[a];
+            e->rank[a] = UINT32_MAX;
+            if (b == none) continue;
+            e->rank[a] = tinyi_merge_rank(e, s, a, b, e->pos[e->next[b]], by_text, &e->to[a]);
+            if (e->rank[a] == UINT32_MAX) continue;
+            /* each merge takes one entry out and brings two in: 2 n has room for all */
+            e->heap[e->heap_n] = (uint64_t)e->rank[a] << 32 | a;
+            tinyi_heap_up(e->heap, e->heap_n++);
+        }
+    }
+    for (i = 0, j = 0; i != none; i = e->next[i], j++) {    /* close the ranks; j never overtakes i */
+        e->id[j] = e->id[i];
+        e->pos[j] = e->pos[i];
+    }
+    e->pos[j] = e->pos[n];
+    e->heap_n = j;
+    return TINY_OK;
+}
+
+/* The symbols of a word are (e->id[i], bytes e->pos[i]..e->pos[i + 1]) for i < n before, and for i < e->heap_n after. */
+TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, size_t n, int by_text)
+{
+    enum { FEW = 24 };
+    size_t i;
+    if (n > FEW) return tinyi_merge_long(e, s, n, by_text);
+    for (i = 0; i + 1 < n; i++) e->rank[i] = tinyi_merge_rank(e, s, i, i + 1, e->pos[i + 2], by_text, &e->to[i]);
+    while (n > 1) {
+        size_t best = 0;
+        for (i = 1; i + 1 < n; i++) if (e->rank[i] < e->rank[best]) best = i;
+        if (e->rank[best] == UINT32_MAX) break;
+        e->id[best] = e->to[best];
+        for (i = best + 1; i + 1 < n; i++) {
+            e->id[i] = e->id[i + 1];
+            e->pos[i] = e->pos[i + 1];
+            e->rank[i] = e->rank[i + 1];
+            e->to[i] = e->to[i + 1];
+        }
+        e->pos[n - 1] = e->pos[n];
+        n--;
+        if (best + 1 < n) e->rank[best] = tinyi_merge_rank(e, s, best, best + 1, e->pos[best + 2], by_text, &e->to[best]);
+        if (best) e->rank[best - 1] = tinyi_merge_rank(e, s, best - 1, best, e->pos[best + 1], by_text, &e->to[best - 1]);
+    }
+    e->heap_n = n;
+    return TINY_OK;
+}
+
+/* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
+#include <string.h>
+
+#define RMS TINYI_LM_RMS
+#define LN TINYI_LM_LAYERNORM
+#define NONE TINYI_LM_NO_ROPE
+#define PAIRS TINYI_LM_PAIRS
+#define HALVES TINYI_LM_HALVES
+#define A(x) TINYI_LM_A_##x
+#define F(x) TINYI_LM_F_##x
+#define T(x) TINYI_LM_T_##x
+#define M(x) TINYI_LM_##x
+#define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
+#define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
+
+static const tinyi_lm_arch tinyi_lm_archs[] = {
+    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top */
+    { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
+    { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0 },
+    { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN) },
+    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN), F(RENORM), 0 },
+    { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
+    { "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
+    { "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0 },
+    { "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0 },
+    { "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0 },
+    { "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT) },
+    { "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT) },
+    { "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT) },
+    { "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT) },
+    { "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT) },
+    { "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN) },
+    { "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0 },
+    { "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
+    { "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
+    { "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS) },
+    { "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0 },
+    { "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0 },
+    { "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM) },
+    { "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0 },
+    { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS) },
+    { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0 },
+    { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "olmo",         LN,  PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0 },
+    { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
+    { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
+    { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
+    { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM) },
+    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
+    { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0 },
+    { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0 },
+    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
+    { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0 },
+    { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE) },
+    { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0 },
+    { "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0 },
+    { "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0 },
+    { "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0 },
+    { "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0 },
+    { "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0 },
+    { "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0 },
+    { "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0 },
+    { "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
+    { "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
+    { "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0 },
+    { "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0 },
+    { "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0 },
+    { "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0 },
+    { "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0 },
+    { "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0 },
+    { "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
+    { "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0 },
+    { "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, 0, T(OUTPUT_IS_EMBD) },
+    { "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD) },
+    { "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0 },
+    { "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0 },
+    { "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0 },
+    { "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0 },
+    { "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0 },
+    { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0 },
+    { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0 },
+    { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM) },
+    { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM) },
+    { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES) },
+    { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
+    { "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
+    { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
+    { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
+    { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN) },
+    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM), 0, T(EMBD_NORM) | T(HIDDEN) },
+    { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5) },
+    { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN) }
+};
+
+#undef RMS
+#undef LN
+#undef NONE
+#undef PAIRS
+#undef HALVES
+#undef A
+#undef F
+#undef T
+#undef M
+#undef ATTN
+#undef MLA
+
+TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i)
+{
+    return i < TINYI_COUNT(tinyi_lm_archs) ? &tinyi_lm_archs[i] : NULL;
+}
+
+TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++)
+        if (strlen(tinyi_lm_archs[i].name) == n && !memcmp(tinyi_lm_archs[i].name, name, n)) return &tinyi_lm_archs[i];
+    return NULL;
+}
+
+/* Levenshtein distance of two names of at most 40 letters */
+static int tinyi_lm_arch_distance(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    int row[41], i, j;
+    for (j = 0; j <= (int)n_b; j++) row[j] = j;
+    for (i = 1; i <= (int)n_a; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (j = 1; j <= (int)n_b; j++) {
+            int up = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            best = TINYI_MIN(best, up + 1);
+            row[j] = TINYI_MIN(best, row[j - 1] + 1);
+            diagonal = up;
+        }
+    }
+    return row[n_b];
+}
+
+TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
+{
+    const char *best[3] = { "", "", "" };
+    int distance[3] = { 1000, 1000, 1000 }, k, j;
+    size_t i, at = 0;
+    n = TINYI_MIN(n, 40);
+    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++) {
+        const char *other = tinyi_lm_archs[i].name;
+        const int d = tinyi_lm_arch_distance(name, n, other, TINYI_MIN(strlen(other), 40));
+        for (k = 0; k < 3 && d >= distance[k]; k++) {}
+        if (k == 3) continue;
+        for (j = 2; j > k; j--) { distance[j] = distance[j - 1]; best[j] = best[j - 1]; }
+        distance[k] = d;
+        best[k] = other;
+    }
+    for (k = 0; k < 3; k++) {
+        const size_t m = strlen(best[k]);
+        if (k) { memcpy(text + at, ", ", 2); at += 2; }
+        memcpy(text + at, best[k], m);
+        at += m;
+    }
+    text[at] = 0;
+}
+
+/* src/llm/token/encode.c - text to tokens: special tokens first, then each kind for what is left
+ *
+ * Special tokens are looked for in the order of the engine that most files are made for: the longest first wherever it
+ * stands, then the next longest in what is left. Each place is looked at once with a trie; a token that is in the way of a
+ * longer one is tried again shorter, from a heap. Linear in the text where special tokens do not overlap, else n log n.  */
+#include <string.h>
+
+/* ---- special tokens in a text ---------------------------------------------------------------------------------- */
+
+/* the longest first, then the leftmost */
+#define TINYI_FOUND_KEY(at, n) ((uint64_t)(UINT32_MAX - (uint32_t)(n)) << 32 | (uint32_t)(at))
+
+typedef struct tinyi_finder {
+    tiny_ctx *ctx;
+    const tllm_vocab *v;
+    const unsigned char *s;
+    size_t n;
+    unsigned skip;                          /* kinds that are text here */
+    uint64_t *key, *spare, *again;          /* (room) found; a heap of what must be found shorter */
+    size_t n_key, room, n_again, again_room;
+    uint32_t *taken;                        /* bits */
+    uint64_t *won;                          /* at << 32 | length */
+    size_t n_won, won_room;
+} tinyi_finder;
+
+/* the longest special token at p of at most most bytes */
+static size_t tinyi_finder_at(const tinyi_finder *f, size_t p, size_t most, int32_t *id)
+{
+    tinyi_trie_at at = tinyi_trie_start();
+    size_t k, best = 0;
+    for (k = p; k < f->n && k - p < most && tinyi_trie_step(&f->v->special_trie, f->v->blob, &at, f->s[k]); k++) {
+        int32_t t = tinyi_trie_value(&f->v->special_trie, &at);
+        if (t < 0 || (f->v->what[t] & f->skip)) continue;
+        best = k + 1 - p;
+        *id = t;
+    }
+    return best;
+}
+
+static int tinyi_finder_taken(const tinyi_finder *f, size_t p) { return (int)(f->taken[p >> 5] >> (p & 31) & 1); }
+static void tinyi_finder_take(tinyi_finder *f, size_t p) { f->taken[p >> 5] |= (uint32_t)1 << (p & 31); }
+static int tinyi_finder_space(unsigned char c) { return c == ' ' || (c >= 9 && c <= 13); }
+
+static tiny_status tinyi_finder_push(tiny_ctx *ctx, uint64_t **list, size_t *n, size_t *room, uint64_t x)
+{
+    void *p = *list;
+    tiny_status st = tinyi_token_grow(ctx, &p, *n, room, *n + 1, sizeof **list);
+    *list = (uint64_t *)p;
+    if (!st) (*list)[(*n)++] = x;
+    return st;
+}
+
+/* One place and length: taken when nothing of it is; found shorter when its end is. */
+static tiny_status tinyi_finder_try(tinyi_finder *f, uint64_t key)
+{
+    size_t p = (size_t)(key & UINT32_MAX), n = (size_t)(UINT32_MAX - (uint32_t)(key >> 32)), k;
+    int32_t id = -1;
+    tiny_status st;
+    for (k = 0; k < n && !tinyi_finder_taken(f, p + k); k++) {}
+    if (k < n) {
+        n = k ? tinyi_finder_at(f, p, k, &id) : 0;
+        if (!n) return TINY_OK;
+        if ((st = tinyi_finder_push(f->ctx, &f->again, &f->n_again, &f->again_room, TINYI_FOUND_KEY(p, n))) != TINY_OK) return st;
+        tinyi_heap_up(f->again, f->n_again - 1);
+        return TINY_OK;
+    }
+    (void)tinyi_finder_at(f, p, n, &id);
+    for (k = 0; k < n; k++) tinyi_finder_take(f, p + k);
+    if (f->v->what[id] & TINYI_TOK_LSTRIP)
+        for (k = p; k > 0 && tinyi_finder_space(f->s[k - 1]) && !tinyi_finder_taken(f, k - 1); k--) tinyi_finder_take(f, k - 1);
+    if (f->v->what[id] & TINYI_TOK_RSTRIP)
+        for (k = p + n; k < f->n && tinyi_finder_space(f->s[k]) && !tinyi_finder_taken(f, k); k++) tinyi_finder_take(f, k);
+    return tinyi_finder_push(f->ctx, &f->won, &f->n_won, &f->won_room, (uint64_t)p << 32 | n);
+}
+
+static void tinyi_finder_close(tinyi_finder *f)
+{
+    tiny_free(f->ctx, f->key);
+    tiny_free(f->ctx, f->spare);
+    tiny_free(f->ctx, f->again);
+    tiny_free(f->ctx, f->taken);
+    tiny_free(f->ctx, f->won);
+}
+
+/* Fills won, in the order of the text; taken stays NULL when no two overlap and none strips. */
+static tiny_status tinyi_finder_run(tinyi_finder *f)
+{
+    size_t p, i, before = 0;
+    int plain = 1;
+    tiny_status st;
+    unsigned first = f->skip ? 2 : 1;
+    if (!f->v->special_trie.node) return TINY_OK;
+    for (p = 0; p < f->n; p++) {
+        int32_t id = -1;
+        size_t n;
+        if (!(f->v->special_first[f->s[p]] & first)) continue;
+        if ((n = tinyi_finder_at(f, p, f->n, &id)) == 0) continue;
+        if (p < before || (f->v->what[id] & (TINYI_TOK_LSTRIP | TINYI_TOK_RSTRIP))) plain = 0;
+        if (p + n > before) before = p + n;
+        if ((st = tinyi_finder_push(f->ctx, &f->key, &f->n_key, &f->room, TINYI_FOUND_KEY(p, n))) != TINY_OK) return st;
+    }
+    if (!f->n_key) return TINY_OK;
+    if (!plain) {
+        f->taken = (uint32_t *)tinyi_alloc(f->ctx, f->n / 32 + 1, sizeof *f->taken);
+        f->spare = (uint64_t *)tinyi_alloc(f->ctx, f->n_key, sizeof *f->spare);
+        if (!f->taken || !f->spare) return tiny_ctx_status(f->ctx);
+        memset(f->taken, 0, (f->n / 32 + 1) * sizeof *f->taken);
+        tinyi_token_sort(f->key, f->spare, f->n_key);
+        tiny_free(f->ctx, f->spare);
+        f->spare = NULL;
+    }
+    for (i = 0; i < f->n_key || f->n_again; ) {
+        uint64_t key;
+        if (f->n_again && (i >= f->n_key || f->again[0] < f->key[i])) {
+            key = f->again[0];
+            f->again[0] = f->again[--f->n_again];
+            if (f->n_again) tinyi_heap_down(f->again, f->n_again, 0);
+        } else {
+            key = f->key[i++];
+        }
+        if (plain) st = tinyi_finder_push(f->ctx, &f->won, &f->n_won, &f->won_room, (key & UINT32_MAX) << 32 | (UINT32_MAX - (uint32_t)(key >> 32)));
+        else st = tinyi_finder_try(f, key);
+        if (st) return st;
+    }
+    if (!plain) {
+        f->spare = (uint64_t *)tinyi_alloc(f->ctx, f->n_won, sizeof *f->spare);
+        if (!f->spare) return tiny_ctx_status(f->ctx);
+        tinyi_token_sort(f->won, f->spare, f->n_won);
+    }
+    return TINY_OK;
+}
+
+/* ---- text to tokens -------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special)
+{
+    switch (e->v->kind) {
+    case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
+    case TLLM_VOCAB_BPE: return tinyi_encode_bpe(e, s, n);
+    case TLLM_VOCAB_WORDPIECE: return tinyi_encode_wordpiece(e, s, n);
+    case TLLM_VOCAB_UNIGRAM: return tinyi_encode_unigram(e, s, n);
+    case TLLM_VOCAB_RWKV: return tinyi_encode_rwkv(e, s, n);
+    case TLLM_VOCAB_PLAMO2: return tinyi_encode_plamo2(e, s, n);
+    case TLLM_VOCAB_NONE: break;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_vocab_put(tinyi_encoder *e, int32_t id)
+{
+    tiny_status st = tinyi_token_reserve(e->ctx, e->out, 1);
+    if (!st) tinyi_encoder_put(e, id);
+    return st;
+}
+
+static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigned flags)
+{
+    const tllm_vocab *v = e->v;
+    int ends = (flags & TLLM_ENCODE_ENDS) && v->kind != TLLM_VOCAB_RWKV && v->kind != TLLM_VOCAB_PLAMO2;
+    int cls = v->kind == TLLM_VOCAB_WORDPIECE, after_special = 1;
+    size_t at = 0, i;
+    tiny_status st = tinyi_finder_run(f);
+    if (!st && ends && (v->add_bos || cls)) st = tinyi_vocab_put(e, v->special[TLLM_BOS]);
+    for (i = 0; !st && i <= f->n_won; i++) {
+        size_t p = i < f->n_won ? (size_t)(f->won[i] >> 32) : f->n, from = at, to = p;
+        int32_t id = -1;
+        if (f->taken) {                     /* white space that a special token swallowed */
+            while (from < to && tinyi_finder_taken(f, from)) from++;
+            while (from < to && tinyi_finder_taken(f, to - 1)) to--;
+        }
+        if (from < to) {
+            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special);
+            after_special = 0;
+        }
+        if (st || i == f->n_won) break;
+        at = p + (size_t)(f->won[i] & UINT32_MAX);
+        (void)tinyi_finder_at(f, p, at - p, &id);
+        st = tinyi_vocab_put(e, id);
+        after_special = 1;
+    }
+    if (!st && ends && cls) st = tinyi_vocab_put(e, v->special[TLLM_SEP]);
+    if (!st && ends && !cls && v->add_eos) st = tinyi_vocab_put(e, v->special[TLLM_EOS]);
+    return st;
+}
+
+TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, tllm_tokens *out)
+{
+    tinyi_encoder e;
+    tinyi_finder f;
+    size_t before;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!v || !out || (n && !text)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
+    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
+    if (n > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
+    memset(&e, 0, sizeof e);
+    memset(&f, 0, sizeof f);
+    e.ctx = f.ctx = ctx;
+    e.v = f.v = v;
+    e.out = out;
+    f.s = (const unsigned char *)text;
+    f.n = n;
+    f.skip = flags & TLLM_ENCODE_SPECIAL ? 0u : (unsigned)(TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN);
+    before = out->n;
+    if (n > 4096 && (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_BPE || v->kind == TLLM_VOCAB_WORDPIECE)) {
+        e.kept = (tinyi_kept *)tinyi_alloc(ctx, TINYI_KEPT_WORDS, sizeof *e.kept);
+        if (!e.kept) return tiny_ctx_status(ctx);
+        memset(e.kept, 0, TINYI_KEPT_WORDS * sizeof *e.kept);
+    }
+    st = tinyi_vocab_encode(&e, &f, flags);
+    if (st) out->n = before;
+    tiny_free(ctx, e.kept);
+    tinyi_finder_close(&f);
+    tinyi_encoder_free_symbols(&e);
+    tiny_free(ctx, e.text);
+    return st;
+}
+
+TINY_API void tllm_tokens_free(tiny_ctx *ctx, tllm_tokens *t)
+{
+    if (!t) return;
+    tiny_free(ctx, t->id);
+    memset(t, 0, sizeof *t);
+}
+
+/* src/llm/token/decode.c - tokens to text, at once or as a stream of whole characters */
+#include <string.h>
+
+static size_t tinyi_piece_put(char *out, size_t room, size_t at, const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) if (at + i < room) out[at + i] = (char)p[i];
+    return at + n;
+}
+
+TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char *out, size_t room)
+{
+    size_t n, i, m = 0;
+    const unsigned char *p;
+    unsigned what;
+    int byte;
+    if (!tinyi_vocab_has(v, id)) return 0;
+    if (!out) room = 0;
+    p = tinyi_token_text(v, id, &n);
+    what = v->what[id];
+    if ((what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN)) && !(flags & TLLM_DECODE_SPECIAL)) return 0;
+    if (v->kind == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
+    byte = tinyi_vocab_byte(p, n);
+    if (byte >= 0 && (what & TINYI_TOK_BYTE)) {
+        unsigned char b = (unsigned char)byte;
+        return tinyi_piece_put(out, room, 0, &b, 1);
+    }
+    if (v->kind == TLLM_VOCAB_PLAMO2) return tinyi_piece_put(out, room, 0, p, n);
+    if (!(what & (TINYI_TOK_NORMAL | TINYI_TOK_BYTE))) return 0;
+    if (v->kind != TLLM_VOCAB_BPE || (v->pre_flags & TLLM_PRE_BLANKS)) {
+        for (i = 0; i < n; ) {
+            int mark = n - i >= 3 && !memcmp(p + i, "\xe2\x96\x81", 3);
+            m = tinyi_piece_put(out, room, m, mark ? (const unsigned char *)" " : p + i, 1);
+            i += mark ? 3 : 1;
+        }
+        return m;
+    }
+    for (i = 0; i < n; ) {
+        uint32_t c;
+        size_t k = tinyi_utf8_get(p + i, n - i, &c);
+        byte = tinyi_bpe_byte(c);
+        if (byte >= 0 && !(v->pre_flags & TLLM_PRE_RAW)) {
+            unsigned char b = (unsigned char)byte;
+            m = tinyi_piece_put(out, room, m, &b, 1);
+        } else {
+            m = tinyi_piece_put(out, room, m, p + i, k);
+        }
+        i += k;
+    }
+    return m;
+}
+
+TINY_API size_t tllm_piece_most(const tllm_vocab *v) { return v ? v->longest : 0; }
+
+/* does the encoder put a blank before text that follows a special token, or begins? */
+static int tinyi_vocab_blank_first(const tllm_vocab *v)
+{
+    return v->kind == TLLM_VOCAB_WORDPIECE || ((v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
+}
+
+/* appends one piece; *bare as in tllm_stream */
+static tiny_status tinyi_decode_one(tiny_ctx *ctx, const tllm_vocab *v, int32_t id, unsigned flags, int *bare, tllm_bytes *out)
+{
+    size_t n = tllm_piece(v, id, flags, NULL, 0), from = out->n;
+    tiny_status st = tinyi_bytes_reserve(ctx, out, n);
+    if (st) return st;
+    out->n += n ? tllm_piece(v, id, flags, out->at + from, n) : 0;
+    if (tinyi_vocab_has(v, id) && (v->what[id] & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) {
+        *bare = tinyi_vocab_blank_first(v);
+    } else if (n) {
+        if (*bare && out->at[from] == ' ') {
+            memmove(out->at + from, out->at + from + 1, n - 1);
+            out->n--;
+        }
+        *bare = 0;
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32_t *id, size_t n, unsigned flags, tllm_bytes *out)
+{
+    size_t i, before;
+    int bare;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!v || !out || (n && !id)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
+    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
+    before = out->n;
+    bare = tinyi_vocab_blank_first(v);
+    for (i = 0; i < n && !st; i++) {
+        if (!tinyi_vocab_has(v, id[i]))
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i], (unsigned long)i, (unsigned long)v->n);
+        else
+            st = tinyi_decode_one(ctx, v, id[i], flags, &bare, out);
+    }
+    if (st) out->n = before;
+    return st;
+}
+
+TINY_API void tllm_bytes_free(tiny_ctx *ctx, tllm_bytes *b)
+{
+    if (!b) return;
+    tiny_free(ctx, b->at);
+    memset(b, 0, sizeof *b);
+}
+
+TINY_API tllm_stream tllm_stream_start(const tllm_vocab *v, unsigned flags)
+{
+    tllm_stream s;
+    memset(&s, 0, sizeof s);
+    s.v = v;
+    s.flags = flags;
+    s.bare = v ? tinyi_vocab_blank_first(v) : 0;
+    return s;
+}
+
+/* is what stands at p a whole character by the standard? its bytes, or 0 */
+static size_t tinyi_stream_valid(const unsigned char *p, size_t n)
+{
+    uint32_t c;
+    size_t k = tinyi_utf8_get(p, n, &c);
+    if (p[0] < 0x80) return 1;
+    if (k == 1 || c < (k == 2 ? 0x80u : k == 3 ? 0x800u : 0x10000u) || (c >= 0xd800 && c < 0xe000)) return 0;
+    return k;
+}
+
+TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id, tllm_bytes *out)
+{
+    tllm_bytes b;
+    size_t n, i, keep, whole = 0;
+    int bare;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!s || !s->v || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: %s is missing", !s || !s->v ? "the stream" : "out");
+    if (!tinyi_vocab_has(s->v, id)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id, (unsigned long)s->v->n);
+    memset(&b, 0, sizeof b);
+    if ((st = tinyi_bytes_reserve(ctx, &b, s->n_held + 1)) != TINY_OK) return st;
+    memcpy(b.at, s->held, s->n_held);
+    b.n = s->n_held;
+    bare = s->bare;
+    st = tinyi_decode_one(ctx, s->v, id, s->flags, &bare, &b);
+    if (!st) {
+        const unsigned char *p = (const unsigned char *)b.at;
+        keep = tinyi_utf8_unfinished(p, b.n);
+        n = b.n - keep;
+        for (i = 0; i < n; whole++) { size_t k = tinyi_stream_valid(p + i, n - i); i += k ? k : 1; }
+        st = tinyi_bytes_reserve(ctx, out, 4 * whole);
+        if (!st) {
+            for (i = 0; i < n; ) {
+                size_t k = tinyi_stream_valid(p + i, n - i);
+                memcpy(out->at + out->n, k ? (const char *)p + i : "\xef\xbf\xbd", k ? k : 3);
+                out->n += k ? k : 3;
+                i += k ? k : 1;
+            }
+            memcpy(s->held, p + n, keep);
+            s->n_held = keep;
+            s->bare = bare;
+        }
+    }
+    tllm_bytes_free(ctx, &b);
+    return st;
+}
+
+TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!s || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_end: %s is missing", !s ? "the stream" : "out");
+    if (!s->n_held) return TINY_OK;
+    if ((st = tinyi_bytes_reserve(ctx, out, 3)) != TINY_OK) return st;
+    memcpy(out->at + out->n, "\xef\xbf\xbd", 3);
+    out->n += 3;
+    s->n_held = 0;
+    return TINY_OK;
+}
+
+/* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best score
+ *
+ * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
+ *          token fall back to one token a byte.
+ * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
+ *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
+ * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
+#include <string.h>
+
+/* one piece between cuts, e->pos set */
+static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size_t n_symbols)
+{
+    size_t i;
+    tiny_status st = tinyi_merge_word(e, s, n_symbols, 1);
+    if (st) return st;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, e->pos[e->heap_n] - e->pos[0])) != TINY_OK) return st;
+    for (i = 0; i < e->heap_n; i++) {
+        const unsigned char *p = s + e->pos[i];
+        size_t n = e->pos[i + 1] - e->pos[i], k;
+        int32_t id = tinyi_token_find(e->v, p, n);
+        if (id >= 0) { tinyi_encoder_put(e, id); continue; }
+        for (k = 0; k < n; k++) tinyi_encoder_put(e, e->v->byte_id[p[k]]);
+    }
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+{
+    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0, before;
+    tinyi_kept *slot;
+    unsigned char *t;
+    tiny_status st;
+    for (i = 0; i < n; i++) blanks += s[i] == ' ';
+    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
+    t = e->text;
+    for (i = prefix ? 0 : 1; i <= n; i++) {
+        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
+        t[m++] = 0xe2;
+        t[m++] = 0x96;
+        t[m++] = 0x81;
+    }
+    /* the room for symbols is that of the longest piece; the first pass over a piece counts it */
+    for (i = 0; i < m; ) {
+        size_t to = i, count = 0;
+        from = i;
+        do {
+            last = to;
+            to += TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            count++;
+            if (to == m) break;
+            k = TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+        } while (tinyi_joint_may(e->v, t + last, to - last, t + to, k));
+        before = e->out->n;
+        if (tinyi_kept_get(e, t + i, to - i, &slot, &st)) {
+            if (st) return st;
+            i = to;
+            continue;
+        }
+        if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
+        for (symbols = 0; symbols < count; symbols++) {
+            e->pos[symbols] = (uint32_t)from;
+            from += TINYI_MIN(tinyi_utf8_promise(t[from]), m - from);
+        }
+        e->pos[count] = (uint32_t)to;
+        if ((st = tinyi_spm_word(e, t, count)) != TINY_OK) return st;
+        tinyi_kept_set(e, t + i, to - i, slot, before);
+        i = to;
+    }
+    return TINY_OK;
+}
+
+/* src/llm/token/bpe.c - byte-level byte pair encoding
+ *
+ * Source   A. Radford et al., "Language models are unsupervised multitask learners" (2019): the text is cut into words
+ *          (split.c), each byte is written as a visible character, and neighbours merge in the order of the list of merges.
+ * Data     a symbol is a token from the start, so a merge is found by two numbers and the disguise is only needed for the
+ *          vocabularies that take whole words. Some (TLLM_PRE_RAW) merge characters instead, with <0xXX> for the rest.
+ * Cost     n log(longest word); each pair is one look-up.                                                               */
+#include <string.h>
+
+TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte)
+{
+    if (byte < 0x21) return 256u + byte;
+    if (byte < 0x7f) return byte;
+    if (byte < 0xa1) return 256u + 33 + (byte - 0x7fu);
+    return byte == 0xad ? 256u + 33 + 34 : byte;
+}
+
+TINYI_FN int tinyi_bpe_byte(uint32_t c)
+{
+    if ((c >= 0x21 && c < 0x7f) || (c >= 0xa1 && c < 0x100 && c != 0xad)) return (int)c;
+    if (c < 256 || c > 256 + 67) return -1;
+    c -= 256;
+    return c < 33 ? (int)c : c < 33 + 34 ? (int)(0x7f + c - 33) : 0xad;
+}
+
+/* the token of a whole word, or -1 */
+static int32_t tinyi_bpe_whole(const tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    unsigned char room[1024];
+    size_t i, k = 0;
+    if (e->v->pre_flags & TLLM_PRE_RAW) return tinyi_token_find(e->v, s, n);
+    if (n > e->v->longest || n > sizeof room / 2) return -1;
+    for (i = 0; i < n; i++) k += tinyi_utf8_put(tinyi_bpe_disguise(s[i]), room + k);
+    return tinyi_token_find(e->v, room, k);
+}
+
+/* symbols that are no token: bytes in disguise are left out, as in other engines; raw ones become byte tokens */
+static tiny_status tinyi_bpe_symbols(tinyi_encoder *e, const unsigned char *s, size_t count)
+{
+    size_t i, k;
+    tiny_status st = tinyi_merge_word(e, s, count, 0);
+    if (st) return st;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, e->pos[e->heap_n] - e->pos[0])) != TINY_OK) return st;
+    for (i = 0; i < e->heap_n; i++) {
+        if (e->id[i] >= 0) { tinyi_encoder_put(e, e->id[i]); continue; }
+        if (e->v->pre_flags & TLLM_PRE_RAW)
+            for (k = e->pos[i]; k < e->pos[i + 1]; k++) tinyi_encoder_put(e, e->v->byte_id[s[k]]);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_bpe_merge(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    size_t i, k, last = 0, lines;
+    int32_t id;
+    tiny_status st;
+    if (v->pre_flags & (TLLM_PRE_WHOLE | TLLM_PRE_LINES)) {
+        for (lines = 0; lines < n && s[lines] == '\n'; lines++) {}
+        if (((v->pre_flags & TLLM_PRE_WHOLE) || lines == n) && (id = tinyi_bpe_whole(e, s, n)) >= 0) {
+            if ((st = tinyi_token_reserve(e->ctx, e->out, 1)) != TINY_OK) return st;
+            tinyi_encoder_put(e, id);
+            return TINY_OK;
+        }
+    }
+    if (!(v->pre_flags & TLLM_PRE_RAW)) {
+        if ((st = tinyi_encoder_symbols(e, n)) != TINY_OK) return st;
+        for (i = 0; i < n; i++) {
+            e->pos[i] = (uint32_t)i;
+            e->id[i] = v->byte_id[s[i]];
+        }
+        e->pos[n] = (uint32_t)n;
+        return tinyi_bpe_symbols(e, s, n);
+    }
+    /* characters; cut where no merge has these two at its seam */
+    for (i = 0; i < n; ) {
+        size_t from = i, count = 0, at = i, m;
+        do {
+            last = i;
+            i += TINYI_MIN(tinyi_utf8_promise(s[i]), n - i);
+            count++;
+            if (i == n) break;
+            k = TINYI_MIN(tinyi_utf8_promise(s[i]), n - i);
+        } while (tinyi_joint_may(v, s + last, i - last, s + i, k));
+        if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
+        for (m = 0; m < count; m++) {
+            size_t bytes = TINYI_MIN(tinyi_utf8_promise(s[at]), n - at);
+            e->pos[m] = (uint32_t)(at - from);
+            e->id[m] = tinyi_token_find(v, s + at, bytes);
+            at += bytes;
+        }
+        e->pos[count] = (uint32_t)(i - from);
+        if ((st = tinyi_bpe_symbols(e, s + from, count)) != TINY_OK) return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_bpe_word(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    tinyi_kept *slot;
+    size_t from = e->out->n;
+    tiny_status st = TINY_OK;
+    if (tinyi_kept_get(e, s, n, &slot, &st)) return st;
+    st = tinyi_bpe_merge(e, s, n);
+    if (!st) tinyi_kept_set(e, s, n, slot, from);
+    return st;
+}
+
+/* s with impossible bytes as U+FFFD, overlong forms made short, and what the vocabulary wants of blanks and capitals */
+static tiny_status tinyi_bpe_clean(tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **clean, size_t *n_clean)
+{
+    const tllm_vocab *v = e->v;
+    int blanks = (v->pre_flags & TLLM_PRE_BLANKS) != 0, lower = (v->pre_flags & TLLM_PRE_DROP_SPACE) && v->lowercase;
+    size_t i, m = 0;
+    tiny_status st;
+    *clean = s;
+    *n_clean = n;
+    if (!blanks && !lower && tinyi_utf8_plain(s, n) == n) return TINY_OK;
+    if ((st = tinyi_encoder_text(e, 3 * n + 8)) != TINY_OK) return st;
+    for (i = 0; i < n; ) {
+        uint32_t c;
+        i += tinyi_utf8_get(s + i, n - i, &c);
+        if (blanks && c == ' ') c = 0x2581;
+        if (lower) c = tinyi_unicode_lower(c);
+        m += tinyi_utf8_put(c, e->text + m);
+    }
+    *clean = e->text;
+    *n_clean = m;
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    tinyi_split sp;
+    size_t begin, end;
+    tiny_status st = tinyi_bpe_clean(e, s, n, &s, &n);
+    if (st) return st;
+    tinyi_split_start(&sp, e->v->pre->rule, s, n);
+    while (tinyi_split_next(&sp, &begin, &end)) {
+        uint32_t c;
+        if ((e->v->pre_flags & TLLM_PRE_DROP_SPACE) && (tinyi_utf8_get(s + begin, end - begin, &c), tinyi_unicode_class(c) & TINYI_UC_SPACE)) continue;
+        if ((st = tinyi_bpe_word(e, s + begin, end - begin)) != TINY_OK) return st;
+    }
+    return TINY_OK;
+}
+
+/* src/llm/token/wordpiece.c - WordPiece, as BERT has it
+ *
+ * Source   Y. Wu et al., "Google's neural machine translation system" (arXiv 1609.08144), and the normaliser of BERT
+ *          (J. Devlin et al., arXiv 1810.04805): controls dropped, accents stripped, small letters, punctuation and Han
+ *          characters words of their own. In a file the beginning of a word is written U+2581 and the ## are gone.
+ * Formula  from the left, the longest token that is a prefix of the rest; a word that cannot be finished is unknown.
+ * Cost     linear in the text times the longest token.                                                                  */
+#include <string.h>
+
+static int tinyi_wordpiece_alone(uint32_t c, unsigned class_of)
+{
+    if (class_of == TINYI_UC_P || (c < 0x7f && class_of == TINYI_UC_S)) return 1;
+    /* as the converters have it: the last extension begins at 2b920 */
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b81f) ||
+           (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+}
+
+static tiny_status tinyi_wordpiece_word(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    size_t i = 0, before = e->out->n;
+    tinyi_kept *slot;
+    tiny_status st = TINY_OK;
+    if (tinyi_kept_get(e, s, n, &slot, &st)) return st;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, n + 1)) != TINY_OK) return st;
+    while (i < n) {
+        tinyi_trie_at at = tinyi_trie_start();
+        size_t k, end = 0;
+        int32_t best = -1;
+        for (k = i; k < n && tinyi_trie_step(&v->trie, v->blob, &at, s[k]); k++) {
+            int32_t id = tinyi_trie_value(&v->trie, &at);
+            if (id >= 0) { best = id; end = k + 1; }
+        }
+        if (best < 0) { e->out->n = before; break; }
+        tinyi_encoder_put(e, best);
+        i = end;
+    }
+    if (e->out->n == before) tinyi_encoder_put(e, v->special[TLLM_UNK]);
+    tinyi_kept_set(e, s, n, slot, before);
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    size_t i = 0, m = 3;
+    tiny_status st = tinyi_encoder_text(e, 3 * n + 16);
+    unsigned char *t = e->text;
+    if (st) return st;
+    memcpy(t, "\xe2\x96\x81", 3);           /* every word begins so */
+    while (i <= n) {
+        uint32_t c = ' ';
+        unsigned k = TINYI_UC_SPACE;
+        int alone = 0;
+        if (i < n) {
+            i += tinyi_utf8_get(s + i, n - i, &c);
+            if (v->strip_accents) c = tinyi_unicode_base(c);
+            k = tinyi_unicode_class(c);
+            if (!(k & TINYI_UC_SPACE)) {
+                if (c == 0 || c == TINYI_REPLACEMENT || k == TINYI_UC_C || (v->strip_accents && k == TINYI_UC_M)) continue;
+                alone = tinyi_wordpiece_alone(c, k);
+                if (v->lowercase) c = tinyi_unicode_lower(c);
+            }
+        } else {
+            i++;
+        }
+        if ((alone || (k & TINYI_UC_SPACE)) && m > 3) {
+            if ((st = tinyi_wordpiece_word(e, t, m)) != TINY_OK) return st;
+            m = 3;
+        }
+        if (k & TINYI_UC_SPACE) continue;
+        m += tinyi_utf8_put(c, t + m);
+        if (alone) {
+            if ((st = tinyi_wordpiece_word(e, t, m)) != TINY_OK) return st;
+            m = 3;
+        }
+    }
+    return TINY_OK;
+}
+
+/* src/llm/token/unigram.c - unigram language models (T5), their character map, and the suffix form of PLaMo 2
+ *
+ * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of scores,
+ *          found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the least score
+ *          less 10, and neighbours of that kind give one unknown token.
+ *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
+ *          replacements after it; the longest match at each place counts.
+ * Cost     linear in the text times the longest token.                                                                  */
+#include <string.h>
+
+typedef struct tinyi_unigram_best { double sum; uint32_t from; int32_t id; } tinyi_unigram_best;
+
+static uint32_t tinyi_unigram_unit(const tllm_vocab *v, size_t i)
+{
+    const unsigned char *p = v->charsmap + 4 + 4 * i;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* A unit: bit 31 marks a value, 9 a far base, 8 a leaf; bits 0-7 the byte that leads here, 10-30 the base. */
+static size_t tinyi_unigram_mapped(const tllm_vocab *v, const unsigned char *s, size_t n, uint32_t *value)
+{
+    size_t i, best = 0;
+    uint32_t node, unit;
+    if (!v->n_charsmap_units) return 0;
+    unit = tinyi_unigram_unit(v, 0);
+    node = unit >> 10 << ((unit & 1u << 9) >> 6);
+    for (i = 0; i < n && s[i]; i++) {
+        node ^= s[i];
+        if (node >= v->n_charsmap_units) break;
+        unit = tinyi_unigram_unit(v, node);
+        if ((unit & (1u << 31 | 255u)) != s[i]) break;
+        node ^= unit >> 10 << ((unit & 1u << 9) >> 6);
+        if (unit >> 8 & 1) {
+            if (node >= v->n_charsmap_units) break;
+            best = i + 1;
+            *value = tinyi_unigram_unit(v, node) & 0x7fffffffu;
+        }
+    }
+    return best;
+}
+
+/* The next stretch of normal text at s: its bytes in *t, and how many of s it stands for. */
+static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **t, size_t *n_t, size_t *used)
+{
+    const tllm_vocab *v = e->v;
+    tinyi_trie_at at = tinyi_trie_start();
+    size_t k = 0;
+    uint32_t value = 0, c;
+    *t = s;
+    /* what could begin a token that the user defined stays as it is, as far as it agrees */
+    if (v->user_trie.node) while (k < n && tinyi_trie_step(&v->user_trie, v->blob, &at, s[k])) k++;
+    if (k) { *n_t = *used = k; return TINY_OK; }
+    if ((*used = tinyi_unigram_mapped(v, s, n, &value)) != 0) {
+        size_t from = 4 + 4 * v->n_charsmap_units;
+        if (value >= v->n_charsmap - from)
+            return tinyi_fail(e->ctx, TINY_E_FORMAT, "precompiled_charsmap: a replacement at %lu, there are %lu bytes of them",
+                              (unsigned long)value, (unsigned long)(v->n_charsmap - from));
+        *t = v->charsmap + from + value;
+        *n_t = strlen((const char *)*t);    /* the last byte of the map is 0: the open made sure */
+        return TINY_OK;
+    }
+    *used = *n_t = tinyi_utf8_get(s, n, &c);
+    if (c == TINYI_REPLACEMENT && *used == 1) { *t = (const unsigned char *)"\xef\xbf\xbd"; *n_t = 3; }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, size_t *n_out)
+{
+    const tllm_vocab *v = e->v;
+    size_t i = 0, m = 0, k;
+    int prefixed = 0, inside = 0;
+    while (i < n) {
+        const unsigned char *t;
+        size_t n_t = 0, used = 0;
+        void *room = e->text;
+        tiny_status st = tinyi_unigram_normal(e, s + i, n - i, &t, &n_t, &used);
+        if (st) return st;
+        if (n_t > SIZE_MAX / 8 - m) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
+        st = tinyi_token_grow(e->ctx, &room, m, &e->text_room, m + 4 * n_t, 1);
+        e->text = (unsigned char *)room;
+        if (st) return st;
+        for (k = 0; k < n_t; k++) {
+            int mark = 0;
+            if (t[k] == ' ') {
+                inside = 0;
+                mark = !v->merge_spaces;
+            } else if (!inside) {
+                inside = 1;
+                mark = (v->add_space_prefix && !prefixed) || v->merge_spaces;
+                prefixed |= mark;
+            }
+            if (mark) { memcpy(e->text + m, "\xe2\x96\x81", 3); m += 3; }
+            if (t[k] != ' ') e->text[m++] = t[k];
+        }
+        i += used;
+    }
+    *n_out = m;
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    tinyi_unigram_best *best;
+    int32_t unk = v->special[TLLM_UNK];
+    size_t i, k, m = 0, count, first;
+    int was_unknown = 0;
+    tiny_status st = tinyi_unigram_normalize(e, s, n, &m);
+    if (st || !m) return st;
+    if (m > UINT32_MAX - 8) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
+    s = e->text;
+    best = (tinyi_unigram_best *)tinyi_alloc(e->ctx, m + 1, sizeof *best);
+    if (!best) return tiny_ctx_status(e->ctx);
+    for (i = 0; i <= m; i++) {
+        best[i].sum = i ? -1e300 : 0;
+        best[i].from = 0;
+        best[i].id = unk;
+    }
+    for (i = 0; i < m; ) {
+        tinyi_trie_at at = tinyi_trie_start();
+        size_t step = TINYI_MIN(tinyi_utf8_promise(s[i]), m - i);
+        int single = 0;
+        double sum;
+        for (k = i; k < m && tinyi_trie_step(&v->trie, v->blob, &at, s[k]); k++) {
+            int32_t id = tinyi_trie_value(&v->trie, &at);
+            if (id < 0) continue;
+            if (k + 1 - i == step) single = 1;
+            sum = best[i].sum + ((v->what[id] & TINYI_TOK_USER) || !v->score ? 0.0 : (double)v->score[id]);
+            if (sum > best[k + 1].sum) { best[k + 1].sum = sum; best[k + 1].from = (uint32_t)i; best[k + 1].id = id; }
+        }
+        if (!single) {
+            sum = best[i].sum + v->unknown_score;
+            if (sum > best[i + step].sum) { best[i + step].sum = sum; best[i + step].from = (uint32_t)i; best[i + step].id = unk; }
+        }
+        i += step;
+    }
+    /* backwards: count, then fill from the end */
+    for (count = 0, i = m; i; i = best[i].from) {
+        int unknown = best[i].id == unk;
+        if (!(unknown && was_unknown)) count++;
+        was_unknown = unknown;
+        if (best[i].from >= i) break;
+    }
+    st = tinyi_token_reserve(e->ctx, e->out, count);
+    if (!st) {
+        first = e->out->n;
+        e->out->n += count;
+        for (was_unknown = 0, i = m; i; i = best[i].from) {
+            int unknown = best[i].id == unk;
+            if (!(unknown && was_unknown)) e->out->id[first + --count] = best[i].id;
+            was_unknown = unknown;
+            if (best[i].from >= i) break;
+        }
+        if (unk < 0) {                      /* no unknown token: nothing stands in its place */
+            for (i = k = first; i < e->out->n; i++) if (e->out->id[i] >= 0) e->out->id[k++] = e->out->id[i];
+            e->out->n = k;
+        }
+    }
+    tiny_free(e->ctx, best);
+    return st;
+}
+
+/* PLaMo 2: the least cost, found backwards in integers of a ten thousandth; a character that is no token costs 1000 and is
+ * written in byte tokens. Of equal costs the longer token. */
+TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    const double unknown = 1e7, most = 2e7;
+    tinyi_unigram_best *best;
+    size_t i, k, m = 0;
+    tiny_status st = tinyi_encoder_text(e, 3 * n + 8);
+    if (st) return st;
+    for (i = 0; i < n; ) {
+        uint32_t c;
+        size_t from = i;
+        i += tinyi_utf8_get(s + i, n - i, &c);
+        if (c == 0xfeff && from == 0) continue;
+        m += tinyi_utf8_put(c, e->text + m);
+    }
+    if (!m) return TINY_OK;
+    s = e->text;
+    if ((st = tinyi_token_reserve(e->ctx, e->out, m)) != TINY_OK) return st;
+    best = (tinyi_unigram_best *)tinyi_alloc(e->ctx, m + 1, sizeof *best);
+    if (!best) return tiny_ctx_status(e->ctx);
+    for (i = 0; i <= m; i++) { best[i].sum = 1e300; best[i].from = 0; best[i].id = -1; }
+    best[m].sum = 0;
+    for (i = m; i-- > 0; ) {
+        tinyi_trie_at at = tinyi_trie_start();
+        size_t step = tinyi_utf8_promise(s[i]);
+        if ((s[i] & 0xc0) == 0x80) continue;
+        for (k = i; k < m && tinyi_trie_step(&v->trie, v->blob, &at, s[k]); k++) {
+            int32_t id = tinyi_trie_value(&v->trie, &at);
+            double cost;
+            if (id < 0) continue;
+            cost = v->score ? (double)v->score[id] * -1e4 : 0;
+            if (!(cost < most && cost > -2147483647.0)) continue;
+            cost = (double)(int32_t)(cost < 0 ? cost - 0.5 : cost + 0.5);
+            if (best[k + 1].sum + cost <= best[i].sum) { best[i].sum = best[k + 1].sum + cost; best[i].from = (uint32_t)(k + 1); best[i].id = id; }
+        }
+        if (i + step <= m && best[i + step].sum + unknown < best[i].sum) {
+            best[i].sum = best[i + step].sum + unknown;
+            best[i].from = (uint32_t)(i + step);
+            best[i].id = -1;
+        }
+    }
+    for (i = 0; i < m; i = k) {
+        k = best[i].from > i ? best[i].from : m;
+        if (best[i].id >= 0) tinyi_encoder_put(e, best[i].id);
+        else for (; i < k; i++) tinyi_encoder_put(e, v->byte_id[s[i]]);
+    }
+    tiny_free(e->ctx, best);
+    return TINY_OK;
+}
+
+/* src/llm/token/rwkv.c - the vocabulary of RWKV: at each place the longest token
+ *
+ * Source   B. Peng, RWKV "world" tokenizer: a trie over bytes, greedy. Files write its tokens with escapes (\n, \t, \r, \xHH,
+ *          and a backslash before anything else), which the reader of the vocabulary has taken away.
+ * Cost     linear in the text times the longest token.                                                                  */
+
+TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s, size_t n)
+{
+    const tllm_vocab *v = e->v;
+    size_t i = 0;
+    while (i < n) {
+        tinyi_trie_at at = tinyi_trie_start();
+        size_t k, end = i + 1;
+        int32_t best = v->special[TLLM_UNK];
+        tiny_status st = tinyi_token_reserve(e->ctx, e->out, 1);
+        if (st) return st;
+        for (k = i; k < n && tinyi_trie_step(&v->trie, v->blob, &at, s[k]); k++) {
+            int32_t id = tinyi_trie_value(&v->trie, &at);
+            if (id >= 0) { best = id; end = k + 1; }
+        }
+        tinyi_encoder_put(e, best);
+        i = end;
+    }
+    return TINY_OK;
+}
+
+/* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
+#include <stdio.h>
+#include <string.h>
+
+/* memory that lives as long as the model: a chain of blocks, so that hundreds of small vectors cost few allocations */
+typedef struct tinyi_lm_block { struct tinyi_lm_block *next; size_t used, size; } tinyi_lm_block;
+#define TINYI_LM_BLOCK_HEAD 64
+#define TINYI_LM_BLOCK 16384
+
+static const char *const tinyi_lm_names[] = {
+#define TINYI_LM_TENSOR_NAME(name, text) text,
+    TINYI_LM_TENSORS(TINYI_LM_TENSOR_NAME)
+#undef TINYI_LM_TENSOR_NAME
+};
+
+TINYI_FN void *tinyi_lm_keep(tinyi_lm_load *ld, size_t n, size_t bytes_each)
+{
+    size_t bytes;
+    tinyi_lm_block *b = ld->m->blocks;
+    unsigned char *p;
+    if (ld->st) return NULL;
+    if (!tinyi_size_mul(n, bytes_each, &bytes) || bytes > SIZE_MAX - 2 * TINYI_LM_BLOCK) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: %zu times %zu bytes are more than this machine can address", ld->m->path, n, bytes_each);
+        return NULL;
+    }
+    bytes = (bytes + 63) & ~(size_t)63;
+    if (!b || b->size - b->used < bytes) {
+        const int large = bytes > TINYI_LM_BLOCK / 4;
+        const size_t size = large ? bytes : TINYI_LM_BLOCK;
+        tinyi_lm_block *fresh = (tinyi_lm_block *)tinyi_alloc(ld->ctx, 1, TINYI_LM_BLOCK_HEAD + size);
+        if (!fresh) { ld->st = tiny_ctx_status(ld->ctx); return NULL; }
+        fresh->size = size;
+        fresh->used = 0;
+        if (large && b) { fresh->next = b->next; b->next = fresh; }     /* the half-full one stays in front */
+        else { fresh->next = b; ld->m->blocks = fresh; }
+        b = fresh;
+    }
+    p = (unsigned char *)b + TINYI_LM_BLOCK_HEAD + b->used;
+    b->used += bytes;
+    return memset(p, 0, bytes);
+}
+
+TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b)
+{
+    while (b) {
+        struct tinyi_lm_block *next = b->next;
+        tiny_free(ctx, b);
+        b = next;
+    }
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------------- */
+
+TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key)
+{
+    char full[160];
+    (void)snprintf(full, sizeof full, "%s.%s", ld->m->arch->name, key);
+    return tllm_gguf_find(ld->g, full);
+}
+
+TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most)
+{
+    const tllm_meta *m = tinyi_lm_meta(ld, key);
+    int64_t v = 0;
+    if (ld->st) return least;
+    if (!m) {
+        if (missing >= 0) return missing;
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, ld->m->arch->name, key);
+        return least;
+    }
+    if (m->type == TLLM_ARRAY) {
+        if (i < 0 || (size_t)i >= m->count) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, ld->m->arch->name, key, m->count, i);
+            return least;
+        }
+    } else i = 0;
+    if (!tllm_meta_i64(m, (size_t)i, &v)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, ld->m->arch->name, key, tllm_value_name(m->item_type));
+        return least;
+    }
+    if (v < (int64_t)least || v > (int64_t)most) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, ld->m->arch->name, key, (long long)v, least, most);
+        return least;
+    }
+    return (tiny_idx)v;
+}
+
+TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing)
+{
+    const tllm_meta *m = tinyi_lm_meta(ld, key);
+    double v = 0;
+    if (ld->st) return missing;
+    if (!m) return missing;
+    if (!tllm_meta_f64(m, 0, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, ld->m->arch->name, key);
+        return missing;
+    }
+    return (float)v;
+}
+
+TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing)
+{
+    const tllm_meta *m = tinyi_lm_meta(ld, key);
+    int v = missing;
+    if (ld->st || !m) return missing;
+    if (!tllm_meta_bool(m, m->type == TLLM_ARRAY && i > 0 ? (size_t)i : 0, &v))
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, ld->m->arch->name, key, i < 0 ? 0 : i);
+    return v;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------------- */
+
+static void tinyi_lm_name(char full[128], const tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix)
+{
+    if (l->i < 0) (void)snprintf(full, 128, "%s%s%s", ld->part, tinyi_lm_names[t], suffix);
+    else (void)snprintf(full, 128, "%sblk.%td.%s%s", ld->part, l->i, tinyi_lm_names[t], suffix);
+}
+
+TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix)
+{
+    char full[128];
+    const tllm_gguf_tensor *found;
+    if (ld->st) return NULL;
+    tinyi_lm_name(full, ld, l, t, suffix ? suffix : ".weight");
+    found = tllm_gguf_tensor_find(ld->g, full);
+    if (found || suffix) return found;
+    tinyi_lm_name(full, ld, l, t, "");
+    return tllm_gguf_tensor_find(ld->g, full);
+}
+
+static void tinyi_lm_missing(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix)
+{
+    char full[128];
+    tinyi_lm_name(full, ld, l, t, suffix);
+    if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is missing", ld->m->path, full);
+}
+
+static void tinyi_lm_dims_text(const tllm_gguf_tensor *t, char text[120])
+{
+    int i;
+    size_t at = 0;
+    text[0] = 0;
+    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+}
+
+static void tinyi_lm_wrong(tinyi_lm_load *ld, const tllm_gguf_tensor *t, const char *want)
+{
+    char have[120];
+    tinyi_lm_dims_text(t, have);
+    if (!ld->st)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s is %s, not %s", ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, have, want);
+}
+
+/* numbers of a tensor as floats */
+static const float *tinyi_lm_floats(tinyi_lm_load *ld, const tllm_gguf_tensor *t, tiny_idx count)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    uint64_t n = 1;
+    int i;
+    float *v;
+    char want[60];
+    if (ld->st) return NULL;
+    for (i = 0; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
+    if (n != (uint64_t)count) {
+        (void)snprintf(want, sizeof want, "%td numbers", count);
+        tinyi_lm_wrong(ld, t, want);
+        return NULL;
+    }
+    if (!format || tllm_format_bytes(format, n) != t->bytes || (format->flags & TLLM_FORMAT_ACTIVATIONS)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, which holds no numbers of a model", ld->m->path, (int)TINYI_MIN(t->name.n, 80), t->name.at, tllm_type_name(t->type));
+        return NULL;
+    }
+    v = (float *)tinyi_lm_keep(ld, (size_t)count, sizeof *v);
+    if (!v) return NULL;
+    format->unpack(t->data, v, (size_t)count);
+    ld->m->n_params += (double)count;
+    return v;
+}
+
+static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *bias;
+    tinyi_lm_w *w;
+    if (ld->st) return NULL;
+    if (!found) {
+        if (needed) tinyi_lm_missing(ld, l, t, ".weight");
+        return NULL;
+    }
+    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    if (!w) return NULL;
+    w->t = found;
+    w->n_in = count;
+    w->n_out = w->n_mat = 1;
+    w->dtype = -1;
+    w->v = tinyi_lm_floats(ld, found, count);
+    if (ld->st) return NULL;
+    bias = tinyi_lm_find(ld, l, t, ".bias");
+    if (bias) w->bias = tinyi_lm_floats(ld, bias, t == TINYI_T_SSM_CONV && found->dim[0] > 0 ? count / (tiny_idx)found->dim[0] : count);
+    bias = tinyi_lm_find(ld, l, t, ".scale");
+    if (bias) {
+        w->n_scale = (tiny_idx)bias->dim[0];
+        w->scale = tinyi_lm_floats(ld, bias, w->n_scale);
+    }
+    if (!ld->st) l->w[t] = w;
+    return ld->st ? NULL : w;
+}
+
+TINYI_FN const tinyi_lm_w *tinyi_lm_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count) { return tinyi_lm_vec_of(ld, l, t, count, 1); }
+TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count) { return tinyi_lm_vec_of(ld, l, t, count, 0); }
+
+TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, ".bias");
+    tinyi_lm_w *w;
+    if (ld->st) return NULL;
+    if (!found) {
+        if (needed) tinyi_lm_missing(ld, l, t, ".bias");
+        return NULL;
+    }
+    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    if (!w) return NULL;
+    w->t = found;
+    w->n_in = count;
+    w->n_out = w->n_mat = 1;
+    w->dtype = -1;
+    w->v = tinyi_lm_floats(ld, found, count);
+    if (!ld->st) l->w[t] = w;
+    return ld->st ? NULL : w;
+}
+
+static int tinyi_lm_little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
+static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat, int needed)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *side;
+    tinyi_lm_w *w;
+    char want[100];
+    size_t row;
+    int i, ok;
+    if (ld->st) return NULL;
+    if (!found) {
+        if (needed) tinyi_lm_missing(ld, l, t, ".weight");
+        return NULL;
+    }
+    if (n_in <= 0 || n_out <= 0 || n_mat < 0) {
+        if (n_mat) (void)snprintf(want, sizeof want, "%tdx%tdx%td", n_in, n_out, n_mat);
+        else (void)snprintf(want, sizeof want, "%tdx%td", n_in, n_out);
+        tinyi_lm_wrong(ld, found, want);
+        return NULL;
+    }
+    ok = found->dim[0] == (uint64_t)n_in;
+    if (n_mat) ok = ok && found->rank == 3 && found->dim[1] == (uint64_t)n_out && found->dim[2] == (uint64_t)n_mat;
+    else {                                  /* one more axis of 1 is harmless */
+        ok = ok && (found->rank > 1 ? found->dim[1] : 1) == (uint64_t)n_out;
+        for (i = 2; i < found->rank; i++) ok = ok && found->dim[i] == 1;
+    }
+    if (!ok) {
+        if (n_mat) (void)snprintf(want, sizeof want, "%tdx%tdx%td", n_in, n_out, n_mat);
+        else (void)snprintf(want, sizeof want, "%tdx%td", n_in, n_out);
+        tinyi_lm_wrong(ld, found, want);
+        return NULL;
+    }
+    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    if (!w) return NULL;
+    w->t = found;
+    w->format = tllm_format_of(found->type);
+    w->n_in = n_in;
+    w->n_out = n_out;
+    w->n_mat = n_mat ? n_mat : 1;
+    row = tllm_format_bytes(w->format, (uint64_t)n_in);
+    if (!w->format || !row || !w->format->unpack || (w->format->flags & TLLM_FORMAT_ACTIVATIONS)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has type %s, and rows of %td values are no whole blocks of it or it is for other things", ld->m->path,
+                            (int)TINYI_MIN(found->name.n, 80), found->name.at, tllm_type_name(found->type), n_in);
+        return NULL;
+    }
+    if (row > found->bytes / (size_t)w->n_mat / (size_t)n_out) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %.*s has %zu bytes, its %td rows want %zu each", ld->m->path, (int)TINYI_MIN(found->name.n, 80),
+                            found->name.at, found->bytes, n_out * w->n_mat, row);
+        return NULL;
+    }
+    w->row_bytes = row;
+    w->dtype = -1;
+    if (tinyi_lm_little_endian()) {
+        if (found->type == TLLM_FORMAT_F32 && !((uintptr_t)found->data & 3)) w->dtype = TINY_F32;
+        if (found->type == TLLM_FORMAT_F16 && !((uintptr_t)found->data & 1)) w->dtype = TINY_F16;
+        if (found->type == TLLM_FORMAT_BF16 && !((uintptr_t)found->data & 1)) w->dtype = TINY_BF16;
+    }
+    ld->m->n_params += (double)n_in * (double)n_out * (double)w->n_mat;
+    side = tinyi_lm_find(ld, l, t, ".bias");
+    if (side) w->bias = tinyi_lm_floats(ld, side, n_out * w->n_mat);
+    side = tinyi_lm_find(ld, l, t, ".scale");
+    if (side) {
+        w->n_scale = side->rank == 1 && side->dim[0] == (uint64_t)w->n_mat ? w->n_mat : 1;
+        if (t == TINYI_T_ROUTER) w->n_scale = n_in;         /* gemma4: of the input of the router */
+        w->scale = tinyi_lm_floats(ld, side, w->n_scale);
+    }
+    if (!ld->st) l->w[t] = w;
+    return ld->st ? NULL : w;
+}
+
+TINYI_FN const tinyi_lm_w *tinyi_lm_need(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat)
+{
+    return tinyi_lm_matrix(ld, l, t, n_in, n_out, n_mat, 1);
+}
+TINYI_FN const tinyi_lm_w *tinyi_lm_may(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat)
+{
+    return tinyi_lm_matrix(ld, l, t, n_in, n_out, n_mat, 0);
+}
+
+TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL);
+    return found && found->rank > 1 && found->dim[1] <= (uint64_t)TINY_IDX_MAX / 4 ? (tiny_idx)found->dim[1] : 0;
+}
+
+TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b)
+{
+    if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %s: %td and %td", ld->m->path, l->i, what, a, b);
+}
+
+/* src/llm/model/step.c - the steps that a forward pass is made of
+ *
+ * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
+ * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
+ * and stands for both paths. The product with packed weights is the exception:
+ *   reference  a row is unpacked, its products are summed in double in index order, and rounded once
+ *   fast       a tile of rows is unpacked into the thread's own memory and multiplied there by the kernels of the target
+ * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
+#include <string.h>
+
+#define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
+
+TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
+{
+    size_t n, bytes, at = f->used;
+    if (f->st) return NULL;
+    if (a < 0 || b < 0 || !tinyi_size_mul((size_t)a, (size_t)b, &n) || !tinyi_size_mul(n, sizeof(float), &bytes) || bytes > SIZE_MAX / 4 ||
+        f->used > SIZE_MAX / 4) {
+        f->st = tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td times %td numbers of scratch are more than this machine can address", f->m->path, a, b);
+        return NULL;
+    }
+    f->used += (bytes + 63) & ~(size_t)63;
+    if (f->used > f->high) f->high = f->used;
+    if (f->dry) return (float *)(void *)f->s->scratch;      /* never read or written */
+    if (f->used > f->size) {
+        f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
+        return NULL;
+    }
+    return (float *)(void *)(f->base + at);
+}
+
+typedef struct tinyi_lm_each_arg { tinyi_lm_fn fn; const void *arg; tiny_idx n, grain; } tinyi_lm_each_arg;
+static void tinyi_lm_each_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_each_arg *e = (const tinyi_lm_each_arg *)arg;
+    tiny_idx i0, i1;
+    while (tiny_take(team, e->n, e->grain, &i0, &i1)) e->fn(e->arg, i0, i1);
+}
+TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg)
+{
+    tinyi_lm_each_arg e;
+    if (f->st || f->dry || n <= 0) return;
+    if (n <= grain) { fn(arg, 0, n); return; }
+    e.fn = fn;
+    e.arg = arg;
+    e.n = n;
+    e.grain = grain > 0 ? grain : 1;
+    f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
+}
+
+static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    if (f->st || f->dry) return;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = c;
+    op.out[0] = y;
+    op.params = params;
+    f->st = tiny_run(f->ctx, &op);
+}
+
+TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n)
+{
+    tiny_tensor ta = tiny_tensor_1d((void *)(uintptr_t)a, TINY_F32, n), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
+    tinyi_lm_op(f, kind, &ta, b ? &tb : NULL, NULL, NULL, &ty);
+}
+TINYI_FN void tinyi_lm_add(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_ADD, y, a, b, n); }
+TINYI_FN void tinyi_lm_mul(tinyi_lm_fwd *f, float *y, const float *a, const float *b, tiny_idx n) { tinyi_lm_run(f, TINY_OP_MUL, y, a, b, n); }
+TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float alpha, tiny_idx n)
+{
+    tiny_tensor tx = tiny_tensor_1d((void *)(uintptr_t)x, TINY_F32, n), ty = tiny_tensor_1d(y, TINY_F32, n);
+    tiny_scale_params p;
+    if (alpha == 1.0f && x == y) return;
+    p.alpha = alpha;
+    p.beta = 0.0f;
+    tinyi_lm_op(f, TINY_OP_SCALE, &tx, NULL, NULL, &p, &ty);
+}
+TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d)
+{
+    tiny_idx i;
+    if (f->st || f->dry || d <= 0) return;
+    for (i = 0; i < n; i++) memmove(y + i * ld_y, x + i * ld_x, (size_t)d * sizeof *y);
+}
+TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n)
+{
+    if (f->st || f->dry || n <= 0) return;
+    memset(y, 0, (size_t)n * sizeof *y);
+}
+
+/* ---- norms ------------------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y)
+{
+    const tiny_idx d = x->dim[x->rank - 1];
+    tiny_tensor tg = tiny_tensor_1d((void *)(uintptr_t)g, TINY_F32, d), tb = tiny_tensor_1d((void *)(uintptr_t)b, TINY_F32, d);
+    tiny_norm_params p;
+    memset(&p, 0, sizeof p);
+    p.eps = eps > 0.0f ? eps : -1.0f;
+    tinyi_lm_op(f, kind, x, g ? &tg : NULL, kind == TINY_OP_LAYERNORM && b ? &tb : NULL, &p, y);
+}
+TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tiny_idx i;
+    tinyi_lm_norm_view(f, f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM, w ? w->v : NULL, w ? w->bias : NULL, f->m->eps, &tx, &ty);
+    if (w && w->bias && f->m->norm == TINYI_LM_RMS)
+        for (i = 0; i < n; i++) tinyi_lm_add(f, y + i * d, y + i * d, w->bias, d);
+}
+TINYI_FN void tinyi_lm_rms(tinyi_lm_fwd *f, const float *g, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, g, NULL, f->m->eps, &tx, &ty);
+}
+
+TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d)
+{
+    tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    tinyi_lm_op(f, TINY_OP_SOFTMAX, &tx, NULL, NULL, NULL, &ty);
+}
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_product {
+    const tinyi_lm_w *w;
+    const unsigned char *at;
+    const float *x, *bias;
+    float *y;
+    tiny_idx n, ld_x, ld_y;
+    int reference;
+} tinyi_lm_product;
+
+TINY_REF_BEGIN
+static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, tiny_idx r)
+{
+    tiny_idx i, k;
+    for (i = 0; i < p->n; i++) {
+        const float *x = p->x + i * p->ld_x;
+        double s = 0.0;
+        for (k = 0; k < p->w->n_in; k++) s += (double)x[k] * (double)row[k];
+        if (p->bias) s += (double)p->bias[r];
+        p->y[i * p->ld_y + r] = (float)s;
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_product_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
+    const tinyi_lm_w *w = p->w;
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    float *tile = (float *)team->own;
+    tiny_idx r0, r1, end, r, i, j;
+    while (tiny_take(team, w->n_out, TINYI_LM_TILE, &r0, &end))
+    for (; r0 < end; r0 = r1) {             /* a team of one takes all at once */
+        r1 = TINYI_MIN(r0 + TINYI_LM_TILE, end);
+        for (r = r0; r < r1; r++) w->format->unpack(p->at + (size_t)r * w->row_bytes, tile + (r - r0) * w->n_in, (size_t)w->n_in);
+        if (p->reference) {
+            for (r = r0; r < r1; r++) tinyi_lm_product_ref(p, tile + (r - r0) * w->n_in, r);
+            continue;
+        }
+        for (i = 0; i < p->n; i += 4) {
+            const int m = (int)TINYI_MIN(p->n - i, 4);
+            dot(p->y + i * p->ld_y + r0, 1, p->ld_y, tile, TINY_F32, w->n_in, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)w->n_in);
+            if (!p->bias) continue;
+            for (j = 0; j < m; j++)
+                for (r = r0; r < r1; r++) p->y[(i + j) * p->ld_y + r] += p->bias[r];
+        }
+    }
+}
+
+TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const float *bias;
+    float scale;
+    if (f->st || n <= 0) return;
+    scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
+    bias = w->bias ? w->bias + mat * w->n_out : NULL;
+    if (w->dtype >= 0) {
+        tiny_tensor tx, tw, tb, ty;
+        tiny_matmul_params p;
+        if (f->dry) return;
+        p.act = TINY_ACT_NONE;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+        tx.stride[0] = ld_x;
+        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), (tiny_dtype)w->dtype, w->n_out, w->n_in);
+        tw = tiny_tensor_swap(tw, 0, 1);
+        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        ty.stride[0] = ld_y;
+        tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
+    } else {
+        tinyi_lm_product p;
+        size_t own;
+        int n_threads;
+        if (f->dry) return;
+        p.w = w;
+        p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
+        p.x = x;
+        p.y = y;
+        p.n = n;
+        p.ld_x = ld_x;
+        p.ld_y = ld_y;
+        p.bias = scale == 1.0f ? bias : NULL;
+        p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
+        n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
+        if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
+        f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+    }
+    if (scale != 1.0f) {                    /* the scale belongs to the weights: before the bias */
+        tiny_idx i, j;
+        if (f->st) return;
+        for (i = 0; i < n; i++)
+            for (j = 0; j < w->n_out; j++) {
+                float v = y[i * ld_y + j] * scale;
+                y[i * ld_y + j] = bias ? v + bias[j] : v;
+            }
+    }
+}
+TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
+{
+    if (!f->st) tinyi_lm_linear_at(f, w, 0, y, w->n_out, x, w->n_in, n);
+}
+
+TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n)
+{
+    tiny_idx i;
+    if (f->st || f->dry) return;
+    for (i = 0; i < n; i++) w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------ */
+
+TINY_REF_BEGIN
+TINYI_FN double tinyi_lm_softplus(double x)
+{
+    if (x > 20.0) return x + tinyi_exp64(-x);
+    if (x < -30.0) return tinyi_exp64(x);
+    return tinyi_log64(1.0 + tinyi_exp64(x));
+}
+
+static double tinyi_lm_expm1(double x)
+{
+    /* near 0 the series: exp(x) - 1 would lose what matters */
+    if (x > -1e-2 && x < 1e-2) return x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
+    return tinyi_exp64(x) - 1.0;
+}
+
+/* xIELU: A. H. Huang, I. Schlag, "Deriving activation functions using integration", 2024 (arXiv 2411.13010), eq. 13 */
+static float tinyi_lm_xielu(float z, const float *p)
+{
+    const double beta = (double)p[2], x = (double)z;
+    double low;
+    if (z > 0.0f) return (float)(tinyi_lm_softplus((double)p[0]) * x * x + beta * x);
+    low = x < (double)p[3] ? x : (double)p[3];
+    return (float)((beta + tinyi_lm_softplus((double)p[1])) * (tinyi_lm_expm1(low) - x) + beta * x);
+}
+
+typedef struct tinyi_lm_act_arg { float *y; const float *a, *b, *p; float cap; int kind; } tinyi_lm_act_arg;
+static void tinyi_lm_act_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_act_arg *q = (const tinyi_lm_act_arg *)arg;
+    tiny_idx i;
+    for (i = i0; i < i1; i++) {
+        if (q->kind == TINYI_LM_XIELU) q->y[i] = tinyi_lm_xielu(q->a[i], q->p);
+        else {                              /* CLAMPED, gpt-oss: g sigmoid(1.702 g) (u + 1), g <= 7, |u| <= 7 */
+            const float g = q->a[i] < 7.0f ? q->a[i] : 7.0f;
+            const float u = q->b[i] < -7.0f ? -7.0f : q->b[i] < 7.0f ? q->b[i] : 7.0f;
+            const double s = 1.0 / (1.0 + tinyi_exp64(-1.702 * (double)g));
+            q->y[i] = (float)((double)g * s * ((double)u + 1.0));
+        }
+    }
+}
+static void tinyi_lm_cap_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_act_arg *q = (const tinyi_lm_act_arg *)arg;
+    tiny_idx i;
+    for (i = i0; i < i1; i++) q->y[i] = (float)((double)q->cap * tinyi_tanh64((double)q->y[i] / (double)q->cap));
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n)
+{
+    tinyi_lm_act_arg q;
+    if (cap <= 0.0f) return;
+    memset(&q, 0, sizeof q);
+    q.y = y;
+    q.cap = cap;
+    tinyi_lm_each(f, n, 1024, tinyi_lm_cap_fn, &q);
+}
+
+TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *a, const float *b, tiny_idx n)
+{
+    static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
+    static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
+    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
+    if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
+        tinyi_lm_act_arg q;
+        memset(&q, 0, sizeof q);
+        q.y = y;
+        q.a = a;
+        q.b = b;
+        q.p = f->m->xielu ? f->m->xielu + 4 * l->i : NULL;
+        q.kind = kind;
+        tinyi_lm_each(f, n, 1024, tinyi_lm_act_fn, &q);
+        return;
+    }
+    if (kind >= (int)TINYI_COUNT(alone)) return;
+    if (b && gated[kind]) { tinyi_lm_run(f, gated[kind], y, a, b, n); return; }
+    tinyi_lm_run(f, alone[kind], y, a, NULL, n);
+    if (b) tinyi_lm_mul(f, y, y, b, n);
+}
+
+/* ---- convolution over time -------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_conv_arg {
+    float *y; const float *x, *w, *b; float *past;
+    tiny_idx ld_y, ld_x, n, n_tap;
+    tiny_idx n_channel;
+    int silu;
+} tinyi_lm_conv_arg;
+
+TINY_REF_BEGIN
+static void tinyi_lm_conv_fn(const void *arg, tiny_idx c0, tiny_idx c1)
+{
+    const tinyi_lm_conv_arg *q = (const tinyi_lm_conv_arg *)arg;
+    const tiny_idx K = q->n_tap, C = q->n_channel;
+    tiny_idx c, t, j;
+    for (c = c0; c < c1; c++) {
+        const float *w = q->w + c * K;
+        for (t = 0; t < q->n; t++) {
+            double s = q->b ? (double)q->b[c] : 0.0;
+            for (j = 0; j < K; j++) {
+                const tiny_idx at = t - K + 1 + j;
+                s += (double)w[j] * (double)(at < 0 ? q->past[(at + K - 1) * C + c] : q->x[at * q->ld_x + c]);
+            }
+            q->y[t * q->ld_y + c] = q->silu ? tinyi_silu_ref((float)s) : (float)s;
+        }
+    }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
+                            tiny_idx n_tap, tiny_idx n_channel, int silu)
+{
+    tinyi_lm_conv_arg q;
+    tiny_idx j;
+    if (f->st || f->dry) return;
+    q.y = y; q.x = x; q.w = w; q.b = b; q.past = past;
+    q.ld_y = ld_y; q.ld_x = ld_x; q.n = f->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
+    tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
+    if (f->st) return;
+    for (j = 0; j < n_tap - 1; j++) {           /* row j of past is the input n_tap - 1 - j steps back */
+        const tiny_idx at = f->n - (n_tap - 1) + j;
+        memmove(past + j * n_channel, at < 0 ? past + (j + f->n) * n_channel : x + at * ld_x, (size_t)n_channel * sizeof *past);
+    }
+}
+
+/* ---- rotary positions ------------------------------------------------------------------------------------------- */
+
+TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld)
+{
+    tinyi_lm_heads h;
+    h.p = p;
+    h.n_head = n_head;
+    h.d = d;
+    h.ld = ld;
+    h.head = d;
+    return h;
+}
+
+typedef struct tinyi_lm_rope_arg {
+    const double *freq;
+    float *c, *s;
+    tiny_idx half, n_rot;
+    int64_t pos0;
+    float size;
+    tinyi_lm_heads x;
+    int style;
+} tinyi_lm_rope_arg;
+
+TINY_REF_BEGIN
+/* J. Su et al., "RoFormer", 2021 (arXiv 2104.09864): pair i turns by pos * freq_i; angles in double, for large positions */
+static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
+    tiny_idx i, j;
+    for (i = i0; i < i1; i++)
+        for (j = 0; j < q->half; j++) {
+            const double angle = (double)(q->pos0 + i) * q->freq[j];
+            q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
+            q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
+        }
+}
+static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
+    const tiny_idx a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    tiny_idx i, h, j;
+    for (i = i0; i < i1; i++)
+        for (h = 0; h < q->x.n_head; h++) {
+            float *x = q->x.p + i * q->x.ld + h * q->x.head;
+            const float *c = q->c + i * q->half, *s = q->s + i * q->half;
+            for (j = 0; j < q->half; j++) {
+                const float a = x[j * a_step], b = x[j * a_step + b_at];
+                x[j * a_step] = a * c[j] - b * s[j];
+                x[j * a_step + b_at] = a * s[j] + b * c[j];
+            }
+        }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f)
+{
+    int i;
+    for (i = 0; i < f->m->n_rope; i++) {
+        const tinyi_lm_rope *r = &f->m->rope[i];
+        tinyi_lm_rope_arg q;
+        memset(&q, 0, sizeof q);
+        q.half = r->n_rot / 2;
+        f->rope_cos[i] = q.c = tinyi_lm_take(f, f->n, q.half);
+        f->rope_sin[i] = q.s = tinyi_lm_take(f, f->n, q.half);
+        if (f->st || f->dry) continue;
+        q.freq = r->freq_long && f->s->n_ctx > f->m->rope_original ? r->freq_long : r->freq;
+        q.pos0 = f->pos0;
+        q.size = r->size;
+        tinyi_lm_each(f, f->n, 16, tinyi_lm_rope_table_fn, &q);
+    }
+}
+
+TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x)
+{
+    tinyi_lm_rope_arg q;
+    if (f->st || f->dry || rope < 0 || style == TINYI_LM_NO_ROPE) return;
+    memset(&q, 0, sizeof q);
+    q.half = f->m->rope[rope].n_rot / 2;
+    q.c = f->rope_cos[rope];
+    q.s = f->rope_sin[rope];
+    q.x = x;
+    q.style = style;
+    tinyi_lm_each(f, f->n, 16, tinyi_lm_rotate_fn, &q);
+}
+
+/* src/llm/model/attn.c - attention in its plain forms: grouped heads, windows, sinks, biases by distance, shared keys, gates
+ * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
+ *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
+ *          o = sum p v; y = W_o norm(o gate)
+ * The operation tiny_attention does the middle part. What it does not know is told by its bias: windows and chunks as a
+ * matrix of 0 and -inf, distances head by head, and a sink as one more key of zeros whose score is the sink.            */
+#include <string.h>
+
+typedef struct tinyi_lm_mask {
+    const tinyi_lm_attend *a;
+    const tinyi_lm_fwd *f;
+    float *m;
+    const float *table;                     /* relative: bias of each bucket for this head */
+    tiny_idx lo, n_key, ld, head;
+    float slope, sink;
+} tinyi_lm_mask;
+
+static int64_t tinyi_lm_key_pos(const tinyi_lm_fwd *f, const tinyi_lm_attend *a, tiny_idx j)
+{
+    return a->plain_pos ? a->key_pos0 + j : f->s->pos[j];
+}
+
+TINY_REF_BEGIN
+/* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
+static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
+{
+    tiny_idx two = 1;
+    double base, e;
+    while (2 * two <= n_head) two *= 2;
+    base = (double)most / (double)two;
+    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
+    return (float)tinyi_exp64(-e * 0.69314718055994530942);
+}
+
+/* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
+static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
+{
+    tiny_idx n = both ? n_bucket / 2 : n_bucket, exact = n / 2, at = 0, most;
+    float large;
+    if (both) {
+        if (d > 0) at = n;
+        else d = -d;
+    } else d = d < 0 ? -d : 0;
+    if (d < (int64_t)exact) return at + (tiny_idx)d;
+    if (d > 1000000) return at + n - 1;
+    large = tinyi_log_ref((float)d / (float)exact) * (float)(n - exact) / tinyi_log_ref(128.0f / (float)exact);
+    most = exact + (tiny_idx)large;
+    return at + (most < n - 1 ? most : n - 1);
+}
+
+static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_mask *q = (const tinyi_lm_mask *)arg;
+    const tinyi_lm_attend *a = q->a;
+    tiny_idx t, j;
+    for (t = t0; t < t1; t++) {
+        const int64_t at = q->f->pos0 + t;
+        float *m = q->m + t * q->ld;
+        for (j = 0; j < q->n_key; j++) {
+            const int64_t key = tinyi_lm_key_pos(q->f, a, q->lo + j), d = at - key;
+            int sees = 1;
+            if (a->causal && d < 0) sees = 0;
+            if (a->window > 0) {
+                if (a->chunked) sees = sees && key >= at / a->window * a->window;
+                else if (a->symmetric) sees = sees && 2 * (d < 0 ? -d : d) <= (int64_t)a->window;
+                else sees = sees && d < (int64_t)a->window;
+            }
+            if (a->allow && a->allow[t * a->n_key + q->lo + j] == 0.0f) sees = 0;
+            m[j] = !sees ? -INFINITY : 0.0f;
+            if (!sees) continue;
+            if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
+            if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
+        }
+        if (a->sinks) m[q->n_key] = q->sink;
+    }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
+{
+    const int by_head = a->sinks || a->alibi > 0.0f || a->relative;
+    const tiny_idx n = f->n, extra = a->sinks ? 1 : 0;
+    const size_t used = f->used;
+    tiny_idx lo = 0, h;
+    int masked = by_head || a->allow || (a->window > 0);
+    tiny_tensor q, k, v, o, bias;
+    tiny_attention_params p;
+    tinyi_lm_mask mask;
+    tiny_op op;
+    if (f->st) return;
+    memset(&mask, 0, sizeof mask);
+    mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
+    f->used = used;
+    if (f->st || f->dry) return;
+    if (a->window > 0 && !by_head && !a->allow && a->causal && !a->chunked &&
+        f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
+    if (masked && a->window > 0 && a->causal)
+        while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
+                                                : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
+    if (a->sinks) {                         /* the cell after the last key: zeros, its value too */
+        memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
+        memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
+    }
+    q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
+    q.stride[0] = a->q.ld;
+    q.stride[1] = a->q.head;
+    k = tiny_tensor_3d((void *)(uintptr_t)(a->k + lo * a->ld_k), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k.stride[0] = a->ld_k;
+    k.stride[1] = a->head_k;
+    v = tiny_tensor_3d((void *)(uintptr_t)(a->v + lo * a->ld_v), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v.stride[0] = a->ld_v;
+    v.stride[1] = a->head_v;
+    o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
+    memset(&p, 0, sizeof p);
+    p.scale = a->scale;
+    p.softcap = a->softcap;
+    p.causal = a->causal && !masked;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_ATTENTION;
+    op.in[0] = &q;
+    op.in[1] = &k;
+    op.in[2] = &v;
+    op.out[0] = &o;
+    op.params = &p;
+    if (!masked) { f->st = tiny_run(f->ctx, &op); return; }
+    mask.a = a;
+    mask.f = f;
+    mask.lo = lo;
+    mask.n_key = a->n_key - lo;
+    mask.ld = mask.n_key + extra;
+    bias = tiny_tensor_2d(mask.m, TINY_F32, n, mask.ld);
+    op.in[3] = &bias;
+    if (!by_head) {
+        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        return;
+    }
+    for (h = 0; h < a->q.n_head && !f->st; h++) {
+        const tiny_idx kv = h / (a->q.n_head / a->n_kv);
+        tiny_tensor qh = q, kh = k, vh = v, oh = o;
+        qh.data = a->q.p + h * a->q.head;
+        kh.data = (float *)k.data + kv * a->head_k;
+        vh.data = (float *)v.data + kv * a->head_v;
+        oh.data = a->o + h * a->d_v;
+        qh.dim[1] = kh.dim[1] = vh.dim[1] = oh.dim[1] = 1;
+        op.in[0] = &qh;
+        op.in[1] = &kh;
+        op.in[2] = &vh;
+        op.out[0] = &oh;
+        mask.head = h;
+        if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
+        if (a->sinks) mask.sink = a->sinks[h];
+        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        if (!f->st) f->st = tiny_run(f->ctx, &op);
+    }
+}
+
+/* ---- the mixer -------------------------------------------------------------------------------------------------- */
+
+static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_head, tiny_idx d)
+{
+    const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL);
+    uint64_t n;
+    if (!found) return NULL;
+    n = found->dim[0] * (found->rank > 1 ? found->dim[1] : 1);
+    return tinyi_lm_vec(ld, l, t, n == (uint64_t)d ? d : n_head * d);
+}
+
+TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const unsigned how = m->arch->attn;
+    const tiny_idx D = m->n_embd, q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    const int own = l->kv_from == l->i;
+    if (ld->st) return;
+    if (l->n_head <= 0 || l->n_kv <= 0 || l->d_k <= 0 || l->d_v <= 0) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at least one of each",
+                            m->path, l->i, l->n_head, l->n_kv, l->d_k, l->d_v);
+        return;
+    }
+    if (l->n_head % l->n_kv) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads", m->path, l->i, l->n_head, l->n_kv);
+        return;
+    }
+    if (own && !(how & TINYI_LM_A_GATED) && tinyi_lm_find(ld, l, TINYI_T_ATTN_QKV, NULL)) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_QKV, D, q + k + v, 0);
+    } else {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, how & TINYI_LM_A_GATED ? 2 * q : q, 0);
+        if (own) {
+            tinyi_lm_need(ld, l, TINYI_T_ATTN_K, D, k, 0);
+            if (how & TINYI_LM_A_V_PLAIN && l->d_k == l->d_v) tinyi_lm_may(ld, l, TINYI_T_ATTN_V, D, v, 0);
+            else tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, v, 0);
+        }
+    }
+    if (m->arch->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
+    else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
+    tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
+    tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
+    tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
+    if (!(how & TINYI_LM_A_ENCODER) && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
+        if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
+        else {
+            tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
+            if (!l->w[TINYI_T_ATTN_REL_B]) l->w[TINYI_T_ATTN_REL_B] = (l - l->i)->w[TINYI_T_ATTN_REL_B];
+        }
+    }
+    if (l->cross) {
+        tinyi_lm_vec(ld, l, TINYI_T_CROSS_NORM, D);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_Q, D, q, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_K, D, k, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_V, D, v, 0);
+        tinyi_lm_need(ld, l, TINYI_T_CROSS_O, l->n_head * l->d_v, D, 0);
+    }
+}
+
+/* by heads, or over the whole row, as the weights are */
+static void tinyi_lm_head_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, tinyi_lm_heads x)
+{
+    const int kind = f->m->norm == TINYI_LM_RMS ? TINY_OP_RMSNORM : TINY_OP_LAYERNORM;
+    tiny_tensor t;
+    tiny_idx h;
+    if (!w || f->st) return;
+    if (w->n_in == x.d) {
+        t = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d);
+        t.stride[0] = x.ld;
+        t.stride[1] = x.head;
+        tinyi_lm_norm_view(f, kind, w->v, w->bias, f->m->eps, &t, &t);
+    } else if (w->t->rank > 1) {
+        for (h = 0; h < x.n_head; h++) {
+            t = tiny_tensor_2d(x.p + h * x.head, TINY_F32, f->n, x.d);
+            t.stride[0] = x.ld;
+            tinyi_lm_norm_view(f, kind, w->v + h * x.d, w->bias ? w->bias + h * x.d : NULL, f->m->eps, &t, &t);
+        }
+    } else {
+        t = tiny_tensor_2d(x.p, TINY_F32, f->n, x.n_head * x.d);
+        t.stride[0] = x.ld;
+        tinyi_lm_norm_view(f, kind, w->v, w->bias, f->m->eps, &t, &t);
+    }
+}
+static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
+{
+    tiny_tensor t = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d);
+    t.stride[0] = x.ld;
+    t.stride[1] = x.head;
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
+}
+
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; int64_t pos0; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+TINY_REF_BEGIN
+/* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
+static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    tiny_idx t, h, i;
+    for (t = t0; t < t1; t++) {
+        const int64_t step = (q->pos0 + t + (int64_t)q->offset) / (int64_t)q->length;
+        const float s = (float)(1.0 + q->scale * tinyi_log64(1.0 + (double)step));
+        for (h = 0; h < q->x.n_head; h++)
+            for (i = 0; i < q->x.d; i++) q->x.p[t * q->x.ld + h * q->x.head + i] *= s;
+    }
+}
+static void tinyi_lm_clamp_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < q->x.d; i++) {
+            float *x = q->x.p + t * q->x.ld + i;
+            *x = *x < -q->clamp ? -q->clamp : *x > q->clamp ? q->clamp : *x;
+        }
+}
+static void tinyi_lm_gate_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
+    const tiny_idx d = q->x.d, n_head = q->x.n_head;
+    tiny_idx t, h, i;
+    for (t = t0; t < t1; t++)
+        for (h = 0; h < n_head; h++)
+            for (i = 0; i < d; i++) q->o[(t * n_head + h) * d + i] *= tinyi_sigmoid_ref(q->gate[t * q->gate_ld + h * q->gate_head + i]);
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x)
+{
+    tinyi_lm_turn t;
+    memset(&t, 0, sizeof t);
+    t.x = x;
+    t.pos0 = f->pos0;
+    t.scale = (double)f->m->temp_scale;
+    t.offset = (double)f->m->temp_offset;
+    t.length = f->m->temp_length;
+    if (t.scale != 0.0 && t.length > 0) tinyi_lm_each(f, f->n, 16, tinyi_lm_temper_fn, &t);
+}
+static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
+{
+    tinyi_lm_turn t;
+    memset(&t, 0, sizeof t);
+    t.x = tinyi_lm_heads_of(x, 1, d, ld);
+    t.clamp = f->m->clamp_kqv;
+    if (t.clamp > 0.0f) tinyi_lm_each(f, f->n, 16, tinyi_lm_clamp_fn, &t);
+}
+
+TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const unsigned how = m->arch->attn;
+    const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
+    const size_t used = f->used;
+    tinyi_lm_held *held = f->encoding || f->dry ? NULL : &f->s->held[l->kv_from];
+    const float *gate = NULL;
+    tinyi_lm_heads q, k, v;
+    tinyi_lm_attend a;
+    float *o, *buf;
+    memset(&k, 0, sizeof k);
+    memset(&v, 0, sizeof v);
+    if (l->w[TINYI_T_ATTN_QKV]) {
+        const tiny_idx ld = nq + nk + nv;
+        buf = tinyi_lm_take(f, n, ld);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], buf, h, n);
+        q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
+        k = tinyi_lm_heads_of(buf + nq, l->n_kv, l->d_k, ld);
+        v = tinyi_lm_heads_of(buf + nq + nk, l->n_kv, l->d_v, ld);
+        tinyi_lm_clamp(f, buf, ld, ld);
+    } else {
+        const tiny_idx ld = how & TINYI_LM_A_GATED ? 2 * nq : nq;
+        buf = tinyi_lm_take(f, n, ld);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], buf, h, n);
+        q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
+        tinyi_lm_clamp(f, buf, ld, ld);
+        if (how & TINYI_LM_A_GATED) {
+            q.head = 2 * l->d_k;
+            gate = buf + l->d_k;
+        }
+        if (l->w[TINYI_T_ATTN_K]) {
+            buf = tinyi_lm_take(f, n, nk);
+            k = tinyi_lm_heads_of(buf, l->n_kv, l->d_k, nk);
+            buf = tinyi_lm_take(f, n + 1, nv);
+            v = tinyi_lm_heads_of(buf, l->n_kv, l->d_v, nv);
+            tinyi_lm_linear(f, l->w[TINYI_T_ATTN_K], k.p, h, n);
+            if (l->w[TINYI_T_ATTN_V]) tinyi_lm_linear(f, l->w[TINYI_T_ATTN_V], v.p, h, n);
+            else tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+            tinyi_lm_clamp(f, k.p, nk, nk);
+            tinyi_lm_clamp(f, v.p, nv, nv);
+        }
+    }
+    if (how & TINYI_LM_A_V_PLAIN && v.p) tinyi_lm_head_plain(f, v);
+    if (!(how & TINYI_LM_A_QK_AFTER)) {
+        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
+        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    }
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, q);
+    if (k.p) tinyi_lm_rotate(f, l->rope, m->arch->rope, k);
+    if (how & TINYI_LM_A_QK_AFTER) {
+        tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
+        if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
+    }
+    if (how & TINYI_LM_A_QK_PLAIN && l->rope >= 0 && m->n_expert != 128) {
+        tinyi_lm_head_plain(f, q);
+        if (k.p) tinyi_lm_head_plain(f, k);
+    }
+    if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
+    if (held && k.p) {
+        tinyi_lm_copy(f, held->k + f->s->n_held * nk, nk, k.p, k.ld, n, nk);
+        tinyi_lm_copy(f, held->v + f->s->n_held * nv, nv, v.p, v.ld, n, nv);
+    }
+    o = tinyi_lm_take(f, n, l->n_head * l->d_v);
+    memset(&a, 0, sizeof a);
+    a.q = q;
+    a.n_key = f->n_key;
+    a.n_kv = l->n_kv;
+    a.d_k = l->d_k;
+    a.d_v = l->d_v;
+    a.head_k = l->d_k;
+    a.head_v = l->d_v;
+    if (held) {
+        a.k = held->k;
+        a.v = held->v;
+        a.ld_k = nk;
+        a.ld_v = nv;
+    } else {
+        a.k = k.p;
+        a.v = v.p;
+        a.ld_k = k.ld;
+        a.ld_v = v.ld;
+        a.plain_pos = 1;
+        a.key_pos0 = f->pos0;
+    }
+    a.o = o;
+    a.scale = l->scale;
+    a.softcap = m->attn_cap;
+    a.causal = !(how & TINYI_LM_A_ENCODER) && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.window = l->window;
+    a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
+    a.symmetric = !a.causal;
+    a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
+    a.alibi = m->alibi;
+    if (l->w[TINYI_T_ATTN_REL_B]) {
+        a.relative = l->w[TINYI_T_ATTN_REL_B]->v;
+        a.n_bucket = m->n_bucket;
+        a.both_ways = !a.causal;
+    }
+    tinyi_lm_attention(f, &a);
+    if (gate) {
+        tinyi_lm_turn t;
+        memset(&t, 0, sizeof t);
+        t.x = tinyi_lm_heads_of(NULL, l->n_head, l->d_v, 0);
+        t.gate = gate;
+        t.gate_ld = q.ld;
+        t.gate_head = q.head;
+        t.o = o;
+        tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
+    }
+    if (l->w[TINYI_T_ATTN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_ATTN_SUB_NORM], o, o, n, l->n_head * l->d_v);
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
+    f->used = used;
+}
+
+/* ---- a decoder that looks at an encoder ------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
+{
+    if (f->st || f->dry) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, encoded, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, encoded, n);
+}
+
+TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const size_t used = f->used;
+    const tiny_idx n = f->n;
+    tinyi_lm_attend a;
+    memset(&a, 0, sizeof a);
+    a.q = tinyi_lm_heads_of(tinyi_lm_take(f, n, l->n_head * l->d_k), l->n_head, l->d_k, l->n_head * l->d_k);
+    a.o = tinyi_lm_take(f, n, l->n_head * l->d_v);
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_Q], a.q.p, h, n);
+    if (!f->dry) {
+        a.k = f->s->held[l->i].cross_k;
+        a.v = f->s->held[l->i].cross_v;
+    }
+    a.n_key = f->dry ? f->s->n_ctx : f->s->n_encoded;
+    a.n_kv = l->n_kv;
+    a.d_k = l->d_k;
+    a.d_v = l->d_v;
+    a.ld_k = l->n_kv * l->d_k;
+    a.ld_v = l->n_kv * l->d_v;
+    a.head_k = l->d_k;
+    a.head_v = l->d_v;
+    a.scale = l->scale;
+    a.plain_pos = 1;
+    tinyi_lm_attention(f, &a);
+    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_O], y, a.o, n);
+    f->used = used;
+}
+
+/* src/llm/model/mla.c - latent attention, and the indexer that makes it sparse
+ * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1; "DeepSeek-V3.2", 2025 (arXiv 2512.02556), 2.1.
+ * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
+ *          absorbed (files with attn_k_b and attn_v_b): q_i' = [K_i^T q_i, q_rope] meets [c, k_rope] directly, and V_i comes
+ *          after the mixing: one row of r + rope numbers is kept for each position, whatever the number of heads.
+ *          expanded (files with attn_kv_b): keys and values of all heads are made and kept.
+ *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
+#include <string.h>
+
+TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, H = l->n_head, d = m->d_nope + m->d_rope, r = m->r_kv;
+    if (m->r_q > 0) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_B, m->r_q, H * d, 0);
+    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, H * d, 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_A, D, r + m->d_rope, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_ATTN_KV_A_NORM, r);
+    if (tinyi_lm_find(ld, l, TINYI_T_ATTN_K_B, NULL)) {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_K_B, m->d_nope, r, H);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
+    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
+    if (m->index_heads) {
+        if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_K, D, m->index_d, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_INDEX_K_NORM, m->index_d);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_PROJ, D, m->index_heads, 0);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_Q_B, m->r_q, m->index_heads * m->index_d, 0);
+    }
+}
+
+typedef struct tinyi_lm_index {
+    const float *q, *k, *w;
+    float *score;                           /* (n, n_key) */
+    tiny_idx n_head, d, n_key, held;
+} tinyi_lm_index;
+
+TINY_REF_BEGIN
+static void tinyi_lm_index_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_index *q = (const tinyi_lm_index *)arg;
+    const double size = 1.0 / tinyi_sqrt64((double)q->n_head * (double)q->d);
+    tiny_idx t, j, i;
+    for (t = t0; t < t1; t++)
+        for (j = 0; j <= q->held + t; j++) {
+            double s = 0.0;
+            for (i = 0; i < q->n_head; i++) {
+                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, q->k + j * q->d, q->d);
+                if (x > 0.0f) s += (double)q->w[t * q->n_head + i] * size * (double)x;
+            }
+            q->score[t * q->n_key + j] = (float)s;
+        }
+}
+TINY_REF_END
+
+/* 1 for the keys that each token sees, 0 for the others; NULL: all are seen */
+static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *h, const float *q_a)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
+    const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
+    float *allow = tinyi_lm_take(f, n, n_key), *keys = NULL;
+    const size_t used = f->used;
+    float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
+    uint64_t *item = (uint64_t *)(void *)tinyi_lm_take(f, 4, n_key);
+    tiny_tensor t;
+    tinyi_lm_index q;
+    tiny_idx i, j;
+    if (f->st) return NULL;
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_Q_B], iq, q_a, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_K], ik, h, n);
+    t = tiny_tensor_2d(ik, TINY_F32, n, di);
+    tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t, &t);
+    tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
+    tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
+    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
+    if (!f->dry) {
+        keys = f->s->held[l->i].x;
+        tinyi_lm_copy(f, keys + f->s->n_held * di, di, ik, di, n, di);
+    }
+    if (n_key <= m->index_top || f->dry || f->st) { f->used = used; return NULL; }
+    q.q = iq;
+    q.k = keys;
+    q.w = w;
+    q.score = allow;
+    q.n_head = Hi;
+    q.d = di;
+    q.n_key = n_key;
+    q.held = f->s->n_held;
+    tinyi_lm_each(f, n, 1, tinyi_lm_index_fn, &q);
+    for (i = 0; i < n && !f->st; i++) {
+        const tiny_idx sees = f->s->n_held + i + 1;
+        float *a = allow + i * n_key;
+        if (sees <= m->index_top) {
+            for (j = 0; j < n_key; j++) a[j] = 1.0f;
+            continue;
+        }
+        for (j = 0; j < sees; j++) item[j] = (uint64_t)(uint32_t)~tinyi_sort_key_f32(tinyi_f32_bits(a[j])) << 32 | (uint64_t)j;
+        tinyi_sort_pairs(item, item + n_key, (size_t)sees);
+        memset(a, 0, (size_t)n_key * sizeof *a);
+        for (j = 0; j < m->index_top; j++) a[item[j] & 0xffffffffu] = 1.0f;
+    }
+    f->used = used;
+    return allow;
+}
+
+TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
+    const size_t used = f->used;
+    tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
+    const tiny_idx at = f->s->n_held;
+    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
+    tiny_tensor t;
+    tinyi_lm_attend att;
+    tiny_idx i, j;
+    if (f->st) return;
+    memset(&att, 0, sizeof att);
+    if (m->r_q > 0) {
+        a = tinyi_lm_take(f, n, m->r_q);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_A], a, h, n);
+        tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
+    } else tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], q, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_A], kv, h, n);
+    t = tiny_tensor_2d(kv, TINY_F32, n, r);
+    t.stride[0] = ld;
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
+    att.q = tinyi_lm_heads_of(q + nope, H, rope, H * d);
+    att.q.head = d;
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, att.q);
+    tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
+    tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
+    if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
+    att.n_key = f->n_key;
+    att.scale = l->scale;
+    att.causal = 1;
+    if (l->w[TINYI_T_ATTN_K_B]) {
+        float *qa = tinyi_lm_take(f, n, H * ld), *oc = tinyi_lm_take(f, n, H * r);
+        if (f->st) return;
+        for (i = 0; i < H; i++) {
+            tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
+            tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
+        }
+        if (held) {
+            tinyi_lm_copy(f, held->k + at * ld, ld, kv, ld, n, ld);
+            att.k = att.v = held->k;
+        }
+        att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
+        att.n_kv = 1;
+        att.d_k = att.ld_k = att.ld_v = att.head_k = att.head_v = ld;
+        att.d_v = r;
+        att.o = oc;
+        tinyi_lm_attention(f, &att);
+        for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
+    } else {
+        const tiny_idx step = nope + v;
+        float *c = tinyi_lm_take(f, n, r);
+        e = tinyi_lm_take(f, n, H * step);
+        if (f->st) return;
+        tinyi_lm_copy(f, c, r, kv, ld, n, r);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
+        for (i = 0; i < n && held; i++)
+            for (j = 0; j < H; j++) {
+                float *k = held->k + ((at + i) * H + j) * d;
+                tinyi_lm_copy(f, k, d, e + (i * H + j) * step, step, 1, nope);
+                tinyi_lm_copy(f, k + nope, d, kv + i * ld + r, ld, 1, rope);
+                tinyi_lm_copy(f, held->v + ((at + i) * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
+            }
+        if (held) {
+            att.k = held->k;
+            att.v = held->v;
+        }
+        att.q = tinyi_lm_heads_of(q, H, d, H * d);
+        att.n_kv = H;
+        att.d_k = att.head_k = d;
+        att.d_v = att.head_v = v;
+        att.ld_k = H * d;
+        att.ld_v = H * v;
+        att.o = o;
+        tinyi_lm_attention(f, &att);
+    }
+    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
+    f->used = used;
+}
+
+/* src/llm/model/delta.c - gated delta nets (qwen3next, qwen35) and Kimi delta attention
+ * Papers   S. Yang et al., "Gated Delta Networks", 2024 (arXiv 2412.06464), eq. 10; Kimi Team, "Kimi Linear", 2025
+ *          (arXiv 2510.26692), eq. 1.
+ * Formula  per value head, state M (key by value), zero at the start:
+ *            M <- diag(e_t) M;  d = b_t (v_t - M^T k_t);  M <- M + k_t d^T;  o_t = M^T q_t
+ *          q and k of length 1, q / sqrt(S); b = sigmoid; e = exp(a softplus(x + bias)), one number for a head, or one for
+ *          each of its key dimensions (Kimi).  y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
+ * Kept     the last rows before the convolutions, and M of each head.                                                   */
+#include <string.h>
+
+typedef struct tinyi_lm_delta {
+    const float *q, *k, *v;                 /* rows ld apart */
+    const float *decay, *beta;              /* (n, H[, S]) and (n, H) */
+    float *m, *o;                           /* (H, S, S), (n, H, S) */
+    double *acc;                            /* (H, S) */
+    tiny_idx n, H, Hk, S, ld_q, ld_v;
+    int by_key, blocks;
+    /* gates */
+    const float *x, *bias, *a;
+    float *y;
+    tiny_idx a_step;
+} tinyi_lm_delta;
+
+TINY_REF_BEGIN
+static void tinyi_lm_delta_fn(const void *arg, tiny_idx h0, tiny_idx h1)
+{
+    const tinyi_lm_delta *p = (const tinyi_lm_delta *)arg;
+    const tiny_idx S = p->S;
+    tiny_idx h, t, i, j;
+    for (h = h0; h < h1; h++) {
+        const tiny_idx hk = p->blocks ? h / (p->H / p->Hk) : h % p->Hk;
+        float *M = p->m + h * S * S;
+        double *acc = p->acc + h * S;
+        for (t = 0; t < p->n; t++) {
+            const float *q = p->q + t * p->ld_q + hk * S, *k = p->k + t * p->ld_q + hk * S, *v = p->v + t * p->ld_v + h * S;
+            const float *e = p->by_key ? p->decay + (t * p->H + h) * S : p->decay + t * p->H + h;
+            const float b = p->beta[t * p->H + h];
+            float *o = p->o + (t * p->H + h) * S;
+            for (j = 0; j < S; j++) acc[j] = 0.0;
+            for (i = 0; i < S; i++) {
+                const float f = e[p->by_key ? i : 0];
+                for (j = 0; j < S; j++) {
+                    M[i * S + j] *= f;
+                    acc[j] += (double)M[i * S + j] * (double)k[i];
+                }
+            }
+            for (j = 0; j < S; j++) {
+                o[j] = b * (v[j] - (float)acc[j]);
+                acc[j] = 0.0;
+            }
+            for (i = 0; i < S; i++)
+                for (j = 0; j < S; j++) {
+                    M[i * S + j] += k[i] * o[j];
+                    acc[j] += (double)M[i * S + j] * (double)q[i];
+                }
+            for (j = 0; j < S; j++) o[j] = (float)acc[j];
+        }
+    }
+}
+
+/* y = exp(a softplus(x + bias)), rows of H or H S numbers */
+static void tinyi_lm_decay_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_delta *p = (const tinyi_lm_delta *)arg;
+    const tiny_idx d = p->by_key ? p->H * p->S : p->H;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < d; i++)
+            p->y[t * d + i] = (float)tinyi_exp64((double)p->a[p->by_key ? i / p->S : i] * tinyi_lm_softplus((double)p->x[t * d + i] + (double)p->bias[i]));
+}
+TINY_REF_END
+
+static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
+{
+    p->acc = (double *)(void *)tinyi_lm_take(f, 2 * p->H, p->S);
+    tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, p);
+}
+
+/* heads of q and k to length 1, q then by 1 / sqrt(S) */
+static void tinyi_lm_unit(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx n_head, tiny_idx S, float scale)
+{
+    tiny_tensor t = tiny_tensor_3d(x, TINY_F32, f->n, n_head, S);
+    tiny_idx i;
+    t.stride[0] = ld;
+    tinyi_lm_norm_view(f, TINY_OP_L2NORM, NULL, NULL, f->m->eps, &t, &t);
+    for (i = 0; i < f->n && scale != 1.0f; i++) tinyi_lm_scale(f, x + i * ld, x + i * ld, scale, n_head * S);
+}
+
+/* rms of each head of o, times act(z), through the output matrix */
+static void tinyi_lm_delta_end(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int out, float *y, float *o, float *z, tiny_idx H, tiny_idx S, int act)
+{
+    tinyi_lm_rms(f, l->w[TINYI_T_SSM_NORM]->v, o, o, f->n * H, S);
+    tinyi_lm_run(f, act, z, z, NULL, f->n * H * S);
+    tinyi_lm_mul(f, o, o, z, f->n * H * S);
+    tinyi_lm_linear(f, l->w[out], y, o, f->n);
+}
+
+/* ---- qwen3next, qwen35 ------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, S = m->ssm_state, Hk = m->ssm_group, H = m->ssm_rank, K = m->ssm_conv;
+    if (ld->st) return;
+    if (S < 1 || Hk < 1 || H < 1 || K < 2) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a delta net of %td numbers, %td and %td heads and a kernel of %td", m->path, S, Hk, H, K);
+        return;
+    }
+    if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is no multiple of ssm.group_count", H, Hk);
+    if (m->ssm_inner / S != H || m->ssm_inner % S) tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
+    if (ld->st) return;
+    if (tinyi_lm_find(ld, l, TINYI_T_SSM_IN, NULL)) tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * Hk * S + 2 * H * S, 0);
+    else {
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_QKV, D, 2 * Hk * S + H * S, 0);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, H * S, 0);
+    }
+    if (tinyi_lm_find(ld, l, TINYI_T_SSM_BA, NULL)) tinyi_lm_need(ld, l, TINYI_T_SSM_BA, D, 2 * H, 0);
+    else {
+        tinyi_lm_need(ld, l, TINYI_T_SSM_BETA, D, H, 0);
+        tinyi_lm_need(ld, l, TINYI_T_SSM_ALPHA, D, H, 0);
+    }
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, K * (2 * Hk * S + H * S));
+    tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H, 1);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_NORM, S);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, H * S, D, 0);
+}
+
+/* a product that saturates: SIZE_MAX says that it does not fit */
+static size_t tinyi_lm_delta_floats(size_t taps, size_t channels, size_t heads, size_t size)
+{
+    size_t a, b;
+    if (!tinyi_size_mul(taps, channels, &a) || !tinyi_size_mul(heads, size, &b) || !tinyi_size_mul(b, size, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    return a;
+}
+TINYI_FN size_t tinyi_lm_delta_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    (void)l;
+    return tinyi_lm_delta_floats((size_t)m->ssm_conv - 1, (size_t)((2 * m->ssm_group + m->ssm_rank) * m->ssm_state), (size_t)m->ssm_rank, (size_t)m->ssm_state);
+}
+
+TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, S = m->ssm_state, Hk = m->ssm_group, H = m->ssm_rank, K = m->ssm_conv, C = 2 * Hk * S + H * S, R = H / Hk;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *u = tinyi_lm_take(f, n, C), *c = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, H * S), *o = tinyi_lm_take(f, n, H * S);
+    float *b = tinyi_lm_take(f, n, H), *a = tinyi_lm_take(f, n, H), *both = tinyi_lm_take(f, n, 2 * H);
+    tinyi_lm_delta p;
+    tiny_idx g;
+    if (f->st) return;
+    if (l->w[TINYI_T_SSM_IN]) {             /* for each key head: q, k, R v, R z */
+        const tiny_idx step = 2 * S + 2 * R * S;
+        float *all = tinyi_lm_take(f, n, Hk * step);
+        tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], all, h, n);
+        for (g = 0; g < Hk && !f->st && !f->dry; g++) {
+            tinyi_lm_copy(f, u + g * S, C, all + g * step, Hk * step, n, S);
+            tinyi_lm_copy(f, u + (Hk + g) * S, C, all + g * step + S, Hk * step, n, S);
+            tinyi_lm_copy(f, u + (2 * Hk + g * R) * S, C, all + g * step + 2 * S, Hk * step, n, R * S);
+            tinyi_lm_copy(f, z + g * R * S, H * S, all + g * step + (2 + R) * S, Hk * step, n, R * S);
+        }
+    } else {
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], u, h, n);
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_GATE], z, h, n);
+    }
+    if (l->w[TINYI_T_SSM_BA]) {             /* for each key head: R b, R a */
+        tinyi_lm_linear(f, l->w[TINYI_T_SSM_BA], both, h, n);
+        for (g = 0; g < Hk; g++) {
+            tinyi_lm_copy(f, b + g * R, H, both + g * 2 * R, 2 * H, n, R);
+            tinyi_lm_copy(f, a + g * R, H, both + g * 2 * R + R, 2 * H, n, R);
+        }
+    } else {
+        tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
+        tinyi_lm_linear(f, l->w[TINYI_T_SSM_ALPHA], a, h, n);
+    }
+    tinyi_lm_conv(f, c, C, u, C, l->w[TINYI_T_SSM_CONV]->v, NULL, kept, K, C, 1);
+    tinyi_lm_unit(f, c, C, Hk, S, (float)(1.0 / tinyi_sqrt64((double)S)));
+    tinyi_lm_unit(f, c + Hk * S, C, Hk, S, 1.0f);
+    tinyi_lm_run(f, TINY_OP_SIGMOID, b, b, NULL, n * H);
+    memset(&p, 0, sizeof p);
+    p.H = H;
+    p.Hk = Hk;
+    p.S = S;
+    p.n = n;
+    p.x = p.y = a;
+    p.a = l->w[TINYI_T_SSM_A]->v;
+    p.bias = l->w[TINYI_T_SSM_DT]->v;
+    tinyi_lm_each(f, n, 16, tinyi_lm_decay_fn, &p);
+    p.q = c;
+    p.k = c + Hk * S;
+    p.v = c + 2 * Hk * S;
+    p.ld_q = p.ld_v = C;
+    p.decay = a;
+    p.beta = b;
+    p.o = o;
+    p.m = kept ? kept + (K - 1) * C : NULL;
+    p.blocks = (m->arch->attn & TINYI_LM_A_KEY_BLOCKS) != 0;
+    tinyi_lm_delta_scan(f, &p);
+    tinyi_lm_delta_end(f, l, TINYI_T_SSM_OUT, y, o, z, H, S, TINY_OP_SILU);
+    f->used = used;
+}
+
+/* ---- kimi-linear ------------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, S = m->head_size, H = l->n_head, K = m->ssm_conv;
+    if (ld->st) return;
+    if (H < 1 || K < 2) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
+        return;
+    }
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, H * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_K, D, H * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, H * S, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_CONV_Q, K * H * S);
+    tinyi_lm_vec(ld, l, TINYI_T_CONV_K, K * H * S);
+    tinyi_lm_vec(ld, l, TINYI_T_CONV_V, K * H * S);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_F_A, D, S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_F_B, S, H * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_G_A, D, S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_G_B, S, H * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_BETA, D, H, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
+    tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H * S, 1);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_NORM, S);
+    tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * S, D, 0);
+}
+TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    return tinyi_lm_delta_floats(3 * ((size_t)m->ssm_conv - 1), (size_t)(l->n_head * m->head_size), (size_t)l->n_head, (size_t)m->head_size);
+}
+
+TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V }, conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, S = m->head_size, H = l->n_head, K = m->ssm_conv, C = H * S;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, C);
+    float *low = tinyi_lm_take(f, n, S), *b = tinyi_lm_take(f, n, H);
+    tinyi_lm_delta p;
+    int i;
+    for (i = 0; i < 3; i++) c[i] = tinyi_lm_take(f, n, C);
+    if (f->st) return;
+    for (i = 0; i < 3; i++) {
+        tinyi_lm_linear(f, l->w[in[i]], u, h, n);
+        tinyi_lm_conv(f, c[i], C, u, C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
+    }
+    tinyi_lm_unit(f, c[0], C, H, S, (float)(1.0 / tinyi_sqrt64((double)S)));
+    tinyi_lm_unit(f, c[1], C, H, S, 1.0f);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_A], low, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_A], low, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
+    tinyi_lm_run(f, TINY_OP_SIGMOID, b, b, NULL, n * H);
+    memset(&p, 0, sizeof p);
+    p.H = p.Hk = H;
+    p.S = S;
+    p.n = n;
+    p.by_key = 1;
+    p.x = p.y = g;
+    p.a = l->w[TINYI_T_SSM_A]->v;
+    p.bias = l->w[TINYI_T_SSM_DT]->v;
+    tinyi_lm_each(f, n, 4, tinyi_lm_decay_fn, &p);
+    p.q = c[0];
+    p.k = c[1];
+    p.v = c[2];
+    p.ld_q = p.ld_v = C;
+    p.decay = g;
+    p.beta = b;
+    p.o = o;
+    p.m = kept ? kept + 3 * (K - 1) * C : NULL;
+    tinyi_lm_delta_scan(f, &p);
+    tinyi_lm_delta_end(f, l, TINYI_T_ATTN_OUT, y, o, z, H, S, TINY_OP_SIGMOID);
+    f->used = used;
+}
+
+/* src/llm/model/ssm.c - state space layers of the first and second kind, and the short convolution
+ * Papers   A. Gu, T. Dao, "Mamba", 2023 (arXiv 2312.00752), alg. 2; T. Dao, A. Gu, "Transformers are SSMs", 2024
+ *          (arXiv 2405.21060), 7; LFM2 and PLaMo 2 after their published models.
+ * Formula  first   [x, z] = W h; x = silu(conv x); [dt, B, C] = W_x x, each normed where weights for it stand;
+ *                  dt = softplus(W_dt dt + b); M[i][s] <- exp(dt_i a_is) M[i][s] + dt_i x_i B_s; y_i = sum_s M[i][s] C_s + d_i x_i
+ *          second  [z, x B C, dt] = W h; [x B C] = silu(conv); heads of i share dt and a number a; groups of heads share B, C
+ *          both    y = W_out (y silu(z)), the second with an rms norm over each group before it
+ *          short   [B, C, u] = W h; y = W_out (C conv(B u)), no activation
+ * Kept     the last rows before the convolution, and M.                                                                 */
+#include <string.h>
+
+static size_t tinyi_lm_ssm_floats(tiny_idx K, tiny_idx channels, tiny_idx inner, tiny_idx state)
+{
+    size_t a, b;
+    if (!tinyi_size_mul((size_t)(K - 1), (size_t)channels, &a) || !tinyi_size_mul((size_t)inner, (size_t)state, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    return a;
+}
+
+static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
+{
+    const tllm_model *m = ld->m;
+    if (ld->st) return 0;
+    if (m->ssm_conv < 2 || m->ssm_inner < 1 || m->ssm_state < 1 || rank < 1) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a state space of %td channels, %td numbers, rank %td and a kernel of %td", m->path, m->ssm_inner, m->ssm_state,
+                            rank, m->ssm_conv);
+        return 0;
+    }
+    return 1;
+}
+
+/* ---- the first kind --------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank;
+    if (!tinyi_lm_ssm_sizes(ld, R)) return;
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, R + 2 * S, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_DT, R, N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, S * N);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_D, N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
+    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_DT_NORM, R);
+    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_B_NORM, S);
+    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_C_NORM, S);
+}
+TINYI_FN size_t tinyi_lm_mamba_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    (void)l;
+    return tinyi_lm_ssm_floats(m->ssm_conv, m->ssm_inner, m->ssm_inner, m->ssm_state);
+}
+
+typedef struct tinyi_lm_scan {
+    const float *x, *B, *C, *dt, *a, *d, *z;
+    float *m, *y;
+    tiny_idx n, ld_x, ld_b, ld_dt, ld_z, S, H, P, G;    /* heads, channels of a head, groups */
+    tiny_idx z_head;                        /* from the z of a head to that of the next */
+} tinyi_lm_scan;
+
+TINY_REF_BEGIN
+static void tinyi_lm_mamba_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_scan *p = (const tinyi_lm_scan *)arg;
+    const tiny_idx S = p->S;
+    tiny_idx i, t, s;
+    for (i = i0; i < i1; i++) {
+        float *M = p->m + i * S;
+        for (t = 0; t < p->n; t++) {
+            const float x = p->x[t * p->ld_x + i];
+            const double dt = tinyi_lm_softplus((double)p->dt[t * p->ld_dt + i]);
+            double y = 0.0;
+            for (s = 0; s < S; s++) {
+                M[s] = (float)(tinyi_exp64(dt * (double)p->a[i * S + s]) * (double)M[s] + dt * (double)x * (double)p->B[t * p->ld_b + s]);
+                y += (double)M[s] * (double)p->C[t * p->ld_b + s];
+            }
+            p->y[t * p->ld_x + i] = (float)(y + (double)p->d[i] * (double)x);
+        }
+    }
+}
+
+static void tinyi_lm_mamba2_fn(const void *arg, tiny_idx h0, tiny_idx h1)
+{
+    const tinyi_lm_scan *p = (const tinyi_lm_scan *)arg;
+    const tiny_idx S = p->S, P = p->P;
+    tiny_idx h, t, i, s;
+    for (h = h0; h < h1; h++) {
+        const tiny_idx g = h * p->G / p->H;
+        for (t = 0; t < p->n; t++) {
+            const double dt = tinyi_lm_softplus((double)p->dt[t * p->ld_dt + h]);
+            const float e = (float)tinyi_exp64(dt * (double)p->a[h]), step = (float)dt;
+            const float *x = p->x + t * p->ld_x + h * P, *B = p->B + t * p->ld_b + g * S, *C = p->C + t * p->ld_b + g * S;
+            float *y = p->y + (t * p->H + h) * P;
+            for (i = 0; i < P; i++) {
+                float *M = p->m + (h * P + i) * S;
+                const float dx = step * x[i];
+                double sum = 0.0;
+                for (s = 0; s < S; s++) {
+                    M[s] = e * M[s] + dx * B[s];
+                    sum += (double)M[s] * (double)C[s];
+                }
+                y[i] = (float)(sum + (double)p->d[h] * (double)x[i]);
+            }
+        }
+    }
+}
+
+/* y *= silu(z), z in rows ld apart */
+static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_scan *p = (const tinyi_lm_scan *)arg;
+    const tiny_idx N = p->H * p->P;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < N; i++) p->y[t * N + i] *= tinyi_silu_ref(p->z[t * p->ld_z + i / p->P * p->z_head + i % p->P]);
+}
+TINY_REF_END
+
+/* rms of a piece of each row; plain: without weights where there are none */
+static void tinyi_lm_piece_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *x, tiny_idx ld, tiny_idx d)
+{
+    tiny_tensor t = tiny_tensor_2d(x, TINY_F32, f->n, d);
+    if (!w) return;
+    t.stride[0] = ld;
+    tinyi_lm_norm_view(f, TINY_OP_RMSNORM, w->v, NULL, f->m->eps, &t, &t);
+}
+
+TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank, K = m->ssm_conv, ld = R + 2 * S;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *xz = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *dbc = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, N), *o = tinyi_lm_take(f, n, N);
+    tinyi_lm_scan p;
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], xz, h, n);
+    tinyi_lm_conv(f, x, N, xz, 2 * N, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, N, 1);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_X], dbc, x, n);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_DT_NORM], dbc, ld, R);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_B_NORM], dbc + R, ld, S);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_C_NORM], dbc + R + S, ld, S);
+    if (f->st) return;
+    tinyi_lm_linear_at(f, l->w[TINYI_T_SSM_DT], 0, dt, N, dbc, ld, n);
+    memset(&p, 0, sizeof p);
+    p.x = x;
+    p.B = dbc + R;
+    p.C = dbc + R + S;
+    p.dt = dt;
+    p.a = l->w[TINYI_T_SSM_A]->v;
+    p.d = l->w[TINYI_T_SSM_D]->v;
+    p.m = kept ? kept + (K - 1) * N : NULL;
+    p.y = o;
+    p.n = n;
+    p.ld_x = p.ld_dt = N;
+    p.ld_b = ld;
+    p.S = S;
+    tinyi_lm_each(f, N, 16, tinyi_lm_mamba_fn, &p);
+    p.H = 1;
+    p.P = N;
+    p.z = xz + N;
+    p.ld_z = 2 * N;
+    tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
+    f->used = used;
+}
+
+/* ---- the second kind -------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
+    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (G < 1 || N % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
+    if (ld->st) return;
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (N + 2 * G * S));
+    tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H, 1);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_D, H);
+    tinyi_lm_may_vec(ld, l, TINYI_T_SSM_NORM, N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
+}
+TINYI_FN size_t tinyi_lm_mamba2_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    (void)l;
+    return tinyi_lm_ssm_floats(m->ssm_conv, m->ssm_inner + 2 * m->ssm_group * m->ssm_state, m->ssm_inner, m->ssm_state);
+}
+
+typedef struct tinyi_lm_add_bias { float *x; const float *b; tiny_idx ld, d; } tinyi_lm_add_bias;
+TINY_REF_BEGIN
+static void tinyi_lm_add_bias_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_add_bias *p = (const tinyi_lm_add_bias *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->d; i++) p->x[t * p->ld + i] += p->b[i];
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group, K = m->ssm_conv, C = N + 2 * G * S, ld = N + C + H;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *all = tinyi_lm_take(f, n, ld), *x = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, N);
+    const tinyi_lm_w *norm = l->w[TINYI_T_SSM_NORM];
+    tinyi_lm_add_bias bias;
+    tinyi_lm_scan p;
+    tiny_idx g;
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], all, h, n);
+    tinyi_lm_conv(f, x, C, all + N, ld, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, C, 1);
+    bias.x = all + N + C;
+    bias.b = l->w[TINYI_T_SSM_DT]->v;
+    bias.ld = ld;
+    bias.d = H;
+    tinyi_lm_each(f, n, 64, tinyi_lm_add_bias_fn, &bias);
+    memset(&p, 0, sizeof p);
+    p.x = x;
+    p.B = x + N;
+    p.C = x + N + G * S;
+    p.dt = all + N + C;
+    p.a = l->w[TINYI_T_SSM_A]->v;
+    p.d = l->w[TINYI_T_SSM_D]->v;
+    p.m = kept ? kept + (K - 1) * C : NULL;
+    p.y = o;
+    p.n = n;
+    p.ld_x = p.ld_b = C;
+    p.ld_dt = ld;
+    p.S = S;
+    p.H = H;
+    p.P = N / H;
+    p.G = G;
+    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    p.z = all;
+    p.ld_z = ld;
+    p.H = 1;
+    p.P = N;
+    tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
+    for (g = 0; g < G && norm; g++) {
+        tiny_tensor t = tiny_tensor_2d(o + g * (N / G), TINY_F32, n, N / G);
+        t.stride[0] = N;
+        tinyi_lm_norm_view(f, TINY_OP_RMSNORM, norm->v + g * (N / G), NULL, m->eps, &t, &t);
+    }
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
+    f->used = used;
+}
+
+/* ---- PLaMo 2: heads as in the second kind, B, C and dt from the convolved x as in the first --------------------- */
+
+static tiny_idx tinyi_lm_plamo_rank(const tllm_model *m) { return TINYI_MAX(64, m->n_embd / 16); }
+
+TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
+    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, 2 * S + R, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_DT, R, H, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_D, H);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_DT_NORM, R);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_B_NORM, S);
+    tinyi_lm_vec(ld, l, TINYI_T_SSM_C_NORM, S);
+    tinyi_lm_need(ld, l, TINYI_T_SSM_OUT, N, D, 0);
+}
+TINYI_FN size_t tinyi_lm_plamo_kept(const tllm_model *m, const tinyi_lm_layer *l) { return tinyi_lm_mamba_kept(m, l); }
+
+TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m), K = m->ssm_conv, P = N / H, ld = 2 * S + R;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *zx = tinyi_lm_take(f, n, 2 * N), *x = tinyi_lm_take(f, n, N), *bcd = tinyi_lm_take(f, n, ld), *dt = tinyi_lm_take(f, n, H), *o = tinyi_lm_take(f, n, N);
+    tinyi_lm_scan p;
+    tiny_idx i;
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_IN], zx, h, n);
+    for (i = 0; i < H; i++) tinyi_lm_copy(f, o + i * P, N, zx + (2 * i + 1) * P, 2 * N, n, P);     /* rows of a head: z, then x */
+    tinyi_lm_conv(f, x, N, o, N, l->w[TINYI_T_SSM_CONV]->v, l->w[TINYI_T_SSM_CONV]->bias, kept, K, N, 1);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_X], bcd, x, n);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_B_NORM], bcd, ld, S);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_C_NORM], bcd + S, ld, S);
+    tinyi_lm_piece_norm(f, l->w[TINYI_T_SSM_DT_NORM], bcd + 2 * S, ld, R);
+    if (f->st) return;
+    tinyi_lm_linear_at(f, l->w[TINYI_T_SSM_DT], 0, dt, H, bcd + 2 * S, ld, n);
+    memset(&p, 0, sizeof p);
+    p.x = x;
+    p.B = bcd;
+    p.C = bcd + S;
+    p.dt = dt;
+    p.a = l->w[TINYI_T_SSM_A]->v;
+    p.d = l->w[TINYI_T_SSM_D]->v;
+    p.m = kept ? kept + (K - 1) * N : NULL;
+    p.y = o;
+    p.n = n;
+    p.ld_x = N;
+    p.ld_b = ld;
+    p.ld_dt = H;
+    p.S = S;
+    p.H = H;
+    p.P = P;
+    p.G = 1;
+    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    p.z = zx;
+    p.ld_z = 2 * N;
+    p.z_head = 2 * P;
+    tinyi_lm_each(f, n, 4, tinyi_lm_silu_fn, &p);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_OUT], y, o, n);
+    f->used = used;
+}
+
+/* ---- short convolution ------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_lm_shortconv_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tiny_idx D = ld->m->n_embd;
+    tinyi_lm_vec(ld, l, TINYI_T_SC_CONV, ld->m->ssm_conv * D);
+    tinyi_lm_need(ld, l, TINYI_T_SC_IN, D, 3 * D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_SC_OUT, D, D, 0);
+}
+TINYI_FN size_t tinyi_lm_shortconv_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    (void)l;
+    return tinyi_lm_ssm_floats(m->ssm_conv, m->n_embd, 0, 0);
+}
+TINYI_FN void tinyi_lm_shortconv_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tiny_idx n = f->n, D = f->m->n_embd;
+    const size_t used = f->used;
+    float *all = tinyi_lm_take(f, n, 3 * D), *b = tinyi_lm_take(f, n, D), *c = tinyi_lm_take(f, n, D), *u = tinyi_lm_take(f, n, D);
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_SC_IN], all, h, n);
+    tinyi_lm_copy(f, b, D, all, 3 * D, n, D);
+    tinyi_lm_copy(f, c, D, all + D, 3 * D, n, D);
+    tinyi_lm_copy(f, u, D, all + 2 * D, 3 * D, n, D);
+    tinyi_lm_mul(f, b, b, u, n * D);
+    tinyi_lm_conv(f, u, D, b, D, l->w[TINYI_T_SC_CONV]->v, NULL, f->dry ? NULL : f->s->held[l->i].x, f->m->ssm_conv, D, 0);
+    tinyi_lm_mul(f, u, u, c, n * D);
+    tinyi_lm_linear(f, l->w[TINYI_T_SC_OUT], y, u, n);
+    f->used = used;
+}
+
+/* src/llm/model/rwkv.c - RWKV 6 (Finch) and 7 (Goose): time mixing and channel mixing
+ * Papers   B. Peng et al., "Eagle and Finch", 2024 (arXiv 2404.05892), 4; B. Peng et al., "RWKV-7 Goose", 2025
+ *          (arXiv 2503.14456), 4.
+ * Formula  delta = h of the previous token - h.
+ *   6      s = W2 tanh(W1 (h + delta mu_x)), five of them; x_i = h + delta (mu_i + s_i) for w, k, v, r, g;
+ *          decay e = exp(-exp(w0 + D2 tanh(D1 x_w))); per head, M (key by value):
+ *          o = M^T r + (first r . k) v (the sum over keys of r_i first_i k_i);  M <- diag(e) M + k v^T
+ *   7      x_i = h + delta mu_i for r, w, k, v, a, g; e = exp(-0.606531 sigmoid(w0 + W2 tanh(W1 x_w)));
+ *          a = sigmoid(a0 + A2 A1 x_a); later layers v += (v of layer 0 - v) sigmoid(v0 + V2 V1 x_v); n = k k_k of length 1;
+ *          k <- k (1 + (a - 1) k_a); M (value by key): M <- M diag(e) - (M n)(n a)^T + v k^T; o = M r;
+ *          then norm per head, plus (sum r k r_k) v
+ *   both   y = W_o (group norm of o per head, eps 64e-5) gate; channel: W_v max(0, W_k (h + delta mu_k))^2, in 6 times sigmoid(W_r ..)
+ * Kept     h of the last token, before each of the two mixings, and M.                                                  */
+#include <string.h>
+
+#define TINYI_LM_RWKV_EPS 64e-5f
+
+TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    size_t a, b;
+    (void)l;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, 2, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    return a;
+}
+
+static int tinyi_lm_rwkv_sizes(tinyi_lm_load *ld)
+{
+    tllm_model *m = ld->m;
+    if (ld->st) return 0;
+    if (m->head_size < 1 || m->n_embd % m->head_size) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, m->arch->name, m->n_embd, m->arch->name, m->head_size);
+        return 0;
+    }
+    return 1;
+}
+
+typedef struct tinyi_lm_shift {
+    const float *h, *last, *mu, *add;       /* add: (n, D) more to mu, or NULL */
+    float *y;
+    tiny_idx n, D;
+} tinyi_lm_shift;
+
+TINY_REF_BEGIN
+static void tinyi_lm_shift_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_shift *p = (const tinyi_lm_shift *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) {
+            const float h = p->h[t * p->D + i], before = t ? p->h[(t - 1) * p->D + i] : p->last[i];
+            p->y[t * p->D + i] = h + (before - h) * (p->mu[i] + (p->add ? p->add[t * p->D + i] : 0.0f));
+        }
+}
+TINY_REF_END
+
+/* y = h + (previous h - h) (mu + add) */
+static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu, const float *add)
+{
+    tinyi_lm_shift p;
+    p.h = h;
+    p.last = last;
+    p.mu = mu;
+    p.add = add;
+    p.y = y;
+    p.n = f->n;
+    p.D = f->m->n_embd;
+    tinyi_lm_each(f, f->n, 16, tinyi_lm_shift_fn, &p);
+}
+static void tinyi_lm_shift_keep(tinyi_lm_fwd *f, float *last, const float *h)
+{
+    if (last) tinyi_lm_copy(f, last, f->m->n_embd, h + (f->n - 1) * f->m->n_embd, f->m->n_embd, 1, f->m->n_embd);
+}
+
+typedef struct tinyi_lm_wkv {
+    const float *r, *k, *v, *w, *first, *nk, *a;
+    const float *k_k, *k_a, *r_k, *v0, *gate, *g, *b;
+    float *m, *o, *x, *y;
+    double *acc;
+    tiny_idx n, D, S;
+} tinyi_lm_wkv;
+
+TINY_REF_BEGIN
+static void tinyi_lm_wkv6_fn(const void *arg, tiny_idx h0, tiny_idx h1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    const tiny_idx S = p->S;
+    tiny_idx h, t, i, j;
+    for (h = h0; h < h1; h++) {
+        float *M = p->m + h * S * S;
+        double *acc = p->acc + h * S;
+        for (t = 0; t < p->n; t++) {
+            const tiny_idx at = t * p->D + h * S;
+            const float *r = p->r + at, *k = p->k + at, *v = p->v + at, *w = p->w + at;
+            for (j = 0; j < S; j++) acc[j] = 0.0;
+            for (i = 0; i < S; i++)
+                for (j = 0; j < S; j++) {
+                    const float kv = k[i] * v[j];
+                    acc[j] += (double)r[i] * ((double)p->first[h * S + i] * (double)kv + (double)M[i * S + j]);
+                    M[i * S + j] = M[i * S + j] * w[i] + kv;
+                }
+            for (j = 0; j < S; j++) p->o[at + j] = (float)acc[j];
+        }
+    }
+}
+static void tinyi_lm_wkv7_fn(const void *arg, tiny_idx h0, tiny_idx h1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    const tiny_idx S = p->S;
+    tiny_idx h, t, i, j;
+    for (h = h0; h < h1; h++) {
+        float *M = p->m + h * S * S;
+        for (t = 0; t < p->n; t++) {
+            const tiny_idx at = t * p->D + h * S;
+            const float *r = p->r + at, *k = p->k + at, *v = p->v + at, *w = p->w + at, *u = p->nk + at, *a = p->a + at;
+            for (i = 0; i < S; i++) {
+                float *row = M + i * S, s;
+                double sum = 0.0;
+                for (j = 0; j < S; j++) sum += (double)row[j] * (double)u[j];
+                s = (float)sum;
+                sum = 0.0;
+                for (j = 0; j < S; j++) {
+                    row[j] = row[j] * w[j] - s * (u[j] * a[j]) + v[i] * k[j];
+                    sum += (double)row[j] * (double)r[j];
+                }
+                p->o[at + i] = (float)sum;
+            }
+        }
+    }
+}
+/* decay of 6: exp(-exp(x + b)) */
+static void tinyi_lm_decay6_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) p->x[t * p->D + i] = (float)tinyi_exp64(-tinyi_exp64((double)p->x[t * p->D + i] + (double)p->b[i]));
+}
+/* decay of 7: exp(-0.606531 sigmoid(x + b)) */
+static void tinyi_lm_decay7_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++)
+            p->x[t * p->D + i] = (float)tinyi_exp64(-0.606531 / (1.0 + tinyi_exp64(-((double)p->x[t * p->D + i] + (double)p->b[i]))));
+}
+/* x = sigmoid(x + b) */
+static void tinyi_lm_sigmoid_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) p->x[t * p->D + i] = tinyi_sigmoid_ref(p->x[t * p->D + i] + p->b[i]);
+}
+/* y += (v0 - y) gate */
+static void tinyi_lm_lerp_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx i;
+    for (i = t0 * p->D; i < t1 * p->D; i++) p->y[i] += (p->v0[i] - p->y[i]) * p->gate[i];
+}
+/* n = k k_k (y), and k <- k (1 + (a - 1) k_a) (x) */
+static void tinyi_lm_keys7_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) {
+            const tiny_idx at = t * p->D + i;
+            p->y[at] = p->x[at] * p->k_k[i];
+            p->x[at] *= 1.0f + (p->a[at] - 1.0f) * p->k_a[i];
+        }
+}
+/* norm per head, with weight and bias; in 7 plus (sum r k r_k) v */
+static void tinyi_lm_headnorm_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    const tiny_idx S = p->S, H = p->D / S;
+    tiny_idx t, h, i;
+    for (t = t0; t < t1; t++)
+        for (h = 0; h < H; h++) {
+            const tiny_idx at = t * p->D + h * S;
+            double sum = 0.0, ss = 0.0, mean, size, own = 0.0;
+            for (i = 0; i < S; i++) sum += (double)p->o[at + i];
+            mean = sum / (double)S;
+            for (i = 0; i < S; i++) ss += ((double)p->o[at + i] - mean) * ((double)p->o[at + i] - mean);
+            size = 1.0 / tinyi_sqrt64(ss / (double)S + (double)TINYI_LM_RWKV_EPS);
+            if (p->r_k) for (i = 0; i < S; i++) own += (double)p->r[at + i] * (double)p->k[at + i] * (double)p->r_k[h * S + i];
+            for (i = 0; i < S; i++)
+                p->o[at + i] = (float)(((double)p->o[at + i] - mean) * size * (double)p->g[h * S + i] + (double)p->b[h * S + i] + own * (double)p->v[at + i]);
+        }
+}
+TINY_REF_END
+
+/* ---- 6 ---------------------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, E = tinyi_lm_count(ld, "time_mix_extra_dim", -1, -1, 1, 65536), W = tinyi_lm_count(ld, "time_decay_extra_dim", -1, -1, 1, 65536);
+    if (!tinyi_lm_rwkv_sizes(ld)) return;
+    tinyi_lm_vec(ld, l, TINYI_T_TM_LERP_X, D);
+    tinyi_lm_need(ld, l, TINYI_T_TM_W1, D, 5 * E, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_W2, E, D, 5);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_LERP, 5 * D);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_FIRST, D);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_DECAY, D);
+    tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W1, D, W, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W2, W, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_RECEPTANCE, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_GATE, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
+    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+}
+
+TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, D = m->n_embd, S = m->head_size, E = l->w[TINYI_T_TM_W2]->n_in;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x, *x[5];
+    float *low = tinyi_lm_take(f, n, 5 * E), *add = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
+    float *g = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D), *dl = tinyi_lm_take(f, n, l->w[TINYI_T_TM_DECAY_W1]->n_out), *o = tinyi_lm_take(f, n, D);
+    double *acc = (double *)(void *)tinyi_lm_take(f, 2, D);
+    tinyi_lm_wkv p;
+    int i;
+    for (i = 0; i < 5; i++) x[i] = tinyi_lm_take(f, n, D);
+    if (f->st) return;
+    tinyi_lm_shift_by(f, x[0], h, kept, l->w[TINYI_T_TM_LERP_X]->v, NULL);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_W1], low, x[0], n);
+    tinyi_lm_run(f, TINY_OP_TANH, low, low, NULL, n * 5 * E);
+    for (i = 0; i < 5; i++) {               /* w, k, v, r, g */
+        tinyi_lm_linear_at(f, l->w[TINYI_T_TM_W2], i, add, D, low + i * E, 5 * E, n);
+        tinyi_lm_shift_by(f, x[i], h, kept, l->w[TINYI_T_TM_LERP]->v + i * D, add);
+    }
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W1], dl, x[0], n);
+    tinyi_lm_run(f, TINY_OP_TANH, dl, dl, NULL, n * l->w[TINYI_T_TM_DECAY_W1]->n_out);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W2], w, dl, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_KEY], k, x[1], n);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_VALUE], v, x[2], n);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_RECEPTANCE], r, x[3], n);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_GATE], g, x[4], n);
+    memset(&p, 0, sizeof p);
+    p.n = n;
+    p.D = D;
+    p.S = S;
+    p.x = w;
+    p.b = l->w[TINYI_T_TM_DECAY]->v;
+    tinyi_lm_each(f, n, 4, tinyi_lm_decay6_fn, &p);
+    p.r = r;
+    p.k = k;
+    p.v = v;
+    p.w = w;
+    p.first = l->w[TINYI_T_TM_FIRST]->v;
+    p.m = kept ? kept + 2 * D : NULL;
+    p.o = o;
+    p.acc = acc;
+    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv6_fn, &p);
+    p.g = l->w[TINYI_T_TM_LN]->v;
+    p.b = l->w[TINYI_T_TM_LN]->bias;
+    tinyi_lm_each(f, n, 8, tinyi_lm_headnorm_fn, &p);
+    tinyi_lm_run(f, TINY_OP_SILU, g, g, NULL, n * D);
+    tinyi_lm_mul(f, o, o, g, n * D);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_OUT], y, o, n);
+    tinyi_lm_shift_keep(f, kept, h);
+    f->used = used;
+}
+
+/* ---- 7 ---------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_lm_low_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int t1, int t2)
+{
+    const tiny_idx D = ld->m->n_embd, r = tinyi_lm_width(ld, l, t1);
+    tinyi_lm_need(ld, l, t1, D, r > 0 ? r : 1, 0);
+    tinyi_lm_need(ld, l, t2, r > 0 ? r : 1, D, 0);
+}
+
+TINYI_FN void tinyi_lm_rwkv7_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tiny_idx D = ld->m->n_embd;
+    int gate;
+    if (!tinyi_lm_rwkv_sizes(ld)) return;
+    gate = tinyi_lm_find(ld, l, TINYI_T_TM_G1, NULL) != NULL;
+    tinyi_lm_vec(ld, l, TINYI_T_TM_W0, D);
+    tinyi_lm_low_load(ld, l, TINYI_T_TM_W1, TINYI_T_TM_W2);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_A0, D);
+    tinyi_lm_low_load(ld, l, TINYI_T_TM_A1, TINYI_T_TM_A2);
+    if (l->i > 0) {
+        tinyi_lm_vec(ld, l, TINYI_T_TM_V0, D);
+        tinyi_lm_low_load(ld, l, TINYI_T_TM_V1, TINYI_T_TM_V2);
+    }
+    if (gate) tinyi_lm_low_load(ld, l, TINYI_T_TM_G1, TINYI_T_TM_G2);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_LERP, (gate ? 6 : 5) * D);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_KK, D);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_KA, D);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_RK, D);
+    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_RECEPTANCE, D, D, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
+    if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+}
+
+/* y = W2 act(W1 x), act an operation or 0 */
+static void tinyi_lm_low(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int t1, int t2, float *y, const float *x, int act)
+{
+    const size_t used = f->used;
+    const tiny_idx r = l->w[t1]->n_out;
+    float *low = tinyi_lm_take(f, f->n, r);
+    tinyi_lm_linear(f, l->w[t1], low, x, f->n);
+    if (act) tinyi_lm_run(f, act, low, low, NULL, f->n * r);
+    tinyi_lm_linear(f, l->w[t2], y, low, f->n);
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, D = m->n_embd, S = m->head_size;
+    const size_t used = f->used;
+    const float *mu = l->w[TINYI_T_TM_LERP]->v;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x;
+    float *x = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D);
+    float *a = tinyi_lm_take(f, n, D), *g = tinyi_lm_take(f, n, D), *nk = tinyi_lm_take(f, n, D), *o = tinyi_lm_take(f, n, D);
+    tiny_tensor t;
+    tinyi_lm_wkv p;
+    if (f->st) return;
+    memset(&p, 0, sizeof p);
+    p.n = n;
+    p.D = D;
+    p.S = S;
+    tinyi_lm_shift_by(f, x, h, kept, mu, NULL);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_RECEPTANCE], r, x, n);
+    tinyi_lm_shift_by(f, x, h, kept, mu + D, NULL);
+    tinyi_lm_low(f, l, TINYI_T_TM_W1, TINYI_T_TM_W2, w, x, TINY_OP_TANH);
+    p.x = w;
+    p.b = l->w[TINYI_T_TM_W0]->v;
+    tinyi_lm_each(f, n, 4, tinyi_lm_decay7_fn, &p);
+    tinyi_lm_shift_by(f, x, h, kept, mu + 2 * D, NULL);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_KEY], k, x, n);
+    tinyi_lm_shift_by(f, x, h, kept, mu + 3 * D, NULL);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_VALUE], v, x, n);
+    if (l->i == 0) tinyi_lm_copy(f, f->first_v, D, v, D, n, D);
+    else {
+        tinyi_lm_low(f, l, TINYI_T_TM_V1, TINYI_T_TM_V2, g, x, 0);
+        p.x = g;
+        p.b = l->w[TINYI_T_TM_V0]->v;
+        tinyi_lm_each(f, n, 4, tinyi_lm_sigmoid_fn, &p);
+        p.y = v;
+        p.v0 = f->first_v;
+        p.gate = g;
+        tinyi_lm_each(f, n, 16, tinyi_lm_lerp_fn, &p);
+    }
+    tinyi_lm_shift_by(f, x, h, kept, mu + 4 * D, NULL);
+    tinyi_lm_low(f, l, TINYI_T_TM_A1, TINYI_T_TM_A2, a, x, 0);
+    p.x = a;
+    p.b = l->w[TINYI_T_TM_A0]->v;
+    tinyi_lm_each(f, n, 4, tinyi_lm_sigmoid_fn, &p);
+    if (l->w[TINYI_T_TM_G1]) {
+        tinyi_lm_shift_by(f, x, h, kept, mu + 5 * D, NULL);
+        tinyi_lm_low(f, l, TINYI_T_TM_G1, TINYI_T_TM_G2, g, x, TINY_OP_SIGMOID);
+    }
+    p.x = k;
+    p.y = nk;
+    p.a = a;
+    p.k_k = l->w[TINYI_T_TM_KK]->v;
+    p.k_a = l->w[TINYI_T_TM_KA]->v;
+    tinyi_lm_each(f, n, 16, tinyi_lm_keys7_fn, &p);
+    t = tiny_tensor_2d(nk, TINY_F32, n * (D / S), S);
+    tinyi_lm_norm_view(f, TINY_OP_L2NORM, NULL, NULL, 1e-12f, &t, &t);
+    p.r = r;
+    p.k = k;
+    p.v = v;
+    p.w = w;
+    p.nk = nk;
+    p.m = kept ? kept + 2 * D : NULL;
+    p.o = o;
+    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv7_fn, &p);
+    p.g = l->w[TINYI_T_TM_LN]->v;
+    p.b = l->w[TINYI_T_TM_LN]->bias;
+    p.r_k = l->w[TINYI_T_TM_RK]->v;
+    tinyi_lm_each(f, n, 8, tinyi_lm_headnorm_fn, &p);
+    if (l->w[TINYI_T_TM_G1]) tinyi_lm_mul(f, o, o, g, n * D);
+    tinyi_lm_linear(f, l->w[TINYI_T_TM_OUT], y, o, n);
+    tinyi_lm_shift_keep(f, kept, h);
+    f->used = used;
+}
+
+/* ---- channel mixing --------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tiny_idx D = ld->m->n_embd, ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+    tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_K, D);
+    tinyi_lm_need(ld, l, TINYI_T_CM_KEY, D, ff, 0);
+    tinyi_lm_need(ld, l, TINYI_T_CM_VALUE, ff, D, 0);
+    if (ld->m->arch->mixer == TINYI_LM_RWKV6) {
+        tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_R, D);
+        tinyi_lm_need(ld, l, TINYI_T_CM_RECEPTANCE, D, D, 0);
+    }
+}
+
+TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const tiny_idx n = f->n, D = f->m->n_embd, ff = l->w[TINYI_T_CM_KEY]->n_out;
+    const size_t used = f->used;
+    float *kept = f->dry ? NULL : f->s->held[l->i].x + D;
+    float *x = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, ff), *r = tinyi_lm_take(f, n, D);
+    if (f->st) return;
+    tinyi_lm_shift_by(f, x, h, kept, l->w[TINYI_T_CM_LERP_K]->v, NULL);
+    tinyi_lm_linear(f, l->w[TINYI_T_CM_KEY], k, x, n);
+    tinyi_lm_run(f, TINY_OP_RELU2, k, k, NULL, n * ff);
+    tinyi_lm_linear(f, l->w[TINYI_T_CM_VALUE], y, k, n);
+    if (l->w[TINYI_T_CM_RECEPTANCE]) {
+        tinyi_lm_shift_by(f, x, h, kept, l->w[TINYI_T_CM_LERP_R]->v, NULL);
+        tinyi_lm_linear(f, l->w[TINYI_T_CM_RECEPTANCE], r, x, n);
+        tinyi_lm_run(f, TINY_OP_SIGMOID, r, r, NULL, n * D);
+        tinyi_lm_mul(f, y, y, r, n * D);
+    }
+    tinyi_lm_shift_keep(f, kept, h);
+    f->used = used;
+}
+
+/* src/llm/model/ffn.c - feed-forward networks, dense and of experts, and their routers
+ * Formula  dense    y = down(act(gate h) * up h), or down(act(up h)); gate and up may be one matrix, gate first
+ *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the largest
+ *                   p + bias are taken, of the best groups only where experts stand in groups (a group counts by the sum of
+ *                   its two largest); weights p, divided by their sum where the model asks, times a constant
+ *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h)
+ * The tokens of one expert are gathered, so that its weights are read once for all of them.                              */
+#include <string.h>
+
+#define TINYI_LM_MAX_EXPERTS 4096
+
+static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, int up, int down, tiny_idx n_ff)
+{
+    const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
+    const tiny_idx D = ld->m->n_embd;
+    const int plain = (ld->m->arch->ffn & TINYI_LM_F_PLAIN) != 0;
+    if (ld->st) return;
+    if (tinyi_lm_find(ld, l, gate, NULL)) {
+        tinyi_lm_need(ld, l, gate, D, n_ff, 0);
+        tinyi_lm_need(ld, l, up, D, n_ff, 0);
+    } else if (t && t->dim[1] == 2 * (uint64_t)n_ff) tinyi_lm_need(ld, l, up, D, 2 * n_ff, 0);
+    else {
+        if (!plain) tinyi_lm_need(ld, l, gate, D, n_ff, 0);
+        tinyi_lm_need(ld, l, up, D, n_ff, 0);
+    }
+    tinyi_lm_need(ld, l, down, n_ff, D, 0);
+}
+
+TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, E = m->n_expert;
+    const unsigned how = m->arch->ffn;
+    if (ld->st) return;
+    l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
+    if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
+        l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+        tinyi_lm_dense_load(ld, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, l->n_ff);
+        tinyi_lm_may_vec(ld, l, TINYI_T_FFN_SUB_NORM, l->n_ff);
+    }
+    if (l->moe) {
+        const int fused = tinyi_lm_find(ld, l, TINYI_T_GATE_UP_EXPS, NULL) != NULL;
+        const int gated = fused || tinyi_lm_find(ld, l, TINYI_T_GATE_EXPS, NULL) != NULL || !(how & TINYI_LM_F_PLAIN);
+        const tiny_idx ff = tinyi_lm_width(ld, l, fused ? TINYI_T_GATE_UP_EXPS : TINYI_T_UP_EXPS) / (fused ? 2 : 1);
+        const tiny_idx all = tinyi_lm_count(ld, "feed_forward_length", l->i, 0, 0, INT32_MAX);
+        tiny_idx one = tinyi_lm_count(ld, "expert_feed_forward_length", l->i, all, 0, INT32_MAX);
+        const tllm_gguf_tensor *shared = tinyi_lm_find(ld, l, TINYI_T_UP_SHEXP, NULL);
+        if (E <= 0 || m->n_used <= 0) {
+            if (!ld->st)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has a router, but %s.expert_count is %td and %s.expert_used_count %td", m->path, l->i,
+                                    m->arch->name, E, m->arch->name, m->n_used);
+            return;
+        }
+        if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
+        tinyi_lm_need(ld, l, TINYI_T_ROUTER, D, E, 0);
+        tinyi_lm_bias(ld, l, TINYI_T_ROUTER_BIAS, E, 0);
+        if (!l->w[TINYI_T_ROUTER_BIAS]) tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_BIAS, E);
+        if (fused) tinyi_lm_need(ld, l, TINYI_T_GATE_UP_EXPS, D, 2 * one, E);
+        else {
+            if (gated) tinyi_lm_need(ld, l, TINYI_T_GATE_EXPS, D, one, E);
+            tinyi_lm_need(ld, l, TINYI_T_UP_EXPS, D, one, E);
+        }
+        tinyi_lm_need(ld, l, TINYI_T_DOWN_EXPS, one, D, E);
+        if (shared) {
+            tinyi_lm_dense_load(ld, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, tinyi_lm_width(ld, l, TINYI_T_UP_SHEXP));
+            tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_SHEXP, D);
+        }
+    }
+    if (how & TINYI_LM_F_SIDE_BY_SIDE && l->moe) {
+        tinyi_lm_vec(ld, l, TINYI_T_PRE_FFW_NORM_2, D);
+        tinyi_lm_vec(ld, l, TINYI_T_POST_FFW_NORM_1, D);
+        tinyi_lm_vec(ld, l, TINYI_T_POST_FFW_NORM_2, D);
+    }
+}
+
+/* ---- dense ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tinyi_lm_sparse { float *x; tiny_idx d; } tinyi_lm_sparse;
+TINY_REF_BEGIN
+/* gemma3n: gates below mean + 1.6448533535 std are off, 95 of 100 for normal ones */
+static void tinyi_lm_sparse_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_sparse *q = (const tinyi_lm_sparse *)arg;
+    tiny_idx i, j;
+    for (i = i0; i < i1; i++) {
+        float *x = q->x + i * q->d;
+        double s = 0.0, ss = 0.0, mean, cut;
+        for (j = 0; j < q->d; j++) s += (double)x[j];
+        mean = s / (double)q->d;
+        for (j = 0; j < q->d; j++) ss += ((double)x[j] - mean) * ((double)x[j] - mean);
+        cut = mean + 1.6448533535003662 * tinyi_sqrt64(ss / (double)(q->d > 1 ? q->d - 1 : 1));
+        for (j = 0; j < q->d; j++) x[j] = (double)x[j] > cut ? (float)((double)x[j] - cut) : 0.0f;
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_halves(tinyi_lm_fwd *f, const float *u, float *g, tiny_idx n, tiny_idx ff)
+{
+    /* gate and up of a fused product, to two dense blocks: g (n, ff), then (n, ff) */
+    tinyi_lm_copy(f, g, ff, u, 2 * ff, n, ff);
+    tinyi_lm_copy(f, g + n * ff, ff, u + ff, 2 * ff, n, ff);
+}
+
+static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, int up, int down, float *y, const float *h)
+{
+    const size_t used = f->used;
+    const tiny_idx n = f->n;
+    tiny_idx ff;
+    float *u, *g;
+    if (f->st) return;
+    ff = l->w[down]->n_in;
+    if (l->w[up]->n_out == 2 * ff) {
+        u = tinyi_lm_take(f, n, 2 * ff);
+        g = tinyi_lm_take(f, 2 * n, ff);
+        tinyi_lm_linear(f, l->w[up], u, h, n);
+        tinyi_lm_halves(f, u, g, n, ff);
+        if (!f->st && !f->dry) tinyi_lm_act(f, l, g, g, g + n * ff, n * ff);
+    } else if (l->w[gate]) {
+        g = tinyi_lm_take(f, n, ff);
+        u = tinyi_lm_take(f, n, ff);
+        tinyi_lm_linear(f, l->w[gate], g, h, n);
+        tinyi_lm_linear(f, l->w[up], u, h, n);
+        if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
+            tinyi_lm_sparse q;
+            q.x = g;
+            q.d = ff;
+            tinyi_lm_each(f, n, 4, tinyi_lm_sparse_fn, &q);
+        }
+        tinyi_lm_act(f, l, g, g, u, n * ff);
+    } else {
+        g = tinyi_lm_take(f, n, ff);
+        tinyi_lm_linear(f, l->w[up], g, h, n);
+        tinyi_lm_act(f, l, g, g, NULL, n * ff);
+    }
+    if (gate == TINYI_T_FFN_GATE && l->w[TINYI_T_FFN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_FFN_SUB_NORM], g, g, n, ff);
+    tinyi_lm_linear(f, l->w[down], y, g, n);
+    f->used = used;
+}
+
+/* ---- router ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_route {
+    const tllm_model *m;
+    const float *z, *bias;                  /* (n, E) logits */
+    float *p, *pick;                        /* (n, E) scratch */
+    float *weight, *which;                  /* (n, k); expert numbers as floats are exact */
+    float *group;                           /* (n, n_group) scratch */
+} tinyi_lm_route;
+
+TINY_REF_BEGIN
+static void tinyi_lm_route_groups(const tllm_model *m, float *pick, float *score)
+{
+    const tiny_idx G = m->n_group, size = m->n_expert / G;
+    tiny_idx g, e, left;
+    for (g = 0; g < G; g++) {
+        float a = -INFINITY, b = -INFINITY;
+        for (e = g * size; e < (g + 1) * size; e++) {
+            if (pick[e] > a) { b = a; a = pick[e]; }
+            else if (pick[e] > b) b = pick[e];
+        }
+        score[g] = size > 1 ? a + b : a;
+    }
+    for (left = G - m->n_group_used; left > 0; left--) {        /* the worst group goes, the last of equals first */
+        tiny_idx worst = -1;
+        for (g = 0; g < G; g++)
+            if (score[g] < INFINITY && (worst < 0 || score[g] <= score[worst])) worst = g;
+        if (worst < 0) return;
+        score[worst] = INFINITY;
+        for (e = worst * size; e < (worst + 1) * size; e++) pick[e] = -INFINITY;
+    }
+}
+
+static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_route *q = (const tinyi_lm_route *)arg;
+    const tllm_model *m = q->m;
+    const tiny_idx E = m->n_expert, K = m->n_used;
+    tiny_idx t, e, i;
+    for (t = t0; t < t1; t++) {
+        const float *z = q->z + t * E;
+        float *p = q->p + t * E, *pick = q->pick + t * E, *w = q->weight + t * K, *which = q->which + t * K;
+        double sum = 0.0, top = -INFINITY;
+        for (e = 0; e < E; e++) if ((double)z[e] > top) top = (double)z[e];
+        if (m->gating == 1) {
+            for (e = 0; e < E; e++) sum += tinyi_exp64((double)z[e] - top);
+            for (e = 0; e < E; e++) p[e] = (float)(tinyi_exp64((double)z[e] - top) / sum);
+        } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
+        for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
+        if (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
+        if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
+        for (i = 0; i < K; i++) {
+            tiny_idx best = -1;
+            for (e = 0; e < E; e++)
+                if (pick[e] == pick[e] && (best < 0 || pick[e] > pick[best])) best = e;
+            if (best < 0) best = 0;         /* nothing but NaN: any expert will do */
+            which[i] = (float)best;
+            w[i] = p[best];
+            pick[best] = NAN;
+        }
+        if (m->gating == 3) {
+            double most = (double)w[0];
+            for (i = 0, sum = 0.0; i < K; i++) sum += tinyi_exp64((double)w[i] - most);
+            for (i = 0; i < K; i++) w[i] = (float)(tinyi_exp64((double)w[i] - most) / sum);
+        }
+        if (m->renorm) {
+            for (i = 0, sum = 0.0; i < K; i++) sum += (double)w[i];
+            if (sum < 6.103515625e-5) sum = 6.103515625e-5;
+            for (i = 0; i < K; i++) w[i] = (float)((double)w[i] / sum);
+        }
+        for (i = 0; i < K; i++) w[i] *= m->expert_scale;
+    }
+}
+
+static void tinyi_lm_axpy_row(float *y, const float *x, float a, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] += a * x[i];
+}
+static void tinyi_lm_scale_row(float *y, const float *x, float a, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] = a * x[i];
+}
+typedef struct tinyi_lm_share { float *y; const float *s, *h, *g; tiny_idx d; } tinyi_lm_share;
+static void tinyi_lm_share_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_share *q = (const tinyi_lm_share *)arg;
+    tiny_idx t;
+    for (t = t0; t < t1; t++)
+        tinyi_lm_axpy_row(q->y + t * q->d, q->s + t * q->d, q->g ? tinyi_sigmoid_ref(tinyi_lm_dot(q->g, q->h + t * q->d, q->d)) : 1.0f, q->d);
+}
+TINY_REF_END
+
+/* y = the experts of h; the router reads r */
+static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h, const float *r)
+{
+    const tllm_model *m = f->m;
+    const size_t used = f->used;
+    const tiny_idx n = f->n, D = m->n_embd, E = m->n_expert, K = m->n_used;
+    const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS], *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
+    const int first = (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
+    const tiny_idx ff = down_w->n_in;
+    tinyi_lm_route q;
+    float *z, *x, *g, *u, *o;
+    tiny_idx e, t, i;
+    z = tinyi_lm_take(f, n, E);
+    memset(&q, 0, sizeof q);
+    q.m = m;
+    q.z = z;
+    q.bias = l->w[TINYI_T_ROUTER_BIAS] ? l->w[TINYI_T_ROUTER_BIAS]->v : NULL;
+    q.p = tinyi_lm_take(f, n, E);
+    q.pick = tinyi_lm_take(f, n, E);
+    q.weight = tinyi_lm_take(f, n, K);
+    q.which = tinyi_lm_take(f, n, K);
+    q.group = tinyi_lm_take(f, n, m->n_group > 0 ? m->n_group : 1);
+    x = tinyi_lm_take(f, n, D);
+    g = tinyi_lm_take(f, 2 * n, ff);
+    u = tinyi_lm_take(f, n, fused ? 2 * ff : ff);
+    o = tinyi_lm_take(f, n, D);
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_ROUTER], z, r, n);
+    tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
+    tinyi_lm_zero(f, y, n * D);
+    for (e = 0; e < E && !f->st && !f->dry; e++) {
+        tiny_idx rows = 0;
+        for (t = 0; t < n; t++)
+            for (i = 0; i < K; i++)
+                if (q.which[t * K + i] == (float)e) {
+                    if (first) tinyi_lm_scale_row(x + rows * D, h + t * D, q.weight[t * K + i], D);
+                    else memcpy(x + rows * D, h + t * D, (size_t)D * sizeof *x);
+                    rows++;
+                }
+        if (!rows) continue;
+        if (fused) {
+            tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, D, rows);
+            tinyi_lm_halves(f, u, g, rows, ff);
+            tinyi_lm_act(f, l, g, g, g + rows * ff, rows * ff);
+        } else if (gate_w) {
+            tinyi_lm_linear_at(f, gate_w, e, g, ff, x, D, rows);
+            tinyi_lm_linear_at(f, up_w, e, u, ff, x, D, rows);
+            tinyi_lm_act(f, l, g, g, u, rows * ff);
+        } else {
+            tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);
+            tinyi_lm_act(f, l, g, g, NULL, rows * ff);
+        }
+        tinyi_lm_linear_at(f, down_w, e, o, D, g, ff, rows);
+        if (f->st) break;
+        rows = 0;
+        for (t = 0; t < n; t++)
+            for (i = 0; i < K; i++)
+                if (q.which[t * K + i] == (float)e) tinyi_lm_axpy_row(y + t * D, o + rows++ * D, first ? 1.0f : q.weight[t * K + i], D);
+    }
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    const size_t used = f->used;
+    if (f->st) return;
+    if (!l->moe) {
+        tinyi_lm_dense(f, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, y, h);
+        return;
+    }
+    tinyi_lm_experts(f, l, y, h, f->m->arch->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
+    if (l->w[TINYI_T_UP_SHEXP]) {
+        tinyi_lm_share q;
+        float *s = tinyi_lm_take(f, f->n, f->m->n_embd);
+        tinyi_lm_dense(f, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, s, h);
+        q.y = y;
+        q.s = s;
+        q.h = h;
+        q.g = l->w[TINYI_T_ROUTER_SHEXP] ? l->w[TINYI_T_ROUTER_SHEXP]->v : NULL;
+        q.d = f->m->n_embd;
+        tinyi_lm_each(f, f->n, 8, tinyi_lm_share_fn, &q);
+        if (f->m->arch->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
+    }
+    f->used = used;
+}
+
+/* gemma4 with experts: y = rms(ffn(rms(x))) + rms(experts(rms(x))); the router reads rms(x without weights) / sqrt(D) * scale */
+TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *x)
+{
+    const size_t used = f->used;
+    const tiny_idx n = f->n, D = f->m->n_embd;
+    float *h = tinyi_lm_take(f, n, D), *z = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
+    tiny_idx i, j;
+    if (f->st) return;
+    tinyi_lm_norm(f, l->norm2, h, x, n, D);
+    tinyi_lm_dense(f, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, y, h);
+    tinyi_lm_norm(f, l->w[TINYI_T_POST_FFW_NORM_1], y, y, n, D);
+    tinyi_lm_norm(f, l->w[TINYI_T_PRE_FFW_NORM_2], h, x, n, D);
+    tinyi_lm_rms(f, NULL, r, x, n, D);
+    tinyi_lm_scale(f, r, r, (float)(1.0 / tinyi_sqrt64((double)D)), n * D);
+    if (l->w[TINYI_T_ROUTER]->scale && !f->st && !f->dry)
+        for (i = 0; i < n; i++)
+            for (j = 0; j < D; j++) r[i * D + j] *= l->w[TINYI_T_ROUTER]->scale[j];
+    tinyi_lm_experts(f, l, z, h, r);
+    tinyi_lm_norm(f, l->w[TINYI_T_POST_FFW_NORM_2], z, z, n, D);
+    tinyi_lm_add(f, y, y, z, n * D);
+    f->used = used;
+}
+
+/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4) and the four streams of gemma3n
+ * Papers   C. Baykal et al., "Alternating Updates for Efficient Transformers", 2023 (arXiv 2301.13310), alg. 1;
+ *          G. Menghani et al., "LAuReL", 2024 (arXiv 2411.07501), 2; the rest after the published models.
+ * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer l
+ *          streams: X_0 = x0, X_i = A_i x0 at the length of x0. Layer: m(v) = tanh(router(rms(v) / D));
+ *          pred_o = X_o + sum_i C[4 o + i] X_i, C = predict m(X_0); a = pred_0; h = rms(a); laurel = h + rms(R L h);
+ *          b = a + rms(attention(h)); c = (b + laurel) / sqrt(2); y = c + rms(ffn(rms(c)));
+ *          X_i = pred_i + (1 + correct m(y))_i (y - a); s = rms(proj(gelu(gate (X_0 scale)) e_l)) joins X_1, X_2, X_3
+ *          end: mean of X_0 and B_i X_i at the length of X_0                                                             */
+#include <string.h>
+
+/* ---- per-layer inputs ------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tiny_idx D = m->n_embd, p = m->n_ple, L = m->n_layer;
+    if (ld->st) return;
+    if (l->i < 0) {
+        if (p > INT32_MAX / L) { tinyi_lm_disagree(ld, l, "per-layer inputs of so many numbers and layers do not fit", p, L); return; }
+        tinyi_lm_need(ld, l, TINYI_T_PLE_EMBD, p * L, m->n_vocab, 0);
+        tinyi_lm_need(ld, l, TINYI_T_PLE_PROJ, D, p * L, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_PLE_NORM, p);
+    } else {
+        tinyi_lm_need(ld, l, TINYI_T_INP_GATE, D, p, 0);
+        tinyi_lm_need(ld, l, TINYI_T_PROJ, p, D, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_POST_NORM, D);
+    }
+}
+
+TINYI_FN void tinyi_lm_ple_inputs(tinyi_lm_fwd *f)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, p = m->n_ple, all = p * m->n_layer;
+    float *e = f->ple = tinyi_lm_take(f, n, all);
+    const size_t used = f->used;
+    float *rows = tinyi_lm_take(f, n, all);
+    if (f->st) return;
+    tinyi_lm_linear(f, m->top.w[TINYI_T_PLE_PROJ], e, f->embd, n);
+    tinyi_lm_scale(f, e, e, (float)(1.0 / tinyi_sqrt64((double)m->n_embd)), n * all);
+    tinyi_lm_rms(f, m->top.w[TINYI_T_PLE_NORM]->v, e, e, n * m->n_layer, p);
+    tinyi_lm_rows(f, m->top.w[TINYI_T_PLE_EMBD], rows, f->tokens, n);
+    tinyi_lm_scale(f, rows, rows, tinyi_sqrtf((float)p), n * all);
+    tinyi_lm_add(f, e, e, rows, n * all);
+    tinyi_lm_scale(f, e, e, (float)(1.0 / tinyi_sqrt64(2.0)), n * all);
+    f->used = used;
+}
+
+/* s = rms(proj(gelu(gate x) e_l)) */
+static void tinyi_lm_ple_side(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *s, const float *x)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, p = m->n_ple;
+    const size_t used = f->used;
+    float *g = tinyi_lm_take(f, n, p), *e = tinyi_lm_take(f, n, p);
+    if (f->st) return;
+    tinyi_lm_linear(f, l->w[TINYI_T_INP_GATE], g, x, n);
+    if (!f->dry) tinyi_lm_copy(f, e, p, f->ple + l->i * p, p * m->n_layer, n, p);
+    tinyi_lm_run(f, TINY_OP_GEGLU_TANH, g, g, e, n * p);
+    tinyi_lm_linear(f, l->w[TINYI_T_PROJ], s, g, n);
+    tinyi_lm_norm(f, l->w[TINYI_T_POST_NORM], s, s, n, m->n_embd);
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_ple_add(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
+{
+    const size_t used = f->used;
+    float *s = tinyi_lm_take(f, f->n, f->m->n_embd);
+    tinyi_lm_ple_side(f, l, s, x);
+    tinyi_lm_add(f, x, x, s, f->n * f->m->n_embd);
+    f->used = used;
+}
+
+/* ---- four streams ----------------------------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_altup_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tiny_idx D = ld->m->n_embd;
+    tiny_idx r;
+    if (l->i < 0) {
+        (void)tinyi_lm_count(ld, "altup.num_inputs", -1, 4, 4, 4);
+        (void)tinyi_lm_count(ld, "altup.active_idx", -1, 0, 0, 0);
+        tinyi_lm_need(ld, l, TINYI_T_ALTUP_PROJ, D, D, 3);
+        tinyi_lm_need(ld, l, TINYI_T_ALTUP_UNEMBD, D, D, 3);
+        return;
+    }
+    r = tinyi_lm_width(ld, l, TINYI_T_LAUREL_L);
+    tinyi_lm_need(ld, l, TINYI_T_ALTUP_ROUTER, D, 4, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_ALTUP_ROUTER_NORM, D);
+    tinyi_lm_need(ld, l, TINYI_T_ALTUP_PREDICT, 4, 16, 0);
+    tinyi_lm_need(ld, l, TINYI_T_ALTUP_CORRECT, 4, 4, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_ALTUP_SCALE, D);
+    tinyi_lm_need(ld, l, TINYI_T_LAUREL_L, D, r > 0 ? r : 1, 0);
+    tinyi_lm_need(ld, l, TINYI_T_LAUREL_R, r > 0 ? r : 1, D, 0);
+    tinyi_lm_vec(ld, l, TINYI_T_LAUREL_NORM, D);
+    if (!ld->st && (!l->post1 || !l->post2)) tinyi_lm_disagree(ld, l, "norms after attention and feed-forward: there and wanted", (l->post1 != NULL) + (l->post2 != NULL), 2);
+}
+
+typedef struct tinyi_lm_altup {
+    float *x;                               /* (4, n, D) */
+    const float *c, *a, *y, *g;
+    float *out;
+    tiny_idx n, D;
+} tinyi_lm_altup;
+
+TINY_REF_BEGIN
+/* rows of streams 1..3 to the length of the same row of stream 0 */
+static void tinyi_lm_altup_length_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_altup *p = (const tinyi_lm_altup *)arg;
+    tiny_idx t, i, j;
+    for (t = t0; t < t1; t++) {
+        const float *x0 = p->x + t * p->D;
+        double want = 0.0, have;
+        for (j = 0; j < p->D; j++) want += (double)x0[j] * (double)x0[j];
+        for (i = 1; i < 4; i++) {
+            float *x = p->x + (i * p->n + t) * p->D;
+            for (j = 0, have = 0.0; j < p->D; j++) have += (double)x[j] * (double)x[j];
+            have = have > 0.0 ? tinyi_sqrt64(want) / tinyi_sqrt64(have) : 0.0;
+            for (j = 0; j < p->D; j++) x[j] = (float)((double)x[j] * have);
+        }
+    }
+}
+/* out_o = X_o + sum_i c[4 o + i] X_i */
+static void tinyi_lm_altup_predict_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_altup *p = (const tinyi_lm_altup *)arg;
+    tiny_idx t, o, i, j;
+    for (t = t0; t < t1; t++)
+        for (o = 0; o < 4; o++)
+            for (j = 0; j < p->D; j++) {
+                double s = (double)p->x[(o * p->n + t) * p->D + j];
+                for (i = 0; i < 4; i++) s += (double)p->c[t * 16 + 4 * o + i] * (double)p->x[(i * p->n + t) * p->D + j];
+                p->out[(o * p->n + t) * p->D + j] = (float)s;
+            }
+}
+/* X_i = out_i + (1 + c_i) (y - a) */
+static void tinyi_lm_altup_correct_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_altup *p = (const tinyi_lm_altup *)arg;
+    tiny_idx t, i, j;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < 4; i++)
+            for (j = 0; j < p->D; j++)
+                p->x[(i * p->n + t) * p->D + j] = p->out[(i * p->n + t) * p->D + j] + (1.0f + p->c[t * 4 + i]) * (p->y[t * p->D + j] - p->a[t * p->D + j]);
+}
+static void tinyi_lm_altup_scale_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_altup *p = (const tinyi_lm_altup *)arg;
+    tiny_idx t, j;
+    for (t = t0; t < t1; t++)
+        for (j = 0; j < p->D; j++) p->out[t * p->D + j] = p->y[t * p->D + j] * p->g[j];
+}
+TINY_REF_END
+
+static void tinyi_lm_altup_lengths(tinyi_lm_fwd *f, float *x)
+{
+    tinyi_lm_altup p;
+    memset(&p, 0, sizeof p);
+    p.x = x;
+    p.n = f->n;
+    p.D = f->m->n_embd;
+    tinyi_lm_each(f, f->n, 8, tinyi_lm_altup_length_fn, &p);
+}
+
+TINYI_FN void tinyi_lm_altup_start(tinyi_lm_fwd *f, float *x)
+{
+    const tiny_idx n = f->n, D = f->m->n_embd;
+    tiny_idx i;
+    for (i = 1; i < 4; i++) tinyi_lm_linear_at(f, f->m->top.w[TINYI_T_ALTUP_PROJ], i - 1, x + i * n * D, D, x, D, n);
+    tinyi_lm_altup_lengths(f, x);
+}
+
+TINYI_FN void tinyi_lm_altup_end(tinyi_lm_fwd *f, float *x)
+{
+    const tiny_idx n = f->n, D = f->m->n_embd;
+    const size_t used = f->used;
+    float *y = tinyi_lm_take(f, n, D);
+    tiny_idx i;
+    for (i = 1; i < 4; i++) {
+        tinyi_lm_linear_at(f, f->m->top.w[TINYI_T_ALTUP_UNEMBD], i - 1, y, D, x + i * n * D, D, n);
+        tinyi_lm_copy(f, x + i * n * D, D, y, D, n, D);
+    }
+    tinyi_lm_altup_lengths(f, x);
+    for (i = 1; i < 4; i++) tinyi_lm_add(f, x, x, x + i * n * D, n * D);
+    tinyi_lm_scale(f, x, x, 0.25f, n * D);
+    f->used = used;
+}
+
+/* c (n, 4) = tanh(router(rms(v) / D)), then to n_out numbers by t */
+static void tinyi_lm_altup_coef(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int t, float *c, const float *v)
+{
+    const tiny_idx n = f->n, D = f->m->n_embd;
+    const size_t used = f->used;
+    float *h = tinyi_lm_take(f, n, D), *m = tinyi_lm_take(f, n, 4);
+    tinyi_lm_norm(f, l->w[TINYI_T_ALTUP_ROUTER_NORM], h, v, n, D);
+    tinyi_lm_scale(f, h, h, 1.0f / (float)D, n * D);
+    tinyi_lm_linear(f, l->w[TINYI_T_ALTUP_ROUTER], m, h, n);
+    tinyi_lm_run(f, TINY_OP_TANH, m, m, NULL, n * 4);
+    tinyi_lm_linear(f, l->w[t], c, m, n);
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, D = m->n_embd, r = l->w[TINYI_T_LAUREL_L]->n_out;
+    const size_t used = f->used;
+    float *c = tinyi_lm_take(f, n, 16), *pred = tinyi_lm_take(f, 4 * n, D), *h = tinyi_lm_take(f, n, D), *low = tinyi_lm_take(f, n, r);
+    float *laurel = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *b = tinyi_lm_take(f, n, D);
+    const float *a = pred;
+    tinyi_lm_altup p;
+    tiny_idx i;
+    if (f->st) return;
+    memset(&p, 0, sizeof p);
+    p.x = x;
+    p.n = n;
+    p.D = D;
+    p.c = c;
+    p.out = pred;
+    tinyi_lm_altup_coef(f, l, TINYI_T_ALTUP_PREDICT, c, x);
+    tinyi_lm_each(f, n, 8, tinyi_lm_altup_predict_fn, &p);
+    tinyi_lm_norm(f, l->norm1, h, a, n, D);
+    tinyi_lm_linear(f, l->w[TINYI_T_LAUREL_L], low, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_LAUREL_R], laurel, low, n);
+    tinyi_lm_norm(f, l->w[TINYI_T_LAUREL_NORM], laurel, laurel, n, D);
+    tinyi_lm_add(f, laurel, laurel, h, n * D);
+    tinyi_lm_attn_run(f, l, y, h);
+    tinyi_lm_norm(f, l->post1, y, y, n, D);
+    tinyi_lm_add(f, b, a, y, n * D);
+    tinyi_lm_add(f, b, b, laurel, n * D);
+    tinyi_lm_scale(f, b, b, (float)(1.0 / tinyi_sqrt64(2.0)), n * D);
+    tinyi_lm_norm(f, l->norm2, h, b, n, D);
+    tinyi_lm_ffn_run(f, l, y, h);
+    tinyi_lm_norm(f, l->post2, y, y, n, D);
+    tinyi_lm_add(f, y, y, b, n * D);
+    tinyi_lm_altup_coef(f, l, TINYI_T_ALTUP_CORRECT, c, y);
+    p.y = y;
+    p.a = a;
+    tinyi_lm_each(f, n, 8, tinyi_lm_altup_correct_fn, &p);
+    p.y = x;
+    p.g = l->w[TINYI_T_ALTUP_SCALE]->v;
+    p.out = h;
+    tinyi_lm_each(f, n, 8, tinyi_lm_altup_scale_fn, &p);
+    tinyi_lm_ple_side(f, l, y, h);
+    for (i = 1; i < 4; i++) tinyi_lm_add(f, x + i * n * D, x + i * n * D, y, n * D);
+    f->used = used;
+}
+
+/* src/llm/model/forward.c - states, and the forward pass: embedding, layers, output
+ *
+ * The pass is written once. Run dry, it only counts the scratch memory that it would take: so the size of a state is known
+ * before anything is computed, and cannot disagree with it.                                                             */
+#include <string.h>
+
+#define TINYI_LM_STATE_MAGIC 0x74617473u
+
+/* ---- layers ----------------------------------------------------------------------------------------------------- */
+
+static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    if (f->st) return;
+    tinyi_lm_mixer_of(l->mix)->run(f, l, y, h);
+    if (l->mix2 != TINYI_LM_NO_MIX) {
+        const size_t used = f->used;
+        float *z = tinyi_lm_take(f, f->n, f->m->n_embd);
+        tinyi_lm_mixer_of(l->mix2)->run(f, l, z, h);
+        tinyi_lm_add(f, y, y, z, f->n * f->m->n_embd);
+        f->used = used;
+    }
+}
+
+static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
+{
+    if (f->m->arch->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
+    else tinyi_lm_ffn_run(f, l, y, h);
+}
+
+/* x (n, n_embd) through a layer */
+static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
+{
+    const tllm_model *m = f->m;
+    const tinyi_lm_arch *a = m->arch;
+    const tiny_idx n = f->n, D = m->n_embd;
+    const size_t used = f->used;
+    float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
+    if (f->st) return;
+    f->layer_in = x;
+    if (m->block == TINYI_LM_POST) {
+        if (l->w[TINYI_T_ATTN_NORM_2]) tinyi_lm_copy(f, h, D, x, D, n, D);
+        tinyi_lm_mix(f, l, y, x);
+        tinyi_lm_add(f, y, y, x, n * D);
+        tinyi_lm_norm(f, l->post1, x, y, n, D);
+        if (l->w[TINYI_T_ATTN_NORM_2]) {    /* jina-bert-v2 for code: the input once more, and a second norm */
+            tinyi_lm_add(f, x, x, h, n * D);
+            tinyi_lm_norm(f, l->w[TINYI_T_ATTN_NORM_2], x, x, n, D);
+        }
+        tinyi_lm_feed(f, l, y, x);
+        tinyi_lm_add(f, y, y, x, n * D);
+        tinyi_lm_norm(f, l->post2, x, y, n, D);
+    } else if (m->block == TINYI_LM_PARALLEL) {
+        z = tinyi_lm_take(f, n, D);
+        tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        if (l->w[TINYI_T_ATTN_NORM_2]) {    /* falcon 40B: the attention has a norm of its own */
+            tinyi_lm_norm(f, l->w[TINYI_T_ATTN_NORM_2], z, x, n, D);
+            tinyi_lm_mix(f, l, y, z);
+        } else tinyi_lm_mix(f, l, y, h);
+        if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
+        tinyi_lm_feed(f, l, z, h);
+        tinyi_lm_add(f, x, x, y, n * D);
+        tinyi_lm_add(f, x, x, z, n * D);
+    } else if (l->mix == TINYI_LM_NO_MIX) {
+        tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        tinyi_lm_feed(f, l, y, h);
+        tinyi_lm_add(f, x, x, y, n * D);
+    } else {
+        const int early = (a->ffn & TINYI_LM_F_ROUTER_EARLY) != 0;
+        float *first = early ? tinyi_lm_take(f, n, D) : NULL;
+        if (early) {
+            tinyi_lm_copy(f, first, D, x, D, n, D);
+            f->layer_in = first;
+        }
+        if (l->norm1) tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        tinyi_lm_mix(f, l, y, l->norm1 ? h : x);
+        if (l->post1) tinyi_lm_norm(f, l->post1, y, y, n, D);
+        tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
+        tinyi_lm_add(f, x, x, y, n * D);
+        if (l->cross) {
+            tinyi_lm_norm(f, l->w[TINYI_T_CROSS_NORM], h, x, n, D);
+            tinyi_lm_attn_cross(f, l, y, h);
+            tinyi_lm_add(f, x, x, y, n * D);
+        }
+        if (a->ffn & TINYI_LM_F_CHANNEL || l->ffn) {
+            if (l->moe && a->ffn & TINYI_LM_F_SIDE_BY_SIDE) tinyi_lm_side_run(f, l, y, x);
+            else {
+                /* stablelm without a norm of its own feeds the normed input of the layer to both */
+                if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
+                tinyi_lm_feed(f, l, y, l->norm2 || a->attn & TINYI_LM_A_NO_FFN_NORM ? (l->norm2 ? h : x) : h);
+            }
+            if (l->post2) tinyi_lm_norm(f, l->post2, y, y, n, D);
+            tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
+            tinyi_lm_add(f, x, x, y, n * D);
+        }
+    }
+    if (l->w[TINYI_T_INP_GATE] && a->block != TINYI_LM_ALTUP) tinyi_lm_ple_add(f, l, x);
+    if (m->rescale > 0 && (l->i + 1) % m->rescale == 0) tinyi_lm_scale(f, x, x, 0.5f, n * D);
+    if (l->w[TINYI_T_LAYER_SCALE]) tinyi_lm_scale(f, x, x, l->w[TINYI_T_LAYER_SCALE]->v[0], n * D);
+    f->used = used;
+}
+
+/* ---- one piece -------------------------------------------------------------------------------------------------- */
+
+static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
+{
+    const tllm_model *m = f->m;
+    const tinyi_lm_w *pos = m->top.w[TINYI_T_POSITION_EMBD], *types = m->top.w[TINYI_T_TOKEN_TYPES];
+    const tiny_idx n = f->n, D = m->n_embd;
+    const size_t used = f->used;
+    float *row = tinyi_lm_take(f, 1, D);
+    tiny_idx i;
+    tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+    tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
+    for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
+        const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
+        if (types) {
+            tinyi_lm_rows(f, types, row, &zero, 1);
+            tinyi_lm_add(f, x + i * D, x + i * D, row, D);
+        }
+        if (pos) {
+            tinyi_lm_rows(f, pos, row, &at, 1);
+            tinyi_lm_add(f, x + i * D, x + i * D, row, D);
+        }
+    }
+    if (m->arch->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
+    f->used = used;
+}
+
+/* x: hidden states of rows tokens; out: results */
+static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *out)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx D = m->n_embd;
+    const tinyi_lm_w *norm = m->arch->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
+    if (!out) return;
+    if (m->output == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
+    else if (m->output == TLLM_RANK) {
+        if (f->encoding) {                  /* the first token, through a layer of its own where there is one; no softmax */
+            if (m->top.w[TINYI_T_CLS]) {
+                tinyi_lm_linear(f, m->top.w[TINYI_T_CLS], x + D, x, 1);
+                tinyi_lm_run(f, TINY_OP_TANH, x, x + D, NULL, D);
+            }
+            tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, 1);
+            return;
+        }
+        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x + (rows - 1) * D, 1);
+        tinyi_lm_softmax(f, out, out, 1, m->n_label);
+    } else {
+        tinyi_lm_linear(f, m->output_w, out, x, rows);
+        tinyi_lm_scale(f, out, out, m->logit_scale, rows * m->n_vocab);
+        tinyi_lm_cap(f, out, m->logit_cap, rows * m->n_vocab);
+    }
+}
+
+static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
+{
+    const tllm_model *m = f->m;
+    const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
+    const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? m->n_enc : m->n_layer;
+    const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
+    float *x;
+    tiny_idx i;
+    f->used = 0;
+    x = tinyi_lm_take(f, streams * n + 1, D);  /* a row more: rerankers need it for one token */
+    tinyi_lm_rope_tables(f);
+    if (f->st) return;
+    tinyi_lm_embed(f, x);
+    f->embd = x;
+    if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
+    if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
+    if (streams == 4) tinyi_lm_altup_start(f, x);
+    for (i = 0; i < n_layer && !f->st; i++) {
+        if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
+            f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
+            return;
+        }
+        if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
+        else tinyi_lm_layer_run(f, &layer[i], x);
+    }
+    if (streams == 4) tinyi_lm_altup_end(f, x);
+    if (enc) {
+        tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
+        if (out) tinyi_lm_copy(f, out, D, x, D, rows, D);
+        for (i = 0; i < m->n_layer && !f->st; i++) tinyi_lm_attn_cross_keys(f, &m->layer[i], x, n);
+        return;
+    }
+    if (f->dry) rows = n;
+    if (rows > 0) tinyi_lm_results(f, x + (n - rows) * D, rows, f->dry ? x : out);
+}
+
+/* ---- states ----------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
+{
+    const int encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->n_enc > 0;
+    s->ctx = ctx;
+    s->m = m;
+    s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
+    s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > INT32_MAX || s->n_batch > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, INT32_MAX);
+    if (encoder) s->n_batch = s->n_ctx;
+    s->n_batch = TINYI_MIN(s->n_batch, s->n_ctx);
+    return TINY_OK;
+}
+
+/* Hands out, or with base NULL only counts: 0 when a size does not fit. */
+static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+{
+    size_t n;
+    float *p = NULL;
+    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
+    if (base) p = (float *)(void *)(base + *at);
+    *at += (n + 63) & ~(size_t)63;
+    return p;
+}
+
+static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
+{
+    const tllm_model *m = s->m;
+    const size_t cells = (size_t)s->n_ctx + 1;
+    size_t at = 0, kept0;
+    int ok = 1;
+    tiny_idx i;
+    tinyi_lm_held *held;
+    (void)tinyi_lm_part(base, &at, 1, 1, sizeof *s, &ok);
+    s->pos = (int64_t *)(void *)tinyi_lm_part(base, &at, cells, 1, sizeof(int64_t), &ok);
+    held = s->held = (tinyi_lm_held *)(void *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
+    kept0 = at;
+    for (i = 0; i < m->n_layer && ok; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        const tinyi_lm_mixer *mix = tinyi_lm_mixer_of(l->mix), *mix2 = tinyi_lm_mixer_of(l->mix2);
+        size_t n = mix->kept ? mix->kept(m, l) : 0;
+        if (!n && mix2->kept) n = mix2->kept(m, l);
+        if (mix->kept || mix2->kept) {
+            float *x = tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
+            if (n == SIZE_MAX) ok = 0;
+            if (base) held[i].x = x;
+        }
+    }
+    s->kept = base ? (float *)(void *)(base + kept0) : NULL;
+    s->n_kept = (at - kept0) / sizeof(float);
+    for (i = 0; i < m->n_layer && ok; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        float *k = NULL, *v = NULL;
+        if (l->kv_from != i || m->arch->attn & TINYI_LM_A_ENCODER) continue;
+        if (l->mix == TINYI_LM_ATTN) {
+            k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+        } else if (l->mix == TINYI_LM_MLA) {
+            if (l->w[TINYI_T_ATTN_K_B]) {   /* one latent row: value and key in one */
+                k = tinyi_lm_part(base, &at, cells, (size_t)(m->r_kv + m->d_rope), sizeof(float), &ok);
+                v = k;
+            } else {
+                k = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_k, sizeof(float), &ok);
+                v = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_v, sizeof(float), &ok);
+            }
+            if (m->index_heads) {
+                float *x = tinyi_lm_part(base, &at, cells, (size_t)m->index_d, sizeof(float), &ok);
+                if (base) held[i].x = x;
+            }
+        }
+        if (base) { held[i].k = k; held[i].v = v; }
+        if (l->cross) {
+            k = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            v = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+            if (base) { held[i].cross_k = k; held[i].cross_v = v; }
+        }
+    }
+    s->scratch = base ? base + at : NULL;
+    *bytes = at;
+    return ok;
+}
+
+/* scratch memory by dry passes */
+static tiny_status tinyi_lm_measure(tllm_state *s)
+{
+    int pass;
+    s->scratch_bytes = 0;
+    for (pass = 0; pass < 2; pass++) {
+        tinyi_lm_fwd f;
+        memset(&f, 0, sizeof f);
+        f.ctx = s->ctx;
+        f.s = s;
+        f.m = s->m;
+        f.dry = 1;
+        f.n = s->n_batch;
+        f.n_key = s->n_ctx;
+        f.encoding = pass;
+        if (pass ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
+        if (pass) f.n_key = f.n;
+        tinyi_lm_piece(&f, 0, NULL);
+        if (f.st) return f.st;
+        if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_size(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state *s, size_t *bytes)
+{
+    unsigned char there[64];                /* scratch of a dry pass: an address, never read */
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t fixed = 0;
+    if (st) return st;
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state needs a model");
+    memset(s, 0, sizeof *s);
+    st = tinyi_lm_desc(ctx, model, desc, s);
+    if (st) return st;
+    if (!tinyi_lm_layout(s, NULL, &fixed))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address", model->path, s->n_ctx);
+    s->scratch = there;
+    st = tinyi_lm_measure(s);
+    s->scratch = NULL;
+    if (st) return st;
+    if (!tinyi_size_add(fixed, s->scratch_bytes, bytes) || !tinyi_size_add(*bytes, 64, bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: a state of %td tokens is larger than this machine can address", model->path, s->n_ctx);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes)
+{
+    tllm_state s;
+    size_t n = 0;
+    tiny_status st = tinyi_lm_size(ctx, model, desc, &s, &n);
+    if (bytes) *bytes = st ? 0 : n;
+    return st;
+}
+
+TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out)
+{
+    tllm_state plan, *s;
+    size_t bytes = 0, fixed = 0;
+    tiny_status st;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
+    if (st) return st;
+    s = (tllm_state *)tiny_alloc(ctx, bytes);
+    if (!s) return tiny_ctx_status(ctx);
+    *s = plan;
+    s->magic = TINYI_LM_STATE_MAGIC;
+    s->bytes = bytes;
+    (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
+    memset((unsigned char *)s + 64 * ((sizeof *s + 63) / 64), 0, fixed - 64 * ((sizeof *s + 63) / 64));
+    (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
+    *out = s;
+    return TINY_OK;
+}
+
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state) { if (state) tiny_free(ctx, state); }
+
+TINY_API void tllm_state_clear(tllm_state *s)
+{
+    if (!s) return;
+    s->n_held = 0;
+    if (s->n_kept) memset(s->kept, 0, s->n_kept * sizeof(float));
+}
+TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? s->n_held : 0; }
+TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n)
+{
+    if (!s) return TINY_E_ARGUMENT;
+    if (n < 0 || n > s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, s->n_held, n);
+    if (n == s->n_held) return TINY_OK;
+    if (n == 0) { tllm_state_clear(s); return TINY_OK; }
+    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
+    s->n_held = n;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_tokens(tllm_state *s, const char *call, const int32_t *tokens, tiny_idx n)
+{
+    tiny_idx i;
+    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
+    for (i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= s->m->n_vocab)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)tokens[i], s->m->n_vocab);
+    return TINY_OK;
+}
+
+static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
+{
+    memset(f, 0, sizeof *f);
+    f->ctx = s->ctx;
+    f->s = s;
+    f->m = s->m;
+    f->base = s->scratch;
+    f->size = s->scratch_bytes;
+}
+
+TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out)
+{
+    tinyi_lm_fwd f;
+    tiny_status st;
+    tiny_idx done, held, j;
+    const tinyi_lm_w *table;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
+    if (s->m->arch->attn & TINYI_LM_A_ENCODER || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
+    if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
+    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    if (n > s->n_ctx - s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td are more than the %td of this state", s->m->path, n, s->n_held, s->n_ctx);
+    if (pos0 < 0 || pos0 > INT32_MAX - n || (s->n_held && pos0 <= s->pos[s->n_held - 1]))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held", s->m->path, (long long)pos0);
+    table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    if (table && pos0 + n > table->n_out)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)(pos0 + n - 1), table->n_out);
+    held = s->n_held;
+    for (done = 0; done < n && !st; ) {
+        const tiny_idx take = TINYI_MIN(n - done, s->n_batch);
+        const tiny_idx first = TINYI_MAX(done, n - rows), want = TINYI_MAX(done + take - first, 0);    /* results of this piece */
+        tinyi_lm_begin(&f, s);
+        f.tokens = tokens + done;
+        f.n = take;
+        f.pos0 = pos0 + done;
+        f.n_key = s->n_held + take;
+        for (j = 0; j < take; j++) s->pos[s->n_held + j] = f.pos0 + j;
+        tinyi_lm_piece(&f, want, !want || s->m->output == TLLM_RANK ? out : out + (first - (n - rows)) * s->m->n_out);
+        st = f.st;
+        if (!st) s->n_held += take;
+        done += take;
+    }
+    if (st) {
+        if (s->m->recurrent) tllm_state_clear(s);
+        else s->n_held = held;
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny_idx n, float *out)
+{
+    tinyi_lm_fwd f;
+    tiny_status st;
+    const tinyi_lm_w *table;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
+    if (!(s->m->arch->attn & TINYI_LM_A_ENCODER) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
+        if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
+        tllm_state_clear(s);
+        return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
+    }
+    if (n > s->n_batch) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
+    table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    if (table && n > table->n_out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n, table->n_out);
+    tinyi_lm_begin(&f, s);
+    f.tokens = tokens;
+    f.n = f.n_key = n;
+    f.encoding = 1;
+    s->n_encoded = 0;
+    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, out);
+    if (!f.st) {
+        s->n_encoded = n;
+        tllm_state_clear(s);
+    }
+    return f.st;
+}
+
+/* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
+#ifdef TINYI_STITCHED
+#endif
+
+#ifdef TINYI_FAST_MATH_OFF
+#undef TINYI_FAST_MATH_OFF
+#pragma GCC pop_options
+#ifndef __FAST_MATH__                      /* gcc 12 forgets it */
+#define __FAST_MATH__ 1
+#endif
+#endif
 #endif /* TINYLLM_IMPLEMENTATION */
 #endif /* TINYI_STITCH_PART */
 
