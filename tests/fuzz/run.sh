@@ -17,7 +17,7 @@ seconds=${FUZZ_SECONDS:-60}
 
 flags="-O1 -g -std=c99 -I$INC -Itests -Itests/fuzz -DTINY_NO_OPENMP -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 bodies() { # compiler, further flags: the implementation once for all targets
-    printf '#define TINYLLM_IMPLEMENTATION\n#include "tinyllm.h"\n' | $1 $flags $2 -x c -c - -o "$out/bodies.o"
+    printf '#define TINYLLM_IMPLEMENTATION\n#include <tinyllm.h>\n' | $1 $flags $2 -x c -c - -o "$out/bodies.o"
 }
 engine=
 if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n ? 0 : 0; }' |
