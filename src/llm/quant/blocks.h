@@ -52,6 +52,10 @@ TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
 
+/* 32 values as D (code - 2^(bits - 1)), and as d code + m, with the least weighted error that is found. */
+TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code);
+
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
 #define TINYI_Q_PACK(name) TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance);

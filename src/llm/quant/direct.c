@@ -6,7 +6,8 @@
  *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j + 16.
  * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
  *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
- * Left out importance: these formats have one scale formula, and programs compare their bytes                          */
+ * Search   Q4_0 to Q5_1 with importance only (kformats.c); without it the formula, whose bytes programs compare
+ * Left out importance for the other formats: nobody who reads them expects it                                           */
 #include "llm/quant/direct.h"
 
 TINY_REF_BEGIN
@@ -228,12 +229,13 @@ static void tinyi_direct_unpack45(const unsigned char *b, float *x, size_t n, in
         }
     }
 }
-static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int bits, int shifted)
+static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits, int shifted)
 {
     const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0, top = (1 << bits) - 1;
     float v[32];
+    unsigned char found[32];
     int j, code[32];
-    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16) {
+    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16, importance = importance ? importance + 32 : NULL) {
         float lowest, highest, largest, d, inverse, offset = 0.5f, base = 0.0f;
         uint32_t high = 0;
         lowest = highest = largest = tinyi_q_in(x[0]);
@@ -252,9 +254,17 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int 
             offset += (float)(1 << (bits - 1));
         }
         inverse = d != 0.0f ? 1.0f / d : 0.0f;
+        if (importance) {
+            if (shifted) {
+                tinyi_q_search_line(x, importance, bits, &d, &base, found);
+                tinyi_q_put_half(b + 2, base);
+            } else {
+                d = tinyi_q_search_even(x, importance, bits, found);
+            }
+        }
         tinyi_q_put_half(b, d);
         for (j = 0; j < 32; j++) {
-            code[j] = tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
+            code[j] = importance ? found[j] : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
             high |= (uint32_t)(code[j] >> 4 & 1) << j;
         }
         if (bits == 5) tinyi_q_put32(b + head, high);
@@ -264,7 +274,7 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int 
 
 #define TINYI_DIRECT_45(name, bits, shifted) \
     TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n) { tinyi_direct_unpack45((const unsigned char *)q, x, n, bits, shifted); } \
-    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { (void)importance; tinyi_direct_pack45(x, (unsigned char *)q, n, bits, shifted); }
+    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { tinyi_direct_pack45(x, (unsigned char *)q, n, importance, bits, shifted); }
 TINYI_DIRECT_45(Q4_0, 4, 0)
 TINYI_DIRECT_45(Q4_1, 4, 1)
 TINYI_DIRECT_45(Q5_0, 5, 0)

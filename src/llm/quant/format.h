@@ -24,11 +24,11 @@ TINYI_C_BEGIN
     F(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
     F(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
     F(BF16, 30, 1, 2, 30, 1, TLLM_FORMAT_PLAIN) \
-    F(Q8_0, 8, 32, 34, 8, 1, 0) \
-    F(Q4_0, 2, 32, 18, 8, 1, 0) \
-    F(Q4_1, 3, 32, 20, 9, 1, 0) \
-    F(Q5_0, 6, 32, 22, 8, 1, 0) \
-    F(Q5_1, 7, 32, 24, 9, 1, 0) \
+    F(Q8_0, 8, 32, 34, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q4_0, 2, 32, 18, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q4_1, 3, 32, 20, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q5_0, 6, 32, 22, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q5_1, 7, 32, 24, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
     F(Q8_1, 9, 32, 36, 9, 1, TLLM_FORMAT_ACTIVATIONS) \
     F(Q2_K, 10, 256, 84, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(Q3_K, 11, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
@@ -45,12 +45,12 @@ TINYI_C_BEGIN
     F(IQ2_S, 22, 256, 82, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(IQ4_XS, 23, 256, 136, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(IQ1_M, 29, 256, 56, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(TQ1_0, 34, 256, 54, 15, 1, 0) \
-    F(TQ2_0, 35, 256, 66, 15, 1, 0) \
-    F(MXFP4, 39, 32, 17, 8, 1, 0) \
-    F(NVFP4, 40, 64, 36, 8, 1, 0) \
-    F(Q1_0, 41, 128, 18, 8, 1, 0) \
-    F(Q2_0, 42, 64, 18, 8, 1, 0) \
+    F(TQ1_0, 34, 256, 54, 15, 1, TLLM_FORMAT_DIRECT) \
+    F(TQ2_0, 35, 256, 66, 15, 1, TLLM_FORMAT_DIRECT) \
+    F(MXFP4, 39, 32, 17, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(NVFP4, 40, 64, 36, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q1_0, 41, 128, 18, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q2_0, 42, 64, 18, 8, 1, TLLM_FORMAT_DIRECT) \
     F(I8, 24, 1, 1, 24, 0, TLLM_FORMAT_PLAIN) \
     F(I16, 25, 1, 2, 25, 0, TLLM_FORMAT_PLAIN) \
     F(I32, 26, 1, 4, 26, 0, TLLM_FORMAT_PLAIN) \
@@ -63,9 +63,10 @@ typedef enum tllm_format_id { TINYI_FORMATS(TINYI_FORMAT_ENUM) TLLM_FORMAT_ID_EN
 
 enum {
     TLLM_FORMAT_PLAIN = 1,                  /* a number by itself, no blocks */
-    TLLM_FORMAT_IMPORTANCE = 2,             /* pack minimises the weighted error */
+    TLLM_FORMAT_IMPORTANCE = 2,             /* pack with importance minimises the weighted error */
     TLLM_FORMAT_WANTS_IMPORTANCE = 4,       /* so few bits that models suffer much without it */
-    TLLM_FORMAT_ACTIVATIONS = 8             /* for the other factor of a product; not found in files */
+    TLLM_FORMAT_ACTIVATIONS = 8,            /* for the other factor of a product; not found in files */
+    TLLM_FORMAT_DIRECT = 16                 /* blocks whose bytes, without importance, follow from a formula */
 };
 
 typedef struct tllm_format {

@@ -91,8 +91,11 @@ typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: val
 
 static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, { { 0.80f, 0.05f, 11 }, { 0.80f, 0.05f, 11 } } };
 static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } } };
-static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
-static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
+static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+
+static const tinyi_k_even tinyi_k_q40 = { 1, 32, 0, -8, 7, 1, 1, { { 0.80f, 0.025f, 17 }, { 0.80f, 0.025f, 17 } } };
+static const tinyi_k_even tinyi_k_q50 = { 1, 32, 0, -16, 15, 1, 1, { { 0.88f, 0.0125f, 17 }, { 0.88f, 0.0125f, 17 } } };
 
 /* The place of the nearest step; v is between the first and the last. */
 static int tinyi_k_place(float v)
@@ -482,6 +485,77 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
             memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
             memcpy(km, trial_m, (size_t)f->groups * sizeof *km);
             memcpy(code, trial, 256);
+        }
+    }
+}
+
+/* ---- Q4_0, Q5_0, Q4_1, Q5_1 with importance ------------------------------------------------------------------------ */
+
+TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code)
+{
+    signed char value[32];
+    int k, j;
+    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, &k, value);
+    for (j = 0; j < 32; j++) code[j] = (unsigned char)(value[j] + (1 << (bits - 1)));
+    return d;
+}
+
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code)
+{
+    const float top = (float)((1 << bits) - 1);
+    float y[32], w[32], lowest, highest;
+    double sw = 0.0, sx = 0.0, least = -1.0;
+    int j, t;
+    memset(code, 0, 32);
+    *d = *m = 0.0f;
+    if (!tinyi_q_weigh(x, importance, 32, y, w)) return;
+    lowest = highest = y[0];
+    for (j = 0; j < 32; j++) {
+        if (y[j] < lowest) lowest = y[j];
+        if (y[j] > highest) highest = y[j];
+        sw += (double)w[j];
+        sx += (double)w[j] * (double)y[j];
+    }
+    if (highest == lowest) {                /* one value: m the half below it, d what is left */
+        uint16_t h = tinyi_q_to_half(lowest);
+        if (tinyi_f16_to_f32(h) > lowest) h = (uint16_t)(h & 0x8000u ? h + 1 : h - 1);
+        *m = tinyi_f16_to_f32(tinyi_q_to_half(tinyi_f16_to_f32(h)));
+        *d = tinyi_f16_to_f32(tinyi_q_to_half(lowest - *m > 0.0f ? lowest - *m : 0.0f));
+        memset(code, *d > 0.0f, 32);
+        return;
+    }
+    for (t = 0; t < 62; t++) {              /* 12 scales for each of 5 first values, then twice from the best */
+        const float step = (highest - lowest) / (top + (bits == 4 ? 0.25f : 0.5f) * (float)(t % 12 - 6));
+        const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m, inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
+        double sq = 0.0, sqq = 0.0, sxq = 0.0, det, e = 0.0;
+        float td = 0.0f, tm, again;
+        unsigned char trial[32];
+        for (j = 0; j < 32; j++) {
+            float q = (y[j] - base) * inverse;
+            double wq;
+            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+            wq = (double)w[j] * (double)q;
+            sq += wq;
+            sqq += wq * (double)q;
+            sxq += wq * (double)y[j];
+        }
+        det = sw * sqq - sq * sq;
+        if (det > sw * sqq * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sxq - sx * sq) / det)));
+        if (td < 0.0f) td = 0.0f;
+        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sq) / sw)));
+        again = td > 0.0f ? 1.0f / td : 0.0f;
+        for (j = 0; j < 32; j++) {
+            float q = (y[j] - tm) * again, off;
+            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+            off = y[j] - (q * td + tm);
+            e += (double)(w[j] * (off * off));
+            trial[j] = (unsigned char)q;
+        }
+        if (least < 0.0 || e < least) {
+            least = e;
+            *d = td;
+            *m = tm;
+            memcpy(code, trial, 32);
         }
     }
 }
