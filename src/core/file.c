@@ -125,20 +125,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* /dev/null must not become a file because somebody did not want the output */
+static int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     char *part;
     size_t n_path;
     FILE *f;
-    int bad;
+    int bad, special;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
     n_path = strlen(path);
     part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
     if (!part) return ctx->status;
     memcpy(part, path, n_path);
-    memcpy(part + n_path, ".part", sizeof ".part");
+    special = tinyi_file_special(path);
+    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
     f = fopen(part, "wb");
     if (!f) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
@@ -148,13 +161,13 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
     bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
     bad |= fflush(f) != 0;
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= fsync(fileno(f)) != 0;
+    bad |= !special && fsync(fileno(f)) != 0;
 #endif
     bad |= fclose(f) != 0;
     if (bad) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        (void)remove(part);
-    } else {
+        if (!special) (void)remove(part);
+    } else if (!special) {
 #ifdef _WIN32
         bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
 #else

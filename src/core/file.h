@@ -28,7 +28,8 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
 
 /* Writes path.part, then renames it over path: readers see the old file or the
- * new one, also after a full disk or a kill. */
+ * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
+ * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 TINYI_C_END

@@ -172,6 +172,19 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
     return 0;
 }
 
+/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
+ * references look at the kind: it must not say something else than the row. */
+static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *r = op->row;
+    if (!r->name || !r->shape || !r->ref || !r->cost) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost", r->name ? r->name : "an operation");
+    if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
+                          TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
+    if (op->kind != r->kind) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+    return TINY_OK;
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -179,9 +192,10 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    /* accelerators and shared references look at the kind: it must not say something else than the row */
-    if (op->kind != (*row)->kind)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
+    if (op->row) {
+        st = tinyi_op_own_row(ctx, op);
+        if (st) return st;
+    }
     return tinyi_op_check(ctx, op, *row);
 }
 

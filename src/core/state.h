@@ -61,6 +61,10 @@ TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const ti
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 
+/* The cancel callback has asked to stop: pieces were left out, and what they should have written is not there. Told for
+ * sure by thread 0 only, which asks it. */
+TINYI_FN int tinyi_team_stopped(const tiny_team *team);
+
 TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 
 TINYI_C_END

@@ -101,6 +101,8 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     return 1;
 }
 
+TINYI_FN int tinyi_team_stopped(const tiny_team *team) { return tinyi_atomic_get(&team->region->cancelled) != 0; }
+
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence)
 {
     tinyi_region *r = team->region;
@@ -134,7 +136,14 @@ static void tinyi_region_run(tinyi_region *r)
 {
     const tiny_pool *pool = &r->ctx->desc.pool;
     if (r->n > 1 && pool->run) {
-        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) return;
+        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) {
+            /* the last of them moves the phase when all have come to the end: a pool that forgot some is found out */
+            if (tinyi_atomic_get(&r->phase) == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
+                r->status = TINY_E_ARGUMENT;
+                (void)snprintf(r->says, sizeof r->says, "the pool said that it ran %d tasks, but did not", r->n);
+            }
+            return;
+        }
         tinyi_region_member(r, 0, 1);
         return;
     }
@@ -169,6 +178,8 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     r.ran_on = TINY_TARGET_REFERENCE;
     if (shared_bytes || own_bytes) {
         size_t own;
+        if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r.n);
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         if (!tinyi_size_mul(own_bytes, (size_t)r.n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
@@ -183,7 +194,8 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     tinyi_region_run(&r);
     ctx->in_region = 0;
     ctx->ran_on = r.ran_on;
-    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
+    /* first: after a cancel the pieces that nobody did can look like any other fault */
     if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
+    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
     return TINY_OK;
 }

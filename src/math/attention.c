@@ -97,6 +97,33 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
+ * and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+{
+    float odd = 0.0f;
+    tiny_idx c, i;
+    for (c = 0; c < n_c; c++)
+        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
+    return odd == 0.0f;
+}
+
+static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+{
+    tiny_idx i;
+    int c, j;
+    for (j = 0; j < n_row; j++)
+        for (i = 0; i < d_v; i++) {
+            float a = f[j] * acc[j * d_v + i];
+            for (c = 0; c < n_vis[j]; c++)
+                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
+            acc[j * d_v + i] = a;
+        }
+}
+TINY_REF_END
+
 /* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
@@ -115,6 +142,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
     float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
     tiny_idx tiles, n_rows, task, end, r, i, c, c0;
     int n_vis[TINYI_ATT_ROWS];
+    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
     tinyi_att_read(op, &a);
     n_rows = a.n_query * a.group;
     tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
@@ -149,11 +177,13 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 ldv = a.d_v;
             }
             scores(s, q, kt, n, a.d);
+            any = 0;
             for (j = 0; j < n; j++) {
                 tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
                 float *row = s + j * TINYI_ATT_KEYS;
                 n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
                 f[j] = 1.0f;
+                hidden[j] = 0;
                 if (!n_vis[j]) continue;
                 if (!a.bias) {
                     f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
@@ -162,9 +192,12 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 if (a.softcap > 0.0f)
                     for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
                 for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
+                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
+                any |= hidden[j];
                 f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
             }
-            mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
+            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
         }
         for (j = 0; j < n; j++) {
             tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
@@ -185,6 +218,9 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: q is %s, k is %s, v is %s: they must be (queries, heads, d), (keys, key heads, d), (keys, key heads, d_v)",
                           tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    /* a view of stride 0 may be longer than any memory, a tile in the workspace may not */
+    if (q->dim[2] > TINYI_ATT_LONG || v->dim[2] > TINYI_ATT_LONG)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "attention: heads of %td and %td numbers; a tile of them is more than this machine can address", q->dim[2], v->dim[2]);
     if (k->dim[1] == 0 ? q->dim[1] != 0 : q->dim[1] % k->dim[1] != 0)
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: %td query heads are not a multiple of %td key heads", q->dim[1], k->dim[1]);
     if (b && !(b->rank == 2 && b->dim[0] == q->dim[0] && b->dim[1] == k->dim[0]) &&

@@ -7,7 +7,7 @@
  *   if (tiny_cholesky(ctx, &a, &l)) puts(tiny_ctx_message(ctx));
  *
  * Inputs are copied into workspace of the context's allocator and outputs are written at the end. So an output may
- * overlap any input (not another output: TINY_E_ALIAS), and after a failure every output is as it was. A NaN or an
+ * overlap any input (not another output: TINY_E_ALIAS), and after a failure other than a cancel every output is as it was. A NaN or an
  * infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same

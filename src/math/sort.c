@@ -716,7 +716,7 @@ static void tinyi_topk_fast(tiny_team *team, const tiny_op *op)
                 memcpy(won + p * k, s.item, (size_t)k * sizeof *won);
             }
         tiny_barrier(team);
-        if (team->i == 0) {
+        if (team->i == 0 && !tinyi_team_stopped(team)) {   /* else some winners are not there, and their indices are noise */
             tinyi_topk_begin(&s, team->own, (size_t)n, (size_t)k, scan);
             if (k <= TINYI_TOPK_INSERT)
                 for (p = 0; p < pieces * k; p++) tinyi_topk_insert(&s, won[p]);

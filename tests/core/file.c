@@ -100,6 +100,32 @@ static void test_full_disk(void)
     t_close(ctx);
 }
 
+/* A link to a device stands for it: as root the device itself would be gone. */
+static void test_device(void)
+{
+#if T_PAGES
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    FILE *f = fopen("/dev/null", "wb");
+    if (!f) T_SKIP("no /dev/null");
+    else {
+        (void)fclose(f);
+        (void)remove("tiny-null");
+        if (!symlink("/dev/null", "tiny-null")) {
+            char big[100];
+            T_OK(tiny_file_write(ctx, "tiny-null", "hello", 5));
+            T_EQ_INT(readlink("tiny-null", big, sizeof big), 9);    /* still the link */
+        }
+        (void)remove("tiny-null");
+        (void)remove("tiny-full");
+        if (!symlink("/dev/full", "tiny-full")) {
+            T_STATUS(tiny_file_write(ctx, "tiny-full", "hello", 5), TINY_E_IO, "tiny-full: 5 bytes could not be written");
+            T_EQ_INT(remove("tiny-full"), 0);
+        }
+    }
+    t_close(ctx);
+#endif
+}
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -125,6 +151,7 @@ int main(void)
     T_RUN(test_count_rule);
     T_RUN(test_files);
     T_RUN(test_full_disk);
+    T_RUN(test_device);
     T_RUN(test_each_allocation);
     return t_done();
 }

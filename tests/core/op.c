@@ -60,6 +60,13 @@ static void test_aliasing(void)
     tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4), y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
     tiny_op op = op_of(TINY_OP_ADD, &a, &b, &y);
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
+    y = tiny_tensor_2d(x + 15, TINY_F32, 4, 4);             /* one number in common, behind and before */
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 0");
+    y = tiny_tensor_2d(x + 17, TINY_F32, 4, 4);
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "add: output 0 overlaps input 1");
+    y = tiny_tensor_2d(x + 16, TINY_F32, 4, 4);             /* side by side */
+    b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4);
+    T_OK(tiny_run(ctx, &op));
     y = tiny_tensor_swap(a, 0, 1);          /* the same memory in another order */
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "overlaps input 0");
     y = a;                                  /* exactly in place is allowed */
@@ -106,6 +113,68 @@ static void test_list(tiny_target target)
     T_STATUS(tiny_run_list(ctx, list, 3), TINY_E_ARGUMENT, "no operation");
     T_STATUS(tiny_run_list(ctx, NULL, 3), TINY_E_ARGUMENT, "no list");
     t_close(ctx);
+}
+
+/* Rows that fill the workspace they asked for: a list takes the most of each kind, wherever it stands. */
+static tiny_status fill_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    (void)ctx;
+    want[0] = *op->in[0];
+    return TINY_OK;
+}
+static void fill_ref(const tiny_op *op) { (void)op; }
+static void fill_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    *shared = op->row->name[0] == 's' ? 1 << 20 : 0;
+    *own = op->row->name[0] == 'o' ? 1 << 19 : 0;
+}
+static void fill_fast(tiny_team *team, const tiny_op *op)
+{
+    float ok = 1.0f;
+    if (op->row->name[0] == 's' && team->i == 0) {
+        ok = team->shared ? 1.0f : 0.0f;
+        if (team->shared) memset(team->shared, 1, 1 << 20);
+    }
+    if (op->row->name[0] == 'o') {
+        ok = team->own ? 1.0f : 0.0f;
+        if (team->own) memset(team->own, 1, 1 << 19);
+    }
+    if (team->i == 0) *(float *)op->out[0]->data = ok;
+}
+static void fill_cost(const tiny_op *op, tiny_cost *c) { (void)op; c->flops = c->bytes = 1e9; }
+
+static void test_list_workspace(void)
+{
+    static const char *const name[] = { "shared", "own", "none" };
+    static const int order[][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 2, 0 }, { 0, 2, 2 }, { 1, 2, 2 } };
+    size_t q;
+    int i;
+    for (q = 0; q < T_COUNT(order); q++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 3);
+        tiny_op_row row[3];
+        tiny_op ops[3];
+        const tiny_op *list[3];
+        float x[1] = { 0 }, y[3] = { 0 };
+        tiny_tensor a = tiny_tensor_1d(x, TINY_F32, 1), out[3];
+        for (i = 0; i < 3; i++) {
+            memset(&row[i], 0, sizeof row[i]);
+            row[i].name = name[order[q][i]];
+            row[i].n_in = row[i].n_in_needed = row[i].n_out = 1;
+            row[i].shape = fill_shape;
+            row[i].ref = fill_ref;
+            row[i].fast = fill_fast;
+            row[i].work = fill_work;
+            row[i].cost = fill_cost;
+            out[i] = tiny_tensor_1d(y + i, TINY_F32, 1);
+            ops[i] = op_of(0, &a, NULL, &out[i]);
+            ops[i].row = &row[i];
+            list[i] = &ops[i];
+        }
+        T_OK(tiny_run_list(ctx, list, 3));
+        for (i = 0; i < 3; i++) T_CLOSE(y[i], 1, 0);
+        t_close(ctx);
+    }
 }
 
 static void test_recording(void)
@@ -187,6 +256,7 @@ int main(void)
     T_RUN(test_aliasing);
     T_RUN_TARGETS(test_empty);
     T_RUN_TARGETS(test_list);
+    T_RUN(test_list_workspace);
     T_RUN(test_recording);
     T_RUN(test_recording_without_memory);
     T_RUN(test_table);

@@ -92,6 +92,43 @@ static void test_run_and_record(void)
     t_close(ctx);
 }
 
+/* A row from outside says how much is indexed and copied; one of the house wants its kind with it, since families ask the kind. */
+static void test_refused(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    static const char params[1000] = { 0 };
+    float x[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
+    tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 2, 3), b = tiny_tensor_2d(y, TINY_F32, 2, 3);
+    tiny_recording *rec;
+    int k;
+    T_OK(tiny_record_start(ctx, &rec));
+    for (k = 0; k < 7; k++) {
+        tiny_op_row row = triple_row(0);
+        tiny_op op = { 0 };
+        if (k == 0) row.params_size = sizeof params;
+        if (k == 1) row.n_in = TINY_OP_MAX_IN + 1;
+        if (k == 2) row.n_out = TINY_OP_MAX_OUT + 1;
+        if (k == 3) row.n_out = 0;
+        if (k == 4) row.shape = NULL;
+        if (k == 5) row.name = NULL;
+        op.row = k == 6 ? tiny_op_find("add") : &row;
+        op.params = params;
+        op.in[0] = &a;
+        if (k == 6) op.in[1] = &a;
+        op.out[0] = &b;
+        T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, k == 6 ? "add: its row is of kind" : "");
+        T_STATUS(tiny_run_reference(ctx, &op), TINY_E_ARGUMENT, NULL);
+        if (k < 6) continue;
+        op.kind = op.row->kind;
+        op.params = NULL;
+        T_OK(tiny_run(ctx, &op));
+        T_CLOSE(y[5], 12, 0);
+    }
+    T_OK(tiny_record_stop(ctx));
+    tiny_recording_free(ctx, rec);
+    t_close(ctx);
+}
+
 /* The kit judges the row, and the case that fails is the fault's, not the kit's. */
 static void test_conformance(tiny_target target)
 {
@@ -117,6 +154,7 @@ static void test_conformance(tiny_target target)
 
 int main(void)
 {
+    T_RUN(test_refused);
     T_RUN(test_run_and_record);
     T_RUN_TARGETS(test_conformance);
     return t_done();

@@ -33,6 +33,37 @@ static void test_streams(void)
     T_EQ_INT(tiny_rng_u64(&a), 0xe169c58d6627e8d5u);
 }
 
+/* Every bit of seed, stream and place counts, and they stand where the head of core/rng.h says: counter = (place / 4,
+ * stream), key = seed. */
+static void test_all_bits(void)
+{
+    static const uint64_t seed[] = { 1, UINT64_C(0x123456789abcdef0) }, stream[] = { 2, UINT64_C(0xfedcba9876543210) }, at[] = { 3, UINT64_C(0x7777777712345678) };
+    int k, j;
+    for (k = 0; k < 8; k++)
+        for (j = 0; j < 5; j++) {
+            const uint64_t s = seed[k & 1], t = stream[k >> 1 & 1], p = at[k >> 2] + (uint64_t)j;
+            uint32_t counter[4], key[2], out[4];
+            tiny_rng r = tiny_rng_make(s, t);
+            counter[0] = (uint32_t)(p / 4); counter[1] = (uint32_t)(p / 4 >> 32);
+            counter[2] = (uint32_t)t; counter[3] = (uint32_t)(t >> 32);
+            key[0] = (uint32_t)s; key[1] = (uint32_t)(s >> 32);
+            tiny_philox(counter, key, out);
+            r.at = p;
+            T_EQ_INT(tiny_rng_u32(&r), out[p % 4]);
+        }
+}
+
+/* The formula of math/normal.c in libm: u = (a + 1) / 2^32, v = b / 2^32. */
+static void test_normal_formula(void)
+{
+    tiny_rng r = tiny_rng_make(8, 1), q = r;
+    int i;
+    for (i = 0; i < 5000; i++) {
+        double a = tiny_rng_u32(&q), b = tiny_rng_u32(&q), z = sqrt(-2.0 * log((a + 1.0) / 4294967296.0)) * cos(2.0 * acos(-1.0) * (b / 4294967296.0));
+        if (!T_CLOSE(tiny_rng_normal(&r), z, 6.1e-8 * fabs(z) + 1e-14)) break;
+    }
+}
+
 static void test_distributions(void)
 {
     enum { N = 200000 };
@@ -67,6 +98,14 @@ static void test_below_and_permutation(void)
     tiny_rng_permutation(&r, p, 1000);
     for (i = 0; i < 1000; i++) { bad += p[i] >= 1000 || seen[p[i] % 1000]++; }
     T_EQ_INT(bad, 0);
+    {
+        int order[6] = { 0 };               /* all orders of three are as frequent */
+        for (i = 0; i < 12000; i++) {
+            tiny_rng_permutation(&r, p, 3);
+            order[p[0] * 2 + (p[1] > p[2])]++;
+        }
+        for (i = 0; i < 6; i++) T_CLOSE(order[i], 2000, 5 * sqrt(12000 * 5.0 / 36));
+    }
     tiny_rng_permutation(&r, p, 0);
     tiny_rng_permutation(&r, p, 1);
     T_EQ_INT(p[0], 0);
@@ -76,6 +115,8 @@ int main(void)
 {
     T_RUN(test_known_answers);
     T_RUN(test_streams);
+    T_RUN(test_all_bits);
+    T_RUN(test_normal_formula);
     T_RUN(test_distributions);
     T_RUN(test_below_and_permutation);
     return t_done();

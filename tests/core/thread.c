@@ -109,6 +109,8 @@ static void test_failing(void)
     T_STATUS(tiny_parallel(ctx, 0, 0, 0, NULL, NULL), TINY_E_ARGUMENT, "needs a function");
     T_STATUS(tiny_parallel(ctx, -1, 0, 0, fail_member, NULL), TINY_E_ARGUMENT, "-1");
     T_STATUS(tiny_parallel(ctx, 0, SIZE_MAX - 5, SIZE_MAX / 2, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 3 threads");
+    T_STATUS(tiny_parallel(ctx, 1, SIZE_MAX - 5, 64, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 1 threads");
+    T_STATUS(tiny_parallel(ctx, 1, 0, SIZE_MAX, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 1 threads");
     T_STATUS(tiny_parallel(ctx, 0, 1 << 21, 0, nested_member, ctx), TINY_E_MEMORY, "max_bytes is 1048576");
     T_OK(tiny_parallel(ctx, 0, 0, 0, nested_member, ctx));
     T_EQ_INT(tiny_parallel(NULL, 0, 0, 0, fail_member, NULL), TINY_E_ARGUMENT);
@@ -120,6 +122,25 @@ static int pool_refuses(void *user, int n, void (*task)(void *arg, int i), void 
 {
     (void)user; (void)n; (void)task; (void)arg;
     return 1;
+}
+
+static int pool_lies(void *user, int n, void (*task)(void *arg, int i), void *arg)
+{
+    (void)user; (void)n; (void)task; (void)arg;
+    return 0;
+}
+
+static void test_lying_pool(void)
+{
+    tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 5);
+    tiny_ctx *ctx;
+    sum_arg a;
+    memset(&a, 0, sizeof a);
+    d.pool.run = pool_lies;
+    T_EQ_INT(tiny_ctx_open(&d, &ctx), TINY_OK);
+    t_use(ctx);
+    T_STATUS(tiny_parallel(ctx, 0, 10, 100, sum_member, &a), TINY_E_ARGUMENT, "the pool said that it ran 5 tasks, but did not");
+    t_close(ctx);
 }
 
 static void test_own_pool(void)
@@ -153,6 +174,7 @@ int main(void)
     T_RUN(test_failing);
 #if T_PTHREAD
     T_RUN(test_own_pool);
+    T_RUN(test_lying_pool);
 #endif
     return t_done();
 }

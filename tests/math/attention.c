@@ -82,6 +82,62 @@ static void test_invariants(tiny_target target)
     t_close(ctx);
 }
 
+/* Views of stride 0 name more numbers than a workspace can hold: the sizes of a tile must not wrap. */
+static void test_longer_than_memory(void)
+{
+    static const int shift[] = { 48, 55, 57, 58, 59 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    float one[1] = { 1 }, out[1] = { 5 };
+    int8_t byte[1] = { 1 };
+    int32_t sum[64] = { 5 };
+    size_t i;
+    for (i = 0; i < T_COUNT(shift) && sizeof(tiny_idx) == 8; i++) {
+        tiny_idx d = (tiny_idx)((uint64_t)1 << shift[i]);
+        tiny_tensor q = tiny_tensor_3d(one, TINY_F32, 1, 1, d), v = tiny_tensor_3d(one, TINY_F32, 1, 1, 1), o = tiny_tensor_3d(out, TINY_F32, 1, 1, 1);
+        tiny_tensor a = tiny_tensor_2d(byte, TINY_I8, 8, d), b = tiny_tensor_2d(byte, TINY_I8, d, 8), y = tiny_tensor_2d(sum, TINY_I32, 8, 8);
+        tiny_status st;
+        q.stride[0] = q.stride[1] = q.stride[2] = a.stride[0] = a.stride[1] = b.stride[0] = b.stride[1] = 0;
+        st = tiny_attention(ctx, &q, &q, &v, NULL, NULL, &o);
+        T_TRUE(st == TINY_E_OVERFLOW || st == TINY_E_MEMORY);
+        st = tiny_matmul_i8(ctx, &a, &b, NULL, NULL, NULL, TINY_ACT_NONE, &y);
+        T_TRUE(st == TINY_E_OVERFLOW || st == TINY_E_MEMORY);
+        T_TRUE(out[0] == 5 && sum[0] == 5);
+    }
+    t_close(ctx);
+}
+
+/* What is not finite: a hidden key, by bias or by order, does not matter whatever its value holds; one that is seen does, and
+ * a NaN in a score reaches every output of its row. The fast forms agree with the reference. */
+static void test_not_finite(tiny_target target)
+{
+    enum { NQ = 5, NK = 70, D = 3, DV = 19 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *q = t_rand(NQ * D, -1, 1), *k = t_rand(NK * D, -1, 1), *v = t_rand(NK * DV, -1, 1), *bias = t_guarded(NQ * NK), *o = t_guarded(NQ * DV), *want = t_guarded(NQ * DV);
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, NQ, 1, D), tk = tiny_tensor_3d(k, TINY_F32, NK, 1, D), tv = tiny_tensor_3d(v, TINY_F32, NK, 1, DV);
+    tiny_tensor tb = tiny_tensor_2d(bias, TINY_F32, NQ, NK), to = tiny_tensor_3d(o, TINY_F32, NQ, 1, DV), tw = tiny_tensor_3d(want, TINY_F32, NQ, 1, DV);
+    tiny_op op;
+    int i, kind;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_ATTENTION;
+    op.in[0] = &tq; op.in[1] = &tk; op.in[2] = &tv; op.in[3] = &tb;
+    op.out[0] = &tw;
+    for (kind = 0; kind < 4; kind++) {
+        for (i = 0; i < NQ * NK; i++) bias[i] = i % NK == 3 || i % NK == 67 || (i / NK == 2 && i % NK < 66) ? -INFINITY : 0.0f;
+        v[3 * DV + 4] = kind & 1 ? NAN : INFINITY;
+        v[67 * DV + 18] = NAN;
+        if (kind == 2) q[1 * D] = NAN;
+        if (kind == 3) { q[1 * D] = 0.5f; bias[4 * NK + 3] = 0.0f; bias[3 * NK + 10] = NAN; }
+        T_OK(tiny_attention(ctx, &tq, &tk, &tv, &tb, NULL, &to));
+        T_OK(tiny_run_reference(ctx, &op));
+        for (i = 0; i < NQ * DV; i++) {
+            int row = i / DV, lost = (kind == 2 && row == 1) || (kind == 3 && (row == 3 || (row == 4 && i % DV == 4)));
+            if (!T_TRUE((o[i] != o[i]) == lost) || !T_TRUE((want[i] != want[i]) == lost)) { printf("    kind %d, row %d, value %d\n", kind, row, i % DV); break; }
+            if (!lost) T_CLOSE(o[i], want[i], 2e-6);
+        }
+    }
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -108,6 +164,8 @@ int main(void)
     T_RUN_TARGETS(test_worked);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_TARGETS(test_invariants);
+    T_RUN(test_longer_than_memory);
+    T_RUN_TARGETS(test_not_finite);
     T_RUN(test_refused);
     return t_done();
 }

@@ -748,7 +748,7 @@ static void test_bad_input(void)
 
 static int stop(void *user) { return --*(int *)user < 0; }
 
-/* every allocation fails in turn, and a cancel in the middle: a status, nothing changed, nothing lost */
+/* every allocation fails in turn: a status, nothing changed, nothing lost; and a cancel in the middle: its own status, nothing lost */
 static void test_failing(void)
 {
     enum { N = 90 };
@@ -778,7 +778,7 @@ static void test_failing(void)
             desc.user = &left;
             T_TRUE(tiny_ctx_open(&desc, &ctx) == TINY_OK);
             t_use(ctx);
-            if (call(ctx, i) != TINY_OK) T_TRUE(tiny_ctx_status(ctx) == TINY_E_CANCELLED || tiny_ctx_status(ctx) == TINY_E_NUMERIC);
+            if (call(ctx, i) != TINY_OK) T_EQ_INT(tiny_ctx_status(ctx), TINY_E_CANCELLED);
             t_close(ctx);
         }
         for (k = 1; k < 6; k++) memcpy(pool[k], before[k], N * N * sizeof(double));

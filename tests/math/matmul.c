@@ -316,6 +316,15 @@ static void test_batches(tiny_target target)
         }
 }
 
+/* More rows and more depth than are packed for all at once: whoever is early must not pack over what others still read. */
+static void test_phases(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 3);
+    whole_f32(ctx, 70, 100, 16000, DENSE, DENSE, DENSE, TINY_F32);
+    whole_f32(ctx, 900, 33, 8000, GAPS, TURNED, DENSE, TINY_F16);
+    t_close(ctx);
+}
+
 /* What is not finite stays in its own row and column: nothing leaks through padding or neighbours. */
 static void test_not_finite(tiny_target target)
 {
@@ -421,6 +430,30 @@ static void test_i8_extremes(tiny_target target)
             T_WALLS(y, m * n);
         }
     t_close(ctx);
+}
+
+/* A few rows of each batch, b in rows along k: the pieces of one batch are given out before those of the next. */
+static void test_i8_thin_batches(tiny_target target)
+{
+    enum { Q = 4, M = 2, N = 50, K = 37 };
+    static const int threads[] = { 1, 3 };
+    size_t t, i, p;
+    for (t = 0; t < T_COUNT(threads); t++) {
+        tiny_ctx *ctx = t_ctx(target, threads[t]);
+        int8_t *a = (int8_t *)t_guarded_bytes(Q * M * K), *b = (int8_t *)t_guarded_bytes(Q * N * K);
+        int32_t *y = (int32_t *)t_guarded_bytes(Q * M * N * 4);
+        tiny_tensor ta = tiny_tensor_3d(a, TINY_I8, Q, M, K), tb = tiny_tensor_swap(tiny_tensor_3d(b, TINY_I8, Q, N, K), 1, 2), ty = tiny_tensor_3d(y, TINY_I32, Q, M, N);
+        for (i = 0; i < Q * M * K; i++) a[i] = (int8_t)((int)t_rand_below(256) - 128);
+        for (i = 0; i < Q * N * K; i++) b[i] = (int8_t)((int)t_rand_below(256) - 128);
+        T_OK(tiny_matmul_i8(ctx, &ta, &tb, NULL, NULL, NULL, TINY_ACT_NONE, &ty));
+        for (i = 0; i < Q * M * N; i++) {
+            int32_t sum = 0;
+            for (p = 0; p < K; p++) sum += (int32_t)a[i / N * K + p] * b[(i / (M * N) * N + i % N) * K + p];
+            if (!T_EQ_INT(y[i], sum)) break;
+        }
+        T_WALLS(y, Q * M * N);
+        t_close(ctx);
+    }
 }
 
 static void test_i8_scales(tiny_target target)
@@ -553,10 +586,12 @@ int main(void)
     T_RUN_TARGETS(test_identity);
     T_RUN_TARGETS(test_activations);
     T_RUN_TARGETS(test_batches);
+    T_RUN_TARGETS(test_phases);
     T_RUN_TARGETS(test_not_finite);
     T_RUN_TARGETS(test_i8_sizes);
     T_RUN_TARGETS(test_i8_blocks);
     T_RUN_TARGETS(test_i8_extremes);
+    T_RUN_TARGETS(test_i8_thin_batches);
     T_RUN_TARGETS(test_i8_scales);
     T_RUN_TARGETS(test_empty);
     T_RUN(test_bad_input);

@@ -226,6 +226,25 @@ static void test_prefix(void)
     }
 }
 
+/* No piece of a thread is too large, their sum is. */
+static void test_prefix_overflow_of_pieces(void)
+{
+    enum { N = 200000 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 3);
+    uint32_t *c = (uint32_t *)t_keep(N * 4), *o = (uint32_t *)t_keep((N + 1) * 4);
+    int64_t *w = (int64_t *)t_keep(N * 8), *ow = (int64_t *)t_keep((N + 1) * 8);
+    size_t i;
+    for (i = 0; i < N; i++) { c[i] = 30000; w[i] = INT64_MAX / (N / 2) - 1; }
+    o[5] = 77; ow[5] = 77;
+    T_STATUS(tiny_prefix_u32(ctx, c, N, o), TINY_E_OVERFLOW, "does not fit into 32 bits");
+    T_STATUS(tiny_prefix_i64(ctx, w, N, ow), TINY_E_OVERFLOW, "does not fit into 63 bits");
+    T_TRUE(o[5] == 77 && ow[5] == 77);
+    for (i = 0; i < N; i++) c[i] = 21474;
+    T_OK(tiny_prefix_u32(ctx, c, N, o));
+    T_EQ_INT(o[N], UINT32_C(21474) * N);
+    t_close(ctx);
+}
+
 static void test_prefix_refuses(void)
 {
     uint32_t c[3] = { 0x80000000u, 0x7fffffffu, 0 }, o[4] = { 9, 9, 9, 9 };
@@ -317,6 +336,33 @@ static void test_topk(tiny_target target)
     }
 }
 
+/* A cancel between the pieces of one long row: winners that nobody chose must not be followed into the row. */
+static int stop_in(void *user) { return --*(int *)user < 0; }
+
+static void test_topk_cancelled(tiny_target target)
+{
+    enum { N = 300000 };
+    static const tiny_idx k[] = { 1, 5, 100, 1000 };
+    float *x = t_rand(N, -1.0f, 1.0f), *value = t_guarded(1000);
+    int32_t *index = (int32_t *)t_guarded_bytes(4000);
+    size_t q;
+    int after, left;
+    for (q = 0; q < T_COUNT(k); q++)
+        for (after = 0; after < 12; after++) {
+            tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, N), tv = tiny_tensor_1d(value, TINY_F32, k[q]), ti = tiny_tensor_1d(index, TINY_I32, k[q]);
+            tiny_ctx_desc desc = t_desc(target, 2);
+            tiny_ctx *ctx = NULL;
+            tiny_status st;
+            left = after;
+            desc.cancel = stop_in;
+            desc.user = &left;
+            T_EQ_INT(tiny_ctx_open(&desc, &ctx), TINY_OK);
+            st = tiny_topk(ctx, &tx, k[q], &tv, &ti);
+            T_TRUE(st == TINY_E_CANCELLED || (st == TINY_OK && left >= 0));
+            tiny_ctx_close(ctx);
+        }
+}
+
 static void test_topk_refuses(void)
 {
     float x[4] = { 1, 2, 3, 4 }, v[4];
@@ -404,8 +450,10 @@ int main(void)
     T_RUN(test_sort_refuses);
     T_RUN(test_sort_without_memory);
     T_RUN(test_prefix);
+    T_RUN(test_prefix_overflow_of_pieces);
     T_RUN(test_prefix_refuses);
     T_RUN_TARGETS(test_topk);
+    T_RUN_TARGETS(test_topk_cancelled);
     T_RUN(test_topk_refuses);
     T_RUN_TARGETS(test_cumsum);
     T_RUN(test_cumsum_refuses);
