@@ -88,6 +88,7 @@ void bench_token(void)
         for (k = 0; k < m; k += 3) {
             (void)snprintf(what, sizeof what, "%s: MB/s of one thread", rows[k].what);
             b_verdict(what, rows[k].bytes / rows[k].median_ns * 1e3, ">", 5);
+            b_note("(its best round: %.1f encoding, %.1f decoding)", rows[k].bytes / rows[k].best_ns * 1e3, rows[k + 1].bytes / rows[k + 1].best_ns * 1e3);
         }
     } else {
         b_note("Tokenizers: no ../shared/oracle/tokenizer, nothing was measured");
