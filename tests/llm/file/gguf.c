@@ -7,8 +7,13 @@
 #if T_PAGES
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#define OPEN_FD(path) open(path, O_RDONLY)
+#define CLOSE_FD(fd) close(fd)
+#elif defined _WIN32
+#include <fcntl.h>
+#include <io.h>
+#define OPEN_FD(path) _open(path, _O_RDONLY | _O_BINARY)
+#define CLOSE_FD(fd) _close(fd)
 #endif
 
 /* ---- good files ------------------------------------------------------------------------------------------------ */
@@ -459,7 +464,7 @@ static void test_split(void)
 
 static void test_descriptor(void)
 {
-#if T_PAGES
+#ifdef OPEN_FD
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_writer_desc d;
     tllm_writer *w;
@@ -476,7 +481,7 @@ static void test_descriptor(void)
         kit_bytes(&m, file, n);
         kit_data(&m, 99);
         T_OK(tiny_file_write(ctx, "tiny-package.bin", m.b, m.n));
-        fd = open("tiny-package.bin", O_RDONLY);
+        fd = OPEN_FD("tiny-package.bin");
         if (T_OK(tllm_gguf_open_fd(ctx, fd, 5001, n, "model in a package", &g))) check_much(g);
         tllm_gguf_close(ctx, g);
         T_STATUS(tllm_gguf_open_fd(ctx, fd, 5001, n - 40, "model in a package", &g), TINY_E_FORMAT, "model in a package: tensor");
@@ -486,7 +491,7 @@ static void test_descriptor(void)
         T_STATUS(tllm_gguf_open_fd(ctx, fd, m.n, 0, "x", &g), TINY_E_FORMAT, "x: has 0 bytes");
         T_STATUS(tllm_gguf_open_fd(ctx, -1, 0, 0, "x", &g), TINY_E_IO, "x: the descriptor cannot be asked");
         if (T_OK(tllm_gguf_open_fd(ctx, fd, 5001, 0, "model", &g))) {
-            (void)close(fd);                /* the mapping stays */
+            (void)CLOSE_FD(fd);                /* the mapping stays */
             check_much(g);
             tllm_gguf_close(ctx, g);
         }
