@@ -15,87 +15,87 @@
  *    6658  core/accel.h
  *    6695  core/bytes.h
  *    6720  core/file.h
- *    6755  core/time.h
- *    6765  core/conform.h
- *    6848  math/binary.h
- *    6889  math/elem.h
- *    6956  math/convert.h
- *    6997  math/reduce.h
- *    7044  math/softmax.h
- *    7095  math/norm.h
- *    7144  math/matmul.h
- *    7206  math/layout.h
- *    7259  math/conv.h
- *    7313  math/sort.h
- *    7374  math/linalg_lu.h
- *    7391  math/linalg_qr.h
- *    7407  math/linalg_eig.h
- *    7420  math/linalg_svd.h
- *    7433  math/linalg.h
- *    7489  math/fft.h
- *    7558  math/fwht.h
- *    7581  math/attention.h
- *    7610  math/ops.h
- *    7627  math/sparse.h
- *    7700  math/all.h
- *    7706  the shared functions again, where the other header came first
- *    7887  gnn/tinygnn.h
- *    7904  internal functions
- *    7955  core/status.c
- *    7965  core/atomic.h
- *    8017  core/state.h
- *    8082  core/tensor.c
- *    8233  core/cpu.h
- *    8267  core/ctx.c
- *    8504  core/mem.c
- *    8600  core/thread.c
- *    8789  core/rng.c
- *    8872  core/op.c
- *    9194  core/record.c
- *    9292  core/bytes.c
- *    9372  core/file.c
- *    9552  core/time.c
- *    9599  core/half.h
- *    9652  core/conform.c
- *   10411  math/table.h
- *   10458  math/rows.h
- *   10507  math/walk.h
- *   10623  math/binary.c
- *   10914  math/elem.c
- *   11651  math/convert.c
- *   12126  math/reduce.c
- *   12641  math/softmax.c
- *   12997  math/norm.c
- *   13521  math/gemm.h
- *   13600  math/gemm_i8.h
- *   13616  math/matmul.c
- *   13969  math/layout.c
- *   14704  math/conv.c
- *   15228  math/sort.c
- *   16111  math/linalg_block.h
- *   16257  math/linalg_lu.c
- *   16602  math/linalg_qr.c
- *   16949  math/linalg_eig.c
- *   17457  math/linalg_svd.c
- *   17852  math/linalg.c
- *   18120  math/fft.c
- *   19047  math/fwht.c
- *   19191  math/attention.c
- *   19444  math/ops.c
- *   19481  math/sparse.c
- *   20470  math/normal.c
- *   20489  core/target.h
- *   20812  math/targets.c
- *   20941  math/all.c
- *   20945  core/cpu.c
- *   21159  math/matvec.h
- *   21170  math/gemm.c
- *   21753  math/gemm_i8.c
- *   21976  math/linalg_block.c
- *   22509  math/matvec.c
- *   22563  the shared functions forwarded, where the other header has their bodies
- *   22739  gnn/tinygnn.c
- *   22750  the licence
+ *    6756  core/time.h
+ *    6766  core/conform.h
+ *    6849  math/binary.h
+ *    6890  math/elem.h
+ *    6957  math/convert.h
+ *    6998  math/reduce.h
+ *    7045  math/softmax.h
+ *    7096  math/norm.h
+ *    7145  math/matmul.h
+ *    7207  math/layout.h
+ *    7260  math/conv.h
+ *    7314  math/sort.h
+ *    7375  math/linalg_lu.h
+ *    7392  math/linalg_qr.h
+ *    7408  math/linalg_eig.h
+ *    7421  math/linalg_svd.h
+ *    7434  math/linalg.h
+ *    7490  math/fft.h
+ *    7559  math/fwht.h
+ *    7582  math/attention.h
+ *    7611  math/ops.h
+ *    7628  math/sparse.h
+ *    7701  math/all.h
+ *    7707  the shared functions again, where the other header came first
+ *    7888  gnn/tinygnn.h
+ *    7905  internal functions
+ *    7956  core/status.c
+ *    7966  core/atomic.h
+ *    8018  core/state.h
+ *    8087  core/tensor.c
+ *    8238  core/cpu.h
+ *    8272  core/ctx.c
+ *    8509  core/mem.c
+ *    8605  core/thread.c
+ *    8806  core/rng.c
+ *    8889  core/op.c
+ *    9225  core/record.c
+ *    9323  core/bytes.c
+ *    9403  core/file.c
+ *    9596  core/time.c
+ *    9643  core/half.h
+ *    9696  core/conform.c
+ *   10455  math/table.h
+ *   10502  math/rows.h
+ *   10551  math/walk.h
+ *   10667  math/binary.c
+ *   10958  math/elem.c
+ *   11695  math/convert.c
+ *   12170  math/reduce.c
+ *   12685  math/softmax.c
+ *   13041  math/norm.c
+ *   13565  math/gemm.h
+ *   13644  math/gemm_i8.h
+ *   13660  math/matmul.c
+ *   14016  math/layout.c
+ *   14751  math/conv.c
+ *   15275  math/sort.c
+ *   16158  math/linalg_block.h
+ *   16304  math/linalg_lu.c
+ *   16649  math/linalg_qr.c
+ *   16996  math/linalg_eig.c
+ *   17504  math/linalg_svd.c
+ *   17899  math/linalg.c
+ *   18167  math/fft.c
+ *   19094  math/fwht.c
+ *   19238  math/attention.c
+ *   19527  math/ops.c
+ *   19564  math/sparse.c
+ *   20553  math/normal.c
+ *   20572  core/target.h
+ *   20895  math/targets.c
+ *   21024  math/all.c
+ *   21028  core/cpu.c
+ *   21242  math/matvec.h
+ *   21253  math/gemm.c
+ *   21836  math/gemm_i8.c
+ *   22059  math/linalg_block.c
+ *   22592  math/matvec.c
+ *   22646  the shared functions forwarded, where the other header has their bodies
+ *   22822  gnn/tinygnn.c
+ *   22833  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6746,7 +6746,8 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
 
 /* Writes path.part, then renames it over path: readers see the old file or the
- * new one, also after a full disk or a kill. */
+ * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
+ * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 TINYI_C_END
@@ -7439,7 +7440,7 @@ TINYI_C_END
  *   if (tiny_cholesky(ctx, &a, &l)) puts(tiny_ctx_message(ctx));
  *
  * Inputs are copied into workspace of the context's allocator and outputs are written at the end. So an output may
- * overlap any input (not another output: TINY_E_ALIAS), and after a failure every output is as it was. A NaN or an
+ * overlap any input (not another output: TINY_E_ALIAS), and after a failure other than a cancel every output is as it was. A NaN or an
  * infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
@@ -8074,6 +8075,10 @@ TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const ti
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 
+/* The cancel callback has asked to stop: pieces were left out, and what they should have written is not there. Told for
+ * sure by thread 0 only, which asks it. */
+TINYI_FN int tinyi_team_stopped(const tiny_team *team);
+
 TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 
 TINYI_C_END
@@ -8699,6 +8704,8 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     return 1;
 }
 
+TINYI_FN int tinyi_team_stopped(const tiny_team *team) { return tinyi_atomic_get(&team->region->cancelled) != 0; }
+
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence)
 {
     tinyi_region *r = team->region;
@@ -8732,7 +8739,14 @@ static void tinyi_region_run(tinyi_region *r)
 {
     const tiny_pool *pool = &r->ctx->desc.pool;
     if (r->n > 1 && pool->run) {
-        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) return;
+        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) {
+            /* the last of them moves the phase when all have come to the end: a pool that forgot some is found out */
+            if (tinyi_atomic_get(&r->phase) == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
+                r->status = TINY_E_ARGUMENT;
+                (void)snprintf(r->says, sizeof r->says, "the pool said that it ran %d tasks, but did not", r->n);
+            }
+            return;
+        }
         tinyi_region_member(r, 0, 1);
         return;
     }
@@ -8767,6 +8781,8 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     r.ran_on = TINY_TARGET_REFERENCE;
     if (shared_bytes || own_bytes) {
         size_t own;
+        if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r.n);
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         if (!tinyi_size_mul(own_bytes, (size_t)r.n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
@@ -8781,8 +8797,9 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     tinyi_region_run(&r);
     ctx->in_region = 0;
     ctx->ran_on = r.ran_on;
-    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
+    /* first: after a cancel the pieces that nobody did can look like any other fault */
     if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
+    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
     return TINY_OK;
 }
 
@@ -9042,6 +9059,19 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
     return 0;
 }
 
+/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
+ * references look at the kind: it must not say something else than the row. */
+static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *r = op->row;
+    if (!r->name || !r->shape || !r->ref || !r->cost) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost", r->name ? r->name : "an operation");
+    if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
+                          TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
+    if (op->kind != r->kind) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+    return TINY_OK;
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -9049,9 +9079,10 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    /* accelerators and shared references look at the kind: it must not say something else than the row */
-    if (op->kind != (*row)->kind)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
+    if (op->row) {
+        st = tinyi_op_own_row(ctx, op);
+        if (st) return st;
+    }
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -9494,20 +9525,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* /dev/null must not become a file because somebody did not want the output */
+static int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     char *part;
     size_t n_path;
     FILE *f;
-    int bad;
+    int bad, special;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
     n_path = strlen(path);
     part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
     if (!part) return ctx->status;
     memcpy(part, path, n_path);
-    memcpy(part + n_path, ".part", sizeof ".part");
+    special = tinyi_file_special(path);
+    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
     f = fopen(part, "wb");
     if (!f) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
@@ -9517,13 +9561,13 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
     bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
     bad |= fflush(f) != 0;
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= fsync(fileno(f)) != 0;
+    bad |= !special && fsync(fileno(f)) != 0;
 #endif
     bad |= fclose(f) != 0;
     if (bad) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        (void)remove(part);
-    } else {
+        if (!special) (void)remove(part);
+    } else if (!special) {
 #ifdef _WIN32
         bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -13683,6 +13727,9 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (b->dtype != TINY_I8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: b must be i8, not %s", tiny_dtype_name(b->dtype));
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
+    /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], want[0].dim[want[0].rank - 2]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], want[0].dim[want[0].rank - 1]);
@@ -15940,7 +15987,7 @@ static void tinyi_topk_fast(tiny_team *team, const tiny_op *op)
                 memcpy(won + p * k, s.item, (size_t)k * sizeof *won);
             }
         tiny_barrier(team);
-        if (team->i == 0) {
+        if (team->i == 0 && !tinyi_team_stopped(team)) {   /* else some winners are not there, and their indices are noise */
             tinyi_topk_begin(&s, team->own, (size_t)n, (size_t)k, scan);
             if (k <= TINYI_TOPK_INSERT)
                 for (p = 0; p < pieces * k; p++) tinyi_topk_insert(&s, won[p]);
@@ -19286,6 +19333,33 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
+ * and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+{
+    float odd = 0.0f;
+    tiny_idx c, i;
+    for (c = 0; c < n_c; c++)
+        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
+    return odd == 0.0f;
+}
+
+static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+{
+    tiny_idx i;
+    int c, j;
+    for (j = 0; j < n_row; j++)
+        for (i = 0; i < d_v; i++) {
+            float a = f[j] * acc[j * d_v + i];
+            for (c = 0; c < n_vis[j]; c++)
+                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
+            acc[j * d_v + i] = a;
+        }
+}
+TINY_REF_END
+
 /* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
@@ -19304,6 +19378,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
     float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
     tiny_idx tiles, n_rows, task, end, r, i, c, c0;
     int n_vis[TINYI_ATT_ROWS];
+    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
     tinyi_att_read(op, &a);
     n_rows = a.n_query * a.group;
     tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
@@ -19338,11 +19413,13 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 ldv = a.d_v;
             }
             scores(s, q, kt, n, a.d);
+            any = 0;
             for (j = 0; j < n; j++) {
                 tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
                 float *row = s + j * TINYI_ATT_KEYS;
                 n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
                 f[j] = 1.0f;
+                hidden[j] = 0;
                 if (!n_vis[j]) continue;
                 if (!a.bias) {
                     f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
@@ -19351,9 +19428,12 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 if (a.softcap > 0.0f)
                     for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
                 for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
+                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
+                any |= hidden[j];
                 f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
             }
-            mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
+            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
         }
         for (j = 0; j < n; j++) {
             tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
@@ -19374,6 +19454,9 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: q is %s, k is %s, v is %s: they must be (queries, heads, d), (keys, key heads, d), (keys, key heads, d_v)",
                           tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    /* a view of stride 0 may be longer than any memory, a tile in the workspace may not */
+    if (q->dim[2] > TINYI_ATT_LONG || v->dim[2] > TINYI_ATT_LONG)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "attention: heads of %td and %td numbers; a tile of them is more than this machine can address", q->dim[2], v->dim[2]);
     if (k->dim[1] == 0 ? q->dim[1] != 0 : q->dim[1] % k->dim[1] != 0)
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: %td query heads are not a multiple of %td key heads", q->dim[1], k->dim[1]);
     if (b && !(b->rank == 2 && b->dim[0] == q->dim[0] && b->dim[1] == k->dim[0]) &&

@@ -15,149 +15,149 @@
  *    6720  core/accel.h
  *    6757  core/bytes.h
  *    6782  core/file.h
- *    6817  core/time.h
- *    6827  core/conform.h
- *    6910  math/binary.h
- *    6951  math/elem.h
- *    7018  math/convert.h
- *    7059  math/reduce.h
- *    7106  math/softmax.h
- *    7157  math/norm.h
- *    7206  math/matmul.h
- *    7268  math/layout.h
- *    7321  math/conv.h
- *    7375  math/sort.h
- *    7436  math/linalg_lu.h
- *    7453  math/linalg_qr.h
- *    7469  math/linalg_eig.h
- *    7482  math/linalg_svd.h
- *    7495  math/linalg.h
- *    7551  math/fft.h
- *    7620  math/fwht.h
- *    7643  math/attention.h
- *    7672  math/ops.h
- *    7689  math/sparse.h
- *    7762  math/all.h
- *    7768  the shared functions again, where the other header came first
- *    7949  llm/quant/format.h
- *    8037  llm/file/fd.h
- *    8049  llm/file/gguf.h
- *    8145  llm/file/gguf_write.h
- *    8201  llm/file/safetensors.h
- *    8220  llm/file/llama2c.h
- *    8239  llm/file/open.h
- *    8260  llm/token/unicode.h
- *    8287  llm/token/split.h
- *    8337  llm/token/vocab.h
- *    8457  llm/model/model.h
- *    8535  llm/sample/sample.h
- *    8630  llm/sample/stop.h
- *    8657  llm/session/session.h
- *    8732  llm/tinyllm.h
- *    8749  internal functions
- *    8800  core/status.c
- *    8810  core/atomic.h
- *    8862  core/state.h
- *    8927  core/tensor.c
- *    9078  core/cpu.h
- *    9112  core/ctx.c
- *    9349  core/mem.c
- *    9445  core/thread.c
- *    9634  core/rng.c
- *    9717  core/op.c
- *   10039  core/record.c
- *   10137  core/bytes.c
- *   10217  core/file.c
- *   10397  core/time.c
- *   10444  core/half.h
- *   10497  core/conform.c
- *   11256  math/table.h
- *   11303  math/rows.h
- *   11352  math/walk.h
- *   11468  math/binary.c
- *   11759  math/elem.c
- *   12496  math/convert.c
- *   12971  math/reduce.c
- *   13486  math/softmax.c
- *   13842  math/norm.c
- *   14366  math/gemm.h
- *   14445  math/gemm_i8.h
- *   14461  math/matmul.c
- *   14814  math/layout.c
- *   15549  math/conv.c
- *   16073  math/sort.c
- *   16956  math/linalg_block.h
- *   17102  math/linalg_lu.c
- *   17447  math/linalg_qr.c
- *   17794  math/linalg_eig.c
- *   18302  math/linalg_svd.c
- *   18697  math/linalg.c
- *   18965  math/fft.c
- *   19892  math/fwht.c
- *   20036  math/attention.c
- *   20289  math/ops.c
- *   20326  math/sparse.c
- *   21315  math/normal.c
- *   21334  core/target.h
- *   21657  math/targets.c
- *   21786  math/all.c
- *   21790  core/cpu.c
- *   22004  math/matvec.h
- *   22015  math/gemm.c
- *   22598  math/gemm_i8.c
- *   22821  math/linalg_block.c
- *   23354  math/matvec.c
- *   23408  the shared functions forwarded, where the other header has their bodies
- *   23584  internal functions of this header
- *   23599  llm/quant/blocks.h
- *   23660  llm/quant/direct.h
- *   23675  llm/quant/kformats.h
- *   23686  llm/quant/lattice.h
- *   23697  llm/quant/format.c
- *   23743  llm/file/fd.c
- *   23793  llm/file/store.h
- *   23872  llm/file/gguf.c
- *   24156  llm/file/gguf_write.c
- *   24777  llm/file/json.h
- *   24802  llm/file/safetensors.c
- *   25077  llm/file/llama2c.c
- *   25353  llm/file/open.c
- *   25461  llm/token/unicode.c
- *   25946  llm/token/split.c
- *   26520  llm/token/parts.h
- *   26672  llm/token/vocab.c
- *   27428  llm/model/arch.h
- *   27537  llm/model/inside.h
- *   27870  llm/model/model.c
- *   28453  llm/sample/sample.c
- *   29075  llm/sample/stop.c
- *   29202  llm/session/session.c
- *   29490  llm/quant/direct.c
- *   30002  llm/quant/kformats.c
- *   30734  llm/quant/lattice.c
- *   31386  llm/file/store.c
- *   31917  llm/file/json.c
- *   32064  llm/token/parts.c
- *   32529  llm/model/arch.c
- *   32706  llm/token/encode.c
- *   32931  llm/token/decode.c
- *   33107  llm/token/spm.c
- *   33178  llm/token/bpe.c
- *   33324  llm/token/wordpiece.c
- *   33404  llm/token/unigram.c
- *   33618  llm/token/rwkv.c
- *   33644  llm/model/load.c
- *   33968  llm/model/step.c
- *   34413  llm/model/attn.c
- *   34871  llm/model/mla.c
- *   35062  llm/model/delta.c
- *   35344  llm/model/ssm.c
- *   35696  llm/model/rwkv.c
- *   36123  llm/model/ffn.c
- *   36465  llm/model/streams.c
- *   36714  llm/model/forward.c
- *   37172  llm/tinyllm.c
- *   37185  the licence
+ *    6818  core/time.h
+ *    6828  core/conform.h
+ *    6911  math/binary.h
+ *    6952  math/elem.h
+ *    7019  math/convert.h
+ *    7060  math/reduce.h
+ *    7107  math/softmax.h
+ *    7158  math/norm.h
+ *    7207  math/matmul.h
+ *    7269  math/layout.h
+ *    7322  math/conv.h
+ *    7376  math/sort.h
+ *    7437  math/linalg_lu.h
+ *    7454  math/linalg_qr.h
+ *    7470  math/linalg_eig.h
+ *    7483  math/linalg_svd.h
+ *    7496  math/linalg.h
+ *    7552  math/fft.h
+ *    7621  math/fwht.h
+ *    7644  math/attention.h
+ *    7673  math/ops.h
+ *    7690  math/sparse.h
+ *    7763  math/all.h
+ *    7769  the shared functions again, where the other header came first
+ *    7950  llm/quant/format.h
+ *    8039  llm/file/fd.h
+ *    8051  llm/file/gguf.h
+ *    8147  llm/file/gguf_write.h
+ *    8203  llm/file/safetensors.h
+ *    8222  llm/file/llama2c.h
+ *    8241  llm/file/open.h
+ *    8262  llm/token/unicode.h
+ *    8289  llm/token/split.h
+ *    8339  llm/token/vocab.h
+ *    8459  llm/model/model.h
+ *    8537  llm/sample/sample.h
+ *    8632  llm/sample/stop.h
+ *    8659  llm/session/session.h
+ *    8734  llm/tinyllm.h
+ *    8751  internal functions
+ *    8802  core/status.c
+ *    8812  core/atomic.h
+ *    8864  core/state.h
+ *    8933  core/tensor.c
+ *    9084  core/cpu.h
+ *    9118  core/ctx.c
+ *    9355  core/mem.c
+ *    9451  core/thread.c
+ *    9652  core/rng.c
+ *    9735  core/op.c
+ *   10071  core/record.c
+ *   10169  core/bytes.c
+ *   10249  core/file.c
+ *   10442  core/time.c
+ *   10489  core/half.h
+ *   10542  core/conform.c
+ *   11301  math/table.h
+ *   11348  math/rows.h
+ *   11397  math/walk.h
+ *   11513  math/binary.c
+ *   11804  math/elem.c
+ *   12541  math/convert.c
+ *   13016  math/reduce.c
+ *   13531  math/softmax.c
+ *   13887  math/norm.c
+ *   14411  math/gemm.h
+ *   14490  math/gemm_i8.h
+ *   14506  math/matmul.c
+ *   14862  math/layout.c
+ *   15597  math/conv.c
+ *   16121  math/sort.c
+ *   17004  math/linalg_block.h
+ *   17150  math/linalg_lu.c
+ *   17495  math/linalg_qr.c
+ *   17842  math/linalg_eig.c
+ *   18350  math/linalg_svd.c
+ *   18745  math/linalg.c
+ *   19013  math/fft.c
+ *   19940  math/fwht.c
+ *   20084  math/attention.c
+ *   20373  math/ops.c
+ *   20410  math/sparse.c
+ *   21399  math/normal.c
+ *   21418  core/target.h
+ *   21741  math/targets.c
+ *   21870  math/all.c
+ *   21874  core/cpu.c
+ *   22088  math/matvec.h
+ *   22099  math/gemm.c
+ *   22682  math/gemm_i8.c
+ *   22905  math/linalg_block.c
+ *   23438  math/matvec.c
+ *   23492  the shared functions forwarded, where the other header has their bodies
+ *   23668  internal functions of this header
+ *   23683  llm/quant/blocks.h
+ *   23748  llm/quant/direct.h
+ *   23763  llm/quant/kformats.h
+ *   23774  llm/quant/lattice.h
+ *   23785  llm/quant/format.c
+ *   23831  llm/file/fd.c
+ *   23951  llm/file/store.h
+ *   24030  llm/file/gguf.c
+ *   24314  llm/file/gguf_write.c
+ *   24935  llm/file/json.h
+ *   24960  llm/file/safetensors.c
+ *   25235  llm/file/llama2c.c
+ *   25511  llm/file/open.c
+ *   25619  llm/token/unicode.c
+ *   26104  llm/token/split.c
+ *   26678  llm/token/parts.h
+ *   26830  llm/token/vocab.c
+ *   27586  llm/model/arch.h
+ *   27695  llm/model/inside.h
+ *   28028  llm/model/model.c
+ *   28611  llm/sample/sample.c
+ *   29233  llm/sample/stop.c
+ *   29360  llm/session/session.c
+ *   29648  llm/quant/direct.c
+ *   30170  llm/quant/kformats.c
+ *   30976  llm/quant/lattice.c
+ *   31628  llm/file/store.c
+ *   32159  llm/file/json.c
+ *   32306  llm/token/parts.c
+ *   32771  llm/model/arch.c
+ *   32948  llm/token/encode.c
+ *   33173  llm/token/decode.c
+ *   33349  llm/token/spm.c
+ *   33420  llm/token/bpe.c
+ *   33566  llm/token/wordpiece.c
+ *   33646  llm/token/unigram.c
+ *   33860  llm/token/rwkv.c
+ *   33886  llm/model/load.c
+ *   34210  llm/model/step.c
+ *   34655  llm/model/attn.c
+ *   35113  llm/model/mla.c
+ *   35304  llm/model/delta.c
+ *   35586  llm/model/ssm.c
+ *   35938  llm/model/rwkv.c
+ *   36365  llm/model/ffn.c
+ *   36707  llm/model/streams.c
+ *   36956  llm/model/forward.c
+ *   37414  llm/tinyllm.c
+ *   37427  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6808,7 +6808,8 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
 
 /* Writes path.part, then renames it over path: readers see the old file or the
- * new one, also after a full disk or a kill. */
+ * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
+ * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 TINYI_C_END
@@ -7501,7 +7502,7 @@ TINYI_C_END
  *   if (tiny_cholesky(ctx, &a, &l)) puts(tiny_ctx_message(ctx));
  *
  * Inputs are copied into workspace of the context's allocator and outputs are written at the end. So an output may
- * overlap any input (not another output: TINY_E_ALIAS), and after a failure every output is as it was. A NaN or an
+ * overlap any input (not another output: TINY_E_ALIAS), and after a failure other than a cancel every output is as it was. A NaN or an
  * infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
@@ -7971,11 +7972,11 @@ TINYI_C_BEGIN
     F(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
     F(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
     F(BF16, 30, 1, 2, 30, 1, TLLM_FORMAT_PLAIN) \
-    F(Q8_0, 8, 32, 34, 8, 1, 0) \
-    F(Q4_0, 2, 32, 18, 8, 1, 0) \
-    F(Q4_1, 3, 32, 20, 9, 1, 0) \
-    F(Q5_0, 6, 32, 22, 8, 1, 0) \
-    F(Q5_1, 7, 32, 24, 9, 1, 0) \
+    F(Q8_0, 8, 32, 34, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q4_0, 2, 32, 18, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q4_1, 3, 32, 20, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q5_0, 6, 32, 22, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    F(Q5_1, 7, 32, 24, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
     F(Q8_1, 9, 32, 36, 9, 1, TLLM_FORMAT_ACTIVATIONS) \
     F(Q2_K, 10, 256, 84, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(Q3_K, 11, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
@@ -7992,12 +7993,12 @@ TINYI_C_BEGIN
     F(IQ2_S, 22, 256, 82, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(IQ4_XS, 23, 256, 136, 15, 1, TLLM_FORMAT_IMPORTANCE) \
     F(IQ1_M, 29, 256, 56, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(TQ1_0, 34, 256, 54, 15, 1, 0) \
-    F(TQ2_0, 35, 256, 66, 15, 1, 0) \
-    F(MXFP4, 39, 32, 17, 8, 1, 0) \
-    F(NVFP4, 40, 64, 36, 8, 1, 0) \
-    F(Q1_0, 41, 128, 18, 8, 1, 0) \
-    F(Q2_0, 42, 64, 18, 8, 1, 0) \
+    F(TQ1_0, 34, 256, 54, 15, 1, TLLM_FORMAT_DIRECT) \
+    F(TQ2_0, 35, 256, 66, 15, 1, TLLM_FORMAT_DIRECT) \
+    F(MXFP4, 39, 32, 17, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(NVFP4, 40, 64, 36, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q1_0, 41, 128, 18, 8, 1, TLLM_FORMAT_DIRECT) \
+    F(Q2_0, 42, 64, 18, 8, 1, TLLM_FORMAT_DIRECT) \
     F(I8, 24, 1, 1, 24, 0, TLLM_FORMAT_PLAIN) \
     F(I16, 25, 1, 2, 25, 0, TLLM_FORMAT_PLAIN) \
     F(I32, 26, 1, 4, 26, 0, TLLM_FORMAT_PLAIN) \
@@ -8010,9 +8011,10 @@ typedef enum tllm_format_id { TINYI_FORMATS(TINYI_FORMAT_ENUM) TLLM_FORMAT_ID_EN
 
 enum {
     TLLM_FORMAT_PLAIN = 1,                  /* a number by itself, no blocks */
-    TLLM_FORMAT_IMPORTANCE = 2,             /* pack minimises the weighted error */
+    TLLM_FORMAT_IMPORTANCE = 2,             /* pack with importance minimises the weighted error */
     TLLM_FORMAT_WANTS_IMPORTANCE = 4,       /* so few bits that models suffer much without it */
-    TLLM_FORMAT_ACTIVATIONS = 8             /* for the other factor of a product; not found in files */
+    TLLM_FORMAT_ACTIVATIONS = 8,            /* for the other factor of a product; not found in files */
+    TLLM_FORMAT_DIRECT = 16                 /* blocks whose bytes, without importance, follow from a formula */
 };
 
 typedef struct tllm_format {
@@ -8040,7 +8042,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 /* n_bytes at offset; 0: up to the end. Mapped where the system can, else read. name stands in the sentences. The descriptor
- * stays the caller's; its position is not used and not kept. tiny_file_close gives the bytes back. */
+ * stays the caller's (on Windows opened as binary); its position is not used and not kept. tiny_file_close gives the bytes back. */
 TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tiny_file *out);
 
 TINYI_C_END
@@ -8919,6 +8921,10 @@ TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const ti
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 
+/* The cancel callback has asked to stop: pieces were left out, and what they should have written is not there. Told for
+ * sure by thread 0 only, which asks it. */
+TINYI_FN int tinyi_team_stopped(const tiny_team *team);
+
 TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 
 TINYI_C_END
@@ -9544,6 +9550,8 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     return 1;
 }
 
+TINYI_FN int tinyi_team_stopped(const tiny_team *team) { return tinyi_atomic_get(&team->region->cancelled) != 0; }
+
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence)
 {
     tinyi_region *r = team->region;
@@ -9577,7 +9585,14 @@ static void tinyi_region_run(tinyi_region *r)
 {
     const tiny_pool *pool = &r->ctx->desc.pool;
     if (r->n > 1 && pool->run) {
-        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) return;
+        if (!pool->run(pool->user, r->n, tinyi_region_task, r)) {
+            /* the last of them moves the phase when all have come to the end: a pool that forgot some is found out */
+            if (tinyi_atomic_get(&r->phase) == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
+                r->status = TINY_E_ARGUMENT;
+                (void)snprintf(r->says, sizeof r->says, "the pool said that it ran %d tasks, but did not", r->n);
+            }
+            return;
+        }
         tinyi_region_member(r, 0, 1);
         return;
     }
@@ -9612,6 +9627,8 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     r.ran_on = TINY_TARGET_REFERENCE;
     if (shared_bytes || own_bytes) {
         size_t own;
+        if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r.n);
         shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
         if (!tinyi_size_mul(own_bytes, (size_t)r.n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
@@ -9626,8 +9643,9 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     tinyi_region_run(&r);
     ctx->in_region = 0;
     ctx->ran_on = r.ran_on;
-    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
+    /* first: after a cancel the pieces that nobody did can look like any other fault */
     if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
+    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
     return TINY_OK;
 }
 
@@ -9887,6 +9905,19 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
     return 0;
 }
 
+/* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
+ * references look at the kind: it must not say something else than the row. */
+static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *r = op->row;
+    if (!r->name || !r->shape || !r->ref || !r->cost) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost", r->name ? r->name : "an operation");
+    if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
+                          TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
+    if (op->kind != r->kind) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+    return TINY_OK;
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -9894,9 +9925,10 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    /* accelerators and shared references look at the kind: it must not say something else than the row */
-    if (op->kind != (*row)->kind)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: its row is of kind %d, the operation says kind %d", (*row)->name, (*row)->kind, op->kind);
+    if (op->row) {
+        st = tinyi_op_own_row(ctx, op);
+        if (st) return st;
+    }
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -10339,20 +10371,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* /dev/null must not become a file because somebody did not want the output */
+static int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     char *part;
     size_t n_path;
     FILE *f;
-    int bad;
+    int bad, special;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
     n_path = strlen(path);
     part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
     if (!part) return ctx->status;
     memcpy(part, path, n_path);
-    memcpy(part + n_path, ".part", sizeof ".part");
+    special = tinyi_file_special(path);
+    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
     f = fopen(part, "wb");
     if (!f) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
@@ -10362,13 +10407,13 @@ TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void
     bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
     bad |= fflush(f) != 0;
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= fsync(fileno(f)) != 0;
+    bad |= !special && fsync(fileno(f)) != 0;
 #endif
     bad |= fclose(f) != 0;
     if (bad) {
         st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        (void)remove(part);
-    } else {
+        if (!special) (void)remove(part);
+    } else if (!special) {
 #ifdef _WIN32
         bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -14528,6 +14573,9 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (b->dtype != TINY_I8) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_i8: b must be i8, not %s", tiny_dtype_name(b->dtype));
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
+    /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], want[0].dim[want[0].rank - 2]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], want[0].dim[want[0].rank - 1]);
@@ -16785,7 +16833,7 @@ static void tinyi_topk_fast(tiny_team *team, const tiny_op *op)
                 memcpy(won + p * k, s.item, (size_t)k * sizeof *won);
             }
         tiny_barrier(team);
-        if (team->i == 0) {
+        if (team->i == 0 && !tinyi_team_stopped(team)) {   /* else some winners are not there, and their indices are noise */
             tinyi_topk_begin(&s, team->own, (size_t)n, (size_t)k, scan);
             if (k <= TINYI_TOPK_INSERT)
                 for (p = 0; p < pieces * k; p++) tinyi_topk_insert(&s, won[p]);
@@ -20131,6 +20179,33 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
+ * and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+{
+    float odd = 0.0f;
+    tiny_idx c, i;
+    for (c = 0; c < n_c; c++)
+        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
+    return odd == 0.0f;
+}
+
+static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+{
+    tiny_idx i;
+    int c, j;
+    for (j = 0; j < n_row; j++)
+        for (i = 0; i < d_v; i++) {
+            float a = f[j] * acc[j * d_v + i];
+            for (c = 0; c < n_vis[j]; c++)
+                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
+            acc[j * d_v + i] = a;
+        }
+}
+TINY_REF_END
+
 /* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
@@ -20149,6 +20224,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
     float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
     tiny_idx tiles, n_rows, task, end, r, i, c, c0;
     int n_vis[TINYI_ATT_ROWS];
+    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
     tinyi_att_read(op, &a);
     n_rows = a.n_query * a.group;
     tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
@@ -20183,11 +20259,13 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 ldv = a.d_v;
             }
             scores(s, q, kt, n, a.d);
+            any = 0;
             for (j = 0; j < n; j++) {
                 tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
                 float *row = s + j * TINYI_ATT_KEYS;
                 n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
                 f[j] = 1.0f;
+                hidden[j] = 0;
                 if (!n_vis[j]) continue;
                 if (!a.bias) {
                     f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
@@ -20196,9 +20274,12 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
                 if (a.softcap > 0.0f)
                     for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
                 for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
+                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
+                any |= hidden[j];
                 f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
             }
-            mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
+            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
         }
         for (j = 0; j < n; j++) {
             tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
@@ -20219,6 +20300,9 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: q is %s, k is %s, v is %s: they must be (queries, heads, d), (keys, key heads, d), (keys, key heads, d_v)",
                           tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    /* a view of stride 0 may be longer than any memory, a tile in the workspace may not */
+    if (q->dim[2] > TINYI_ATT_LONG || v->dim[2] > TINYI_ATT_LONG)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "attention: heads of %td and %td numbers; a tile of them is more than this machine can address", q->dim[2], v->dim[2]);
     if (k->dim[1] == 0 ? q->dim[1] != 0 : q->dim[1] % k->dim[1] != 0)
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: %td query heads are not a multiple of %td key heads", q->dim[1], k->dim[1]);
     if (b && !(b->rank == 2 && b->dim[0] == q->dim[0] && b->dim[1] == k->dim[0]) &&
@@ -23649,6 +23733,10 @@ TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float
 #define TINYI_Q_KEEP 6
 TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
 
+/* 32 values as D (code - 2^(bits - 1)), and as d code + m, with the least weighted error that is found. */
+TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code);
+
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
 #define TINYI_Q_PACK(name) TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance);
@@ -23741,15 +23829,71 @@ TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values)
 }
 
 /* src/llm/file/fd.c */
-#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
-#define TINYI_FD_MAPS 1
-#include <errno.h>
 #include <string.h>
+#ifndef TINY_NO_STDIO
+#include <errno.h>
+#if defined _WIN32
+#define TINYI_FD_READS 1
+#define TINYI_FD_MAPS 0
+#include <io.h>
+#elif defined __unix__ || defined __APPLE__ || defined __wasi__
+#define TINYI_FD_READS 1
+#if defined __EMSCRIPTEN__ || defined __wasi__
+#define TINYI_FD_MAPS 0
+#else
+#define TINYI_FD_MAPS 1
 #include <sys/mman.h>
+#endif
 #include <sys/stat.h>
 #include <unistd.h>
+#endif
+#endif
+#ifndef TINYI_FD_READS
+#define TINYI_FD_READS 0
+#endif
+
+#if TINYI_FD_READS
+/* bytes of the file; -1: the system does not know, and errno says why; -2: it is no regular file */
+static long long tinyi_fd_size(int fd)
+{
+    if (fd < 0) {                           /* some C libraries end the program */
+        errno = EBADF;
+        return -1;
+    }
+#ifdef _WIN32
+    return _filelengthi64(fd);
 #else
-#define TINYI_FD_MAPS 0
+    {
+        struct stat info;
+        if (fstat(fd, &info)) return -1;
+        return S_ISREG(info.st_mode) ? (long long)info.st_size : -2;
+    }
+#endif
+}
+
+/* n bytes at offset into p; how many came */
+static size_t tinyi_fd_read(int fd, uint64_t offset, unsigned char *p, size_t n)
+{
+    const size_t piece = (size_t)1 << 24;   /* what every system takes at once */
+    size_t done = 0;
+#ifdef _WIN32
+    if (_lseeki64(fd, (long long)offset, 0) < 0) return 0;
+#else
+    if (lseek(fd, (off_t)offset, SEEK_SET) < 0) return 0;
+#endif
+    while (done < n) {
+        size_t want = TINYI_MIN(n - done, piece);
+#ifdef _WIN32
+        int got = _read(fd, p + done, (unsigned)want);
+#else
+        ptrdiff_t got = read(fd, p + done, want);
+        if (got < 0 && errno == EINTR) continue;
+#endif
+        if (got <= 0) break;
+        done += (size_t)got;
+    }
+    return done;
+}
 #endif
 
 TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, uint64_t n_bytes, const char *name, tiny_file *out)
@@ -23758,27 +23902,41 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
     if (out) *out = tiny_file_memory(NULL, 0);
     if (st) return st;
     if (!out || !name) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file from a descriptor needs a name and a place for its bytes");
-#if TINYI_FD_MAPS
+#if TINYI_FD_READS
     {
-        struct stat info;
-        uint64_t size, page = (uint64_t)sysconf(_SC_PAGESIZE), before;
-        void *p;
-        if (fstat(fd, &info)) return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name, strerror(errno));
-        if (!S_ISREG(info.st_mode)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is no regular file", name);
-        size = (uint64_t)info.st_size;
+        long long all = tinyi_fd_size(fd);
+        uint64_t size = (uint64_t)all;
+        unsigned char *p;
+        if (all == -2) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the descriptor is no regular file", name);
+        if (all < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: the descriptor cannot be asked for its size: %s", name, strerror(errno));
         if (offset > size || n_bytes > size - offset)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %llu bytes at %llu were asked for, the file ends at %llu", name, (unsigned long long)n_bytes,
                               (unsigned long long)offset, (unsigned long long)size);
         if (!n_bytes) n_bytes = size - offset;
         if (!n_bytes) return TINY_OK;
-        before = offset % page;             /* a mapping starts with a page */
-        if (n_bytes > (uint64_t)TINY_IDX_MAX - before)
+        if (n_bytes > (uint64_t)TINY_IDX_MAX / 2)
             return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu bytes are more than this machine can address", name, (unsigned long long)n_bytes);
-        p = mmap(NULL, (size_t)(n_bytes + before), PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - before));
-        if (p == MAP_FAILED) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes cannot be mapped: %s", name, (unsigned long long)n_bytes, strerror(errno));
-        out->mapped = p;
-        out->mapped_bytes = (size_t)(n_bytes + before);
-        out->bytes = (const unsigned char *)p + before;
+#if TINYI_FD_MAPS
+        {
+            uint64_t before = offset % (uint64_t)sysconf(_SC_PAGESIZE);    /* a mapping starts with a page */
+            void *map = mmap(NULL, (size_t)(n_bytes + before), PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - before));
+            if (map != MAP_FAILED) {
+                out->mapped = map;
+                out->mapped_bytes = (size_t)(n_bytes + before);
+                out->bytes = (const unsigned char *)map + before;
+                out->n_bytes = (size_t)n_bytes;
+                return TINY_OK;
+            }
+        }
+#endif
+        p = (unsigned char *)tinyi_alloc(ctx, (size_t)n_bytes, 1);
+        if (!p) return ctx->status;
+        if (tinyi_fd_read(fd, offset, p, (size_t)n_bytes) != (size_t)n_bytes) {
+            tiny_free(ctx, p);
+            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes, (unsigned long long)offset, strerror(errno));
+        }
+        out->owned = p;
+        out->bytes = p;
         out->n_bytes = (size_t)n_bytes;
         return TINY_OK;
     }
@@ -23786,7 +23944,7 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
     (void)fd;
     (void)offset;
     (void)n_bytes;
-    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this system has no descriptors that can be mapped", name);
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no descriptors", name);
 #endif
 }
 
@@ -29495,7 +29653,8 @@ TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n
  *          number; Q1_0: 128 signs; Q2_0: 64 of -1, 0, 1. Byte j of a block of 32 nibbles holds value j (low) and j + 16.
  * Rounding half away from zero where a code has a sign, floor(v + 1/2) where it has an offset, as the writers of these
  *          formats do; a scale so small that its inverse is infinite gives code 0 before the offset is taken off
- * Left out importance: these formats have one scale formula, and programs compare their bytes                          */
+ * Search   Q4_0 to Q5_1 with importance only (kformats.c); without it the formula, whose bytes programs compare
+ * Left out importance for the other formats: nobody who reads them expects it                                           */
 
 TINY_REF_BEGIN
 
@@ -29716,12 +29875,13 @@ static void tinyi_direct_unpack45(const unsigned char *b, float *x, size_t n, in
         }
     }
 }
-static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int bits, int shifted)
+static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits, int shifted)
 {
     const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0, top = (1 << bits) - 1;
     float v[32];
+    unsigned char found[32];
     int j, code[32];
-    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16) {
+    for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16, importance = importance ? importance + 32 : NULL) {
         float lowest, highest, largest, d, inverse, offset = 0.5f, base = 0.0f;
         uint32_t high = 0;
         lowest = highest = largest = tinyi_q_in(x[0]);
@@ -29740,9 +29900,17 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int 
             offset += (float)(1 << (bits - 1));
         }
         inverse = d != 0.0f ? 1.0f / d : 0.0f;
+        if (importance) {
+            if (shifted) {
+                tinyi_q_search_line(x, importance, bits, &d, &base, found);
+                tinyi_q_put_half(b + 2, base);
+            } else {
+                d = tinyi_q_search_even(x, importance, bits, found);
+            }
+        }
         tinyi_q_put_half(b, d);
         for (j = 0; j < 32; j++) {
-            code[j] = tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
+            code[j] = importance ? found[j] : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
             high |= (uint32_t)(code[j] >> 4 & 1) << j;
         }
         if (bits == 5) tinyi_q_put32(b + head, high);
@@ -29752,7 +29920,7 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, int 
 
 #define TINYI_DIRECT_45(name, bits, shifted) \
     TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n) { tinyi_direct_unpack45((const unsigned char *)q, x, n, bits, shifted); } \
-    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { (void)importance; tinyi_direct_pack45(x, (unsigned char *)q, n, bits, shifted); }
+    TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance) { tinyi_direct_pack45(x, (unsigned char *)q, n, importance, bits, shifted); }
 TINYI_DIRECT_45(Q4_0, 4, 0)
 TINYI_DIRECT_45(Q4_1, 4, 1)
 TINYI_DIRECT_45(Q5_0, 5, 0)
@@ -30091,8 +30259,11 @@ typedef struct tinyi_k_even {               /* codes q from lo to hi (steps: val
 
 static const tinyi_k_even tinyi_k_q3 = { 16, 16, 0, -4, 3, -32, 31, { { 0.80f, 0.05f, 11 }, { 0.80f, 0.05f, 11 } } };
 static const tinyi_k_even tinyi_k_q6 = { 16, 16, 0, -32, 31, -128, 127, { { 0.93f, 0.01f, 11 }, { 0.93f, 0.01f, 11 } } };
-static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
-static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 15 } } };
+static const tinyi_k_even tinyi_k_iq4xs = { 8, 32, 1, -127, 113, -32, 31, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+static const tinyi_k_even tinyi_k_iq4nl = { 1, 32, 1, -127, 113, 1, 1, { { 0.88f, 0.008f, 29 }, { 0.88f, 0.015f, 20 } } };
+
+static const tinyi_k_even tinyi_k_q40 = { 1, 32, 0, -8, 7, 1, 1, { { 0.80f, 0.025f, 17 }, { 0.80f, 0.025f, 17 } } };
+static const tinyi_k_even tinyi_k_q50 = { 1, 32, 0, -16, 15, 1, 1, { { 0.88f, 0.0125f, 17 }, { 0.88f, 0.0125f, 17 } } };
 
 /* The place of the nearest step; v is between the first and the last. */
 static int tinyi_k_place(float v)
@@ -30482,6 +30653,77 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
             memcpy(k, trial_k, (size_t)f->groups * sizeof *k);
             memcpy(km, trial_m, (size_t)f->groups * sizeof *km);
             memcpy(code, trial, 256);
+        }
+    }
+}
+
+/* ---- Q4_0, Q5_0, Q4_1, Q5_1 with importance ------------------------------------------------------------------------ */
+
+TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code)
+{
+    signed char value[32];
+    int k, j;
+    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, &k, value);
+    for (j = 0; j < 32; j++) code[j] = (unsigned char)(value[j] + (1 << (bits - 1)));
+    return d;
+}
+
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code)
+{
+    const float top = (float)((1 << bits) - 1);
+    float y[32], w[32], lowest, highest;
+    double sw = 0.0, sx = 0.0, least = -1.0;
+    int j, t;
+    memset(code, 0, 32);
+    *d = *m = 0.0f;
+    if (!tinyi_q_weigh(x, importance, 32, y, w)) return;
+    lowest = highest = y[0];
+    for (j = 0; j < 32; j++) {
+        if (y[j] < lowest) lowest = y[j];
+        if (y[j] > highest) highest = y[j];
+        sw += (double)w[j];
+        sx += (double)w[j] * (double)y[j];
+    }
+    if (highest == lowest) {                /* one value: m the half below it, d what is left */
+        uint16_t h = tinyi_q_to_half(lowest);
+        if (tinyi_f16_to_f32(h) > lowest) h = (uint16_t)(h & 0x8000u ? h + 1 : h - 1);
+        *m = tinyi_f16_to_f32(tinyi_q_to_half(tinyi_f16_to_f32(h)));
+        *d = tinyi_f16_to_f32(tinyi_q_to_half(lowest - *m > 0.0f ? lowest - *m : 0.0f));
+        memset(code, *d > 0.0f, 32);
+        return;
+    }
+    for (t = 0; t < 62; t++) {              /* 12 scales for each of 5 first values, then twice from the best */
+        const float step = (highest - lowest) / (top + (bits == 4 ? 0.25f : 0.5f) * (float)(t % 12 - 6));
+        const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m, inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
+        double sq = 0.0, sqq = 0.0, sxq = 0.0, det, e = 0.0;
+        float td = 0.0f, tm, again;
+        unsigned char trial[32];
+        for (j = 0; j < 32; j++) {
+            float q = (y[j] - base) * inverse;
+            double wq;
+            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+            wq = (double)w[j] * (double)q;
+            sq += wq;
+            sqq += wq * (double)q;
+            sxq += wq * (double)y[j];
+        }
+        det = sw * sqq - sq * sq;
+        if (det > sw * sqq * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sxq - sx * sq) / det)));
+        if (td < 0.0f) td = 0.0f;
+        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sq) / sw)));
+        again = td > 0.0f ? 1.0f / td : 0.0f;
+        for (j = 0; j < 32; j++) {
+            float q = (y[j] - tm) * again, off;
+            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
+            off = y[j] - (q * td + tm);
+            e += (double)(w[j] * (off * off));
+            trial[j] = (unsigned char)q;
+        }
+        if (least < 0.0 || e < least) {
+            least = e;
+            *d = td;
+            *m = tm;
+            memcpy(code, trial, 32);
         }
     }
 }
