@@ -1,0 +1,317 @@
+/* tests/llm/quant/program.c - build/quantize as a user runs it: standard input and output, mixtures, patterns, importance, refusals */
+#include "t.h"
+
+#if defined __unix__ || defined __APPLE__
+#include <sys/wait.h>
+
+static char folder[200], last_words[40000];
+
+/* Runs quantize with these arguments; what it says is kept. Returns the exit status. */
+TINYI_PRINTF(1, 2) static int run(const char *format, ...)
+{
+    const char *build = getenv("BUILD");
+    char line[2000], path[300];
+    size_t n;
+    va_list args;
+    FILE *f;
+    int at = snprintf(line, sizeof line, "%s/quantize ", build ? build : "build"), status;
+    va_start(args, format);
+    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    va_end(args);
+    (void)snprintf(line + at, sizeof line - (size_t)at, " 2>%s/words", folder);
+    status = system(line);
+    (void)snprintf(path, sizeof path, "%s/words", folder);
+    f = fopen(path, "rb");
+    n = f ? fread(last_words, 1, sizeof last_words - 1, f) : 0;
+    last_words[n] = 0;
+    if (f) (void)fclose(f);
+    return status == -1 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
+}
+#define SAYS(part) do { if (!strstr(last_words, part)) t_fail(__FILE__, __LINE__, "it says \"%.300s\", without \"%s\"", last_words, part); } while (0)
+
+static void put(const char *name, const void *bytes, size_t n)
+{
+    char path[300];
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    T_TRUE(f && fwrite(bytes, 1, n, f) == n);
+    if (f) (void)fclose(f);
+}
+static size_t get(const char *name, void *bytes, size_t most)
+{
+    char path[300];
+    size_t n;
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "rb");
+    n = f ? fread(bytes, 1, most, f) : 0;
+    if (f) (void)fclose(f);
+    return n;
+}
+
+static int is_there(void)
+{
+    static int asked, there;
+    const char *tmp = getenv("TMPDIR");
+    if (!asked++) {
+        (void)snprintf(folder, sizeof folder, "%.150s/tinyquantXXXXXX", tmp ? tmp : P_tmpdir);
+        there = mkdtemp(folder) && run("--help >/dev/null") == 0;
+    }
+    if (!there) t_skip("build/quantize does not run here");
+    return there;
+}
+
+static void test_pipes(void)
+{
+    enum { N = 256 * 130 };                 /* more than one piece of the program */
+    static unsigned char bytes[N * 4], q[N * 4], back[N * 4];
+    float *x = t_rand(N, -1.0f, 1.0f), *y = t_guarded(N);
+    const tllm_format *f = tllm_format_by_name("Q3_K");
+    const size_t n_q = tllm_format_bytes(f, N);
+    if (!is_there()) return;
+    tllm_format_of(TLLM_FORMAT_F32)->pack(x, bytes, N, NULL);
+    put("x", bytes, sizeof bytes);
+    T_EQ_INT(run("--blocks q3_k <%s/x >%s/q", folder, folder), 0);
+    T_EQ_INT(get("q", back, sizeof back), n_q);
+    f->pack(x, q, N, NULL);
+    T_TRUE(!memcmp(q, back, n_q));
+    T_EQ_INT(run("--unblocks Q3_K <%s/q >%s/y", folder, folder), 0);
+    T_EQ_INT(get("y", back, sizeof back), sizeof back);
+    f->unpack(q, y, N);
+    tllm_format_of(TLLM_FORMAT_F32)->pack(y, bytes, N, NULL);
+    T_TRUE(!memcmp(bytes, back, sizeof back));
+    put("odd", bytes, 256 * 4 + 5);
+    T_EQ_INT(run("--blocks Q3_K <%s/odd >%s/q", folder, folder), 1);
+    SAYS("1029 bytes are no whole blocks");
+    T_EQ_INT(run("--unblocks Q3_K <%s/odd >%s/q", folder, folder), 1);
+    T_EQ_INT(run("--blocks Q3_K </dev/null >%s/q", folder), 0);
+    T_EQ_INT(get("q", back, sizeof back), 0);
+    T_EQ_INT(run("--blocks Q3_M </dev/null"), 2);
+    SAYS("there is no type Q3_M");
+    T_EQ_INT(run("--blocks I8 </dev/null"), 2);
+    T_EQ_INT(run("--blocks"), 2);
+    T_EQ_INT(run("--block Q8_0"), 2);
+    T_EQ_INT(run("one two"), 2);
+    SAYS("TYPE are needed");
+    T_EQ_INT(run("one two Q8_0 three"), 2);
+    T_EQ_INT(run("one two Q8_0 --tensor-type attn=Q99"), 2);
+    T_EQ_INT(run("%s/none.gguf %s/o.gguf Q8_0", folder, folder), 1);
+    SAYS("none.gguf");
+}
+
+enum { LAYERS = 8 };
+static const struct { const char *name; uint64_t cols, rows; } made[] = {
+    { "token_embd.weight", 256, 4 }, { "output.weight", 256, 4 }, { "output_norm.weight", 256, 0 }, { "blk.%d.attn_v.weight", 256, 2 },
+    { "blk.%d.attn_q.weight", 256, 2 }, { "blk.%d.ffn_down.weight", 512, 2 }, { "blk.%d.ffn_up.weight", 96, 2 }, { "blk.%d.ffn_gate.weight", 40, 2 },
+    { "blk.%d.ffn_gate_inp.weight", 256, 2 }, { "blk.%d.attn_q.bias", 256, 0 }
+};
+
+/* A small model of random numbers, F32; the numbers of a tensor follow from its place. */
+static void make_model(tiny_ctx *ctx)
+{
+    char path[300], name[64];
+    static float x[1024];
+    static unsigned char bytes[4096];
+    tllm_writer_desc d;
+    tllm_writer *w = NULL;
+    size_t i;
+    int layer, pass;
+    memset(&d, 0, sizeof d);
+    (void)snprintf(path, sizeof path, "%s/in.gguf", folder);
+    d.path = path;
+    T_OK(tllm_writer_open(ctx, &d, &w));
+    T_OK(tllm_writer_put_text(ctx, w, "general.architecture", "llama"));
+    T_OK(tllm_writer_put_u32(ctx, w, "llama.block_count", LAYERS));
+    T_OK(tllm_writer_put_u32(ctx, w, "general.file_type", 0));
+    for (pass = 0; pass < 2; pass++)
+        for (i = 0; i < T_COUNT(made); i++)
+            for (layer = 0; layer < (strchr(made[i].name, '%') ? LAYERS : 1); layer++) {
+                uint64_t dim[2];
+                tllm_text t;
+                size_t n = (size_t)(made[i].cols * (made[i].rows ? made[i].rows : 1)), k;
+                dim[0] = made[i].cols;
+                dim[1] = made[i].rows;
+                (void)snprintf(name, sizeof name, made[i].name, layer);
+                t.at = name;
+                t.n = strlen(name);
+                if (!pass) { T_OK(tllm_writer_put_tensor(ctx, w, t, TLLM_FORMAT_F32, made[i].rows ? 2 : 1, dim, NULL)); continue; }
+                for (k = 0; k < n; k++) x[k] = t_rand_float(-1.0f, 1.0f);
+                tllm_format_of(TLLM_FORMAT_F32)->pack(x, bytes, n, NULL);
+                T_OK(tllm_writer_data(ctx, w, bytes, n * 4));
+            }
+    T_OK(tllm_writer_finish(ctx, w));
+    tllm_writer_close(ctx, w);
+}
+
+static tllm_gguf *open_model(tiny_ctx *ctx, const char *name)
+{
+    char path[300];
+    tllm_gguf *g = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    T_OK(tllm_gguf_open(ctx, path, &g));
+    return g;
+}
+static void type_is(const tllm_gguf *g, const char *name, const char *type, int line)
+{
+    const tllm_gguf_tensor *t = g ? tllm_gguf_tensor_find(g, name) : NULL;
+    if (!t || strcmp(tllm_type_name(t->type), type)) t_fail(__FILE__, line, "%s is %s, not %s", name, t ? tllm_type_name(t->type) : "not there", type);
+}
+#define TYPE_IS(g, name, type) type_is(g, name, type, __LINE__)
+
+static double column_error(const tllm_gguf *a, const tllm_gguf *b, const char *name, size_t every)
+{
+    static float x[1024], y[1024];
+    const tllm_gguf_tensor *s = tllm_gguf_tensor_find(a, name), *t = tllm_gguf_tensor_find(b, name);
+    double sum = 0.0;
+    size_t i, n;
+    if (!T_TRUE(s && t)) return 0.0;
+    n = (size_t)(s->dim[0] * s->dim[1]);
+    tllm_format_of(s->type)->unpack(s->data, x, n);
+    tllm_format_of(t->type)->unpack(t->data, y, n);
+    for (i = 0; i < n; i += every) sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    return sum;
+}
+
+static void test_files(void)
+{
+    tiny_ctx *ctx;
+    tllm_gguf *in, *g;
+    const tllm_gguf_tensor *t, *s;
+    uint64_t v;
+    size_t i;
+    float x[512];
+    unsigned char q[1024];
+    if (!is_there()) return;
+    ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    make_model(ctx);
+    in = open_model(ctx, "in.gguf");
+    T_EQ_INT(run("%s/in.gguf %s/o.gguf Q4_K_M", folder, folder), 0);
+    SAYS("ffn_up.weight (rows of 96)");
+    SAYS("[ 59/ 59]");
+    g = open_model(ctx, "o.gguf");
+    if (in && g) {
+        T_EQ_INT(tllm_gguf_n_tensors(g), tllm_gguf_n_tensors(in));
+        T_TRUE(tllm_meta_u64(tllm_gguf_find(g, "general.file_type"), 0, &v) && v == 15);
+        T_TRUE(tllm_meta_u64(tllm_gguf_find(g, "llama.block_count"), 0, &v) && v == LAYERS);
+        TYPE_IS(g, "token_embd.weight", "Q4_K");
+        TYPE_IS(g, "output.weight", "Q6_K");
+        TYPE_IS(g, "output_norm.weight", "F32");
+        TYPE_IS(g, "blk.0.attn_v.weight", "Q6_K");              /* the first eighth, then every third, then the last eighth */
+        TYPE_IS(g, "blk.1.attn_v.weight", "Q4_K");
+        TYPE_IS(g, "blk.3.ffn_down.weight", "Q6_K");
+        TYPE_IS(g, "blk.7.ffn_down.weight", "Q6_K");
+        TYPE_IS(g, "blk.5.attn_q.weight", "Q4_K");
+        TYPE_IS(g, "blk.5.ffn_up.weight", "Q5_0");              /* rows of 96 */
+        TYPE_IS(g, "blk.5.ffn_gate.weight", "F16");             /* rows of 40 */
+        TYPE_IS(g, "blk.5.ffn_gate_inp.weight", "F32");
+        TYPE_IS(g, "blk.5.attn_q.bias", "F32");
+        s = tllm_gguf_tensor_find(in, "blk.5.attn_q.weight");
+        t = tllm_gguf_tensor_find(g, "blk.5.attn_q.weight");
+        if (s && t) {
+            tllm_format_of(s->type)->unpack(s->data, x, 512);
+            tllm_format_of(t->type)->pack(x, q, 512, NULL);
+            T_TRUE(t->bytes == 288 && !memcmp(t->data, q, 288));
+        }
+        s = tllm_gguf_tensor_find(in, "blk.2.attn_q.bias");
+        t = tllm_gguf_tensor_find(g, "blk.2.attn_q.bias");
+        T_TRUE(s && t && s->bytes == t->bytes && !memcmp(s->data, t->data, t->bytes));
+    }
+    tllm_gguf_close(ctx, g);
+    T_EQ_INT(run("%s/in.gguf %s/o.gguf Q4_K_M --pure --threads 2 --tensor-type '^blk\\.[0-2]\\.(attn_(q|x)|ffn_d[a-z]+n)\\.=Q8_0' --tensor-type 'output?|x=bf16'", folder, folder), 0);
+    g = open_model(ctx, "o.gguf");
+    if (g) {
+        TYPE_IS(g, "output.weight", "BF16");
+        TYPE_IS(g, "token_embd.weight", "Q4_K");
+        TYPE_IS(g, "blk.0.attn_v.weight", "Q4_K");
+        TYPE_IS(g, "blk.2.attn_q.weight", "Q8_0");
+        TYPE_IS(g, "blk.3.attn_q.weight", "Q4_K");
+        TYPE_IS(g, "blk.1.ffn_down.weight", "Q8_0");
+        TYPE_IS(g, "blk.7.ffn_down.weight", "Q4_K");
+    }
+    tllm_gguf_close(ctx, g);
+    for (i = 0; i < 2; i++) {                                   /* every fourth column counts: both forms of the file */
+        double plain;
+        static unsigned char dat[8000];
+        unsigned char *p = dat;
+        float w[256];
+        size_t k;
+        for (k = 0; k < 256; k++) w[k] = k % 4 ? 0.01f : 4.0f;
+        if (i) {
+            char path[300];
+            tllm_writer_desc d;
+            tllm_writer *writer = NULL;
+            uint64_t dim[2] = { 256, 1 };
+            float count = 2.0f;
+            tllm_text name = { "blk.1.attn_q.weight.in_sum2", 27 }, counts = { "blk.1.attn_q.weight.counts", 26 };
+            memset(&d, 0, sizeof d);
+            (void)snprintf(path, sizeof path, "%s/im", folder);
+            d.path = path;
+            T_OK(tllm_writer_open(ctx, &d, &writer));
+            T_OK(tllm_writer_put_tensor(ctx, writer, name, TLLM_FORMAT_F32, 2, dim, NULL));
+            dim[0] = 1;
+            T_OK(tllm_writer_put_tensor(ctx, writer, counts, TLLM_FORMAT_F32, 2, dim, NULL));
+            tllm_format_of(TLLM_FORMAT_F32)->pack(w, dat, 256, NULL);
+            T_OK(tllm_writer_data(ctx, writer, dat, 1024));
+            tllm_format_of(TLLM_FORMAT_F32)->pack(&count, dat, 1, NULL);
+            T_OK(tllm_writer_data(ctx, writer, dat, 4));
+            T_OK(tllm_writer_finish(ctx, writer));
+            tllm_writer_close(ctx, writer);
+        } else {
+            static const unsigned char head[8] = { 1, 0, 0, 0, 19, 0, 0, 0 }, calls[8] = { 2, 0, 0, 0, 0, 1, 0, 0 };
+            memcpy(p, head, 8);
+            memcpy(p + 8, "blk.1.attn_q.weight", 19);
+            memcpy(p + 27, calls, 8);
+            tllm_format_of(TLLM_FORMAT_F32)->pack(w, p + 35, 256, NULL);
+            put("im", dat, 35 + 1024);
+        }
+        T_EQ_INT(run("%s/in.gguf %s/p.gguf IQ2_XS --pure", folder, folder), 0);
+        SAYS("without --imatrix loses much");
+        T_EQ_INT(run("%s/in.gguf %s/o.gguf IQ2_XS --pure --imatrix %s/im", folder, folder, folder), 0);
+        SAYS("importance used for 1 tensors");
+        g = open_model(ctx, "p.gguf");
+        plain = in && g ? column_error(in, g, "blk.1.attn_q.weight", 4) : 0.0;
+        tllm_gguf_close(ctx, g);
+        g = open_model(ctx, "o.gguf");
+        if (in && g) T_TRUE(column_error(in, g, "blk.1.attn_q.weight", 4) < 0.8 * plain);
+        tllm_gguf_close(ctx, g);
+        if (i) continue;
+        put("im", dat, 35 + 1000);
+        T_EQ_INT(run("%s/in.gguf %s/x.gguf IQ2_XS --imatrix %s/im", folder, folder, folder), 1);
+        SAYS("reaches past the end of the file");
+        dat[32] = 0; dat[31] = 16;                              /* 16 values for 256 columns */
+        put("im", dat, 35 + 64);
+        T_EQ_INT(run("%s/in.gguf %s/x.gguf IQ2_XS --pure --imatrix %s/im", folder, folder, folder), 1);
+        SAYS("is not of 256 x 1 values");
+        T_EQ_INT(get("x.gguf", q, 1), 0);                       /* nothing is left of a failure */
+        T_EQ_INT(get("x.gguf.part", q, 1), 0);
+    }
+    T_EQ_INT(run("%s/in.gguf %s/none/o.gguf Q4_0", folder, folder), 1);
+    SAYS("none/o.gguf");
+    tllm_gguf_close(ctx, in);
+    t_close(ctx);
+}
+
+static void test_sweep(void)                /* the folder goes */
+{
+    static const char *const name[] = { "words", "x", "q", "y", "odd", "in.gguf", "o.gguf", "p.gguf", "im" };
+    char path[300];
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(name); i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name[i]);
+        (void)remove(path);
+    }
+    T_EQ_INT(rmdir(folder), 0);
+}
+
+int main(void)
+{
+    T_RUN(test_pipes);
+    T_RUN(test_files);
+    T_RUN(test_sweep);
+    return t_done();
+}
+#else
+int main(void) { return t_done(); }
+#endif
