@@ -142,7 +142,7 @@ static int one_model(tiny_target target, const row *r, int forms)
 {
     static const int chunk[3] = { 0, 3, 1 };
     char path[256];
-    tiny_ctx *ctx = t_ctx(target, target == TINY_TARGET_REFERENCE ? 1 : 2);
+    tiny_ctx *alone = t_ctx(target, 1), *ctx = t_ctx(target, 2);     /* all at once on two threads, pieces on one */
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
@@ -152,14 +152,14 @@ static int one_model(tiny_target target, const row *r, int forms)
     double far = 0.0;
     (void)snprintf(path, sizeof path, "oracle/llm/%.60s.%s", r->name, r->relrms > 0.0 ? "exact" : "logits");
     want = read_floats(t_shared(path), n);
-    if (!want) { printf("  %s: no %s\n", r->name, path); t_close(ctx); return -1; }
+    if (!want) { printf("  %s: no %s\n", r->name, path); t_close(ctx); t_close(alone); return -1; }
     (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r->name);
     full = t_shared(path);
     if (full && !tllm_gguf_open(ctx, full, &file) && !tllm_model_open(ctx, file, &model)) {
         for (form = 0, ok = 1; form < forms && ok; form++) {
             memset(got, 0, n * sizeof *got);
-            if (!run(ctx, model, r, chunk[form], got, 0)) {
-                printf("  %s [%s], pieces of %d: %s\n", r->name, tiny_target_name(target), chunk[form], tiny_ctx_message(ctx));
+            if (!run(form ? alone : ctx, model, r, chunk[form], got, 0)) {
+                printf("  %s [%s], pieces of %d: %s\n", r->name, tiny_target_name(target), chunk[form], tiny_ctx_message(form ? alone : ctx));
                 ok = 0;
                 break;
             }
@@ -174,6 +174,7 @@ static int one_model(tiny_target target, const row *r, int forms)
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
     t_close(ctx);
+    t_close(alone);
     return ok ? 1 : -1;
 }
 
