@@ -147,6 +147,19 @@ static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, ti
 }
 TINY_REF_END
 
+TINY_REF_BEGIN
+/* the scale belongs to the weights: before the bias */
+static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float scale, tiny_idx n, tiny_idx d)
+{
+    tiny_idx i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < d; j++) {
+            const float v = y[i * ld + j] * scale;
+            y[i * ld + j] = bias ? v + bias[j] : v;
+        }
+}
+TINY_REF_END
+
 static void tinyi_lm_product_team(tiny_team *team, void *arg)
 {
     const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
@@ -210,15 +223,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
         f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
-    if (scale != 1.0f) {                    /* the scale belongs to the weights: before the bias */
-        tiny_idx i, j;
-        if (f->st) return;
-        for (i = 0; i < n; i++)
-            for (j = 0; j < w->n_out; j++) {
-                float v = y[i * ld_y + j] * scale;
-                y[i * ld_y + j] = bias ? v + bias[j] : v;
-            }
-    }
+    if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
