@@ -147,21 +147,52 @@ TINY_REF_BEGIN
 static void tinyi_lattice_table(const tinyi_lattice *f, float *value)
 {
     const int count = f->half == 4 ? 81 : 64;
-    int p, i, rest;
-    for (p = 0; p < count; p++)
-        for (i = 0, rest = p; i < f->half; i++, rest /= f->base) *value++ = f->level[rest % f->base];
+    int digit[4] = { 0, 0, 0, 0 }, p, i;
+    for (p = 0; p < count; p++) {
+        for (i = 0; i < f->half; i++) *value++ = f->level[digit[i]];
+        for (i = 0; i < f->half && ++digit[i] == f->base; i++) digit[i] = 0;
+    }
 }
-static void tinyi_lattice_get(const tinyi_lattice *f, const float *table, int i, float *value)
+/* x[0..8) = d g with signs, for an entry of 8 values, or two entries of 4; table is that of the book. */
+static void tinyi_lattice_signed8(const tinyi_lattice *f, const float *table, int i, float d, unsigned signs, float *x)
 {
     const char *e = tinyi_lattice_entry(f, i);
-    memcpy(value, table + (e[1] - 35) * f->half, (size_t)f->half * sizeof *value);
-    memcpy(value + f->half, table + (e[0] - 35) * f->half, (size_t)f->half * sizeof *value);
-}
-/* x = d g, with the signs of 8 values */
-static void tinyi_lattice_signed(float *x, const float *g, float d, unsigned signs)
-{
+    const float *low = table + (e[1] - 35) * 4, *up = table + (e[0] - 35) * 4;
+    float by[2];
     int j;
-    for (j = 0; j < 8; j++) x[j] = d * g[j] * (signs >> j & 1 ? -1.0f : 1.0f);
+    by[0] = d;
+    by[1] = -d;
+    for (j = 0; j < 4; j++) {
+        x[j] = by[signs >> j & 1] * low[j];
+        x[j + 4] = by[signs >> (j + 4) & 1] * up[j];
+    }
+}
+static void tinyi_lattice_signed4(const tinyi_lattice *f, const float *table, int i, int k, float d, unsigned signs, float *x)
+{
+    const char *e = tinyi_lattice_entry(f, i), *h = tinyi_lattice_entry(f, k);
+    const float *part[4];
+    float by[2];
+    int j;
+    part[0] = table + (e[1] - 35) * 2;
+    part[1] = table + (e[0] - 35) * 2;
+    part[2] = table + (h[1] - 35) * 2;
+    part[3] = table + (h[0] - 35) * 2;
+    by[0] = d;
+    by[1] = -d;
+    for (j = 0; j < 4; j++) {
+        x[2 * j] = by[signs >> 2 * j & 1] * part[j][0];
+        x[2 * j + 1] = by[signs >> (2 * j + 1) & 1] * part[j][1];
+    }
+}
+static void tinyi_lattice_shifted8(const tinyi_lattice *f, const float *table, int i, float d, int minus, float *x)
+{
+    const char *e = tinyi_lattice_entry(f, i);
+    const float *low = table + (e[1] - 35) * 4, *up = table + (e[0] - 35) * 4, shift = minus ? -0.125f : 0.125f;
+    int j;
+    for (j = 0; j < 4; j++) {
+        x[j] = d * (low[j] + shift);
+        x[j + 4] = d * (up[j] + shift);
+    }
 }
 /* 7 bits and the eighth that makes their number even */
 static unsigned tinyi_lattice_eighth(unsigned seven)
@@ -176,7 +207,7 @@ TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2xxs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int group, l;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 66)
@@ -184,46 +215,45 @@ TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
             const unsigned char *at = b + 2 + 8 * group;
             const uint32_t word = tinyi_q_u32(at + 4);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.25f;
-            for (l = 0; l < 4; l++) {
-                tinyi_lattice_get(f, table, at[l], g);
-                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
-            }
+            for (l = 0; l < 4; l++) tinyi_lattice_signed8(f, table, at[l], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ2_XS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2xs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 74)
+    for (; n >= 256; n -= 256, x += 256, b += 74) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
             const unsigned word = tinyi_q_u16(b + 2 + 2 * v);
-            const float d = tinyi_q_half(b) * (0.5f + (float)(b[66 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
-            tinyi_lattice_get(f, table, (int)(word & 511), g);
-            tinyi_lattice_signed(x + 8 * v, g, d, tinyi_lattice_eighth(word >> 9));
+            const float d = d0 * (0.5f + (float)(b[66 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_signed8(f, table, (int)(word & 511), d, tinyi_lattice_eighth(word >> 9), x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ2_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 82)
+    for (; n >= 256; n -= 256, x += 256, b += 82) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
-            const float d = tinyi_q_half(b) * (0.5f + (float)(b[74 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
-            tinyi_lattice_get(f, table, b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8, g);
-            tinyi_lattice_signed(x + 8 * v, g, d, b[34 + v]);
+            const float d = d0 * (0.5f + (float)(b[74 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_signed8(f, table, b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8, d, b[34 + v], x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq3xxs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[2 * 64], g[8];
+    float table[2 * 64];
     int group, l;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 98)
@@ -231,63 +261,54 @@ TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
             const unsigned char *at = b + 2 + 8 * group;
             const uint32_t word = tinyi_q_u32(b + 66 + 4 * group);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.5f;
-            for (l = 0; l < 4; l++) {
-                tinyi_lattice_get(f, table, at[2 * l], g);
-                tinyi_lattice_get(f, table, at[2 * l + 1], g + 4);
-                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
-            }
+            for (l = 0; l < 4; l++)
+                tinyi_lattice_signed4(f, table, at[2 * l], at[2 * l + 1], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ3_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq3s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[2 * 64], g[8];
+    float table[2 * 64];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 110)
+    for (; n >= 256; n -= 256, x += 256, b += 110) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
-            const float d = tinyi_q_half(b) * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
+            const float d = d0 * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
             const int high = b[66 + v / 4] >> v % 4 * 2;
-            tinyi_lattice_get(f, table, b[2 + 2 * v] | (high & 1) << 8, g);
-            tinyi_lattice_get(f, table, b[2 + 2 * v + 1] | (high & 2) << 7, g + 4);
-            tinyi_lattice_signed(x + 8 * v, g, d, b[74 + v]);
+            tinyi_lattice_signed4(f, table, b[2 + 2 * v] | (high & 1) << 8, b[2 + 2 * v + 1] | (high & 2) << 7, d, b[74 + v], x + 8 * v);
         }
+    }
 }
 
-static void tinyi_lattice_shifted(float *x, const float *g, float d, int minus)
-{
-    const float shift = minus ? -0.125f : 0.125f;
-    int j;
-    for (j = 0; j < 8; j++) x[j] = d * (g[j] + shift);
-}
 TINYI_FN void tinyi_unpack_IQ1_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq1s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 50)
+    for (; n >= 256; n -= 256, x += 256, b += 50) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
             const int word = tinyi_q_u16(b + 34 + v / 4 * 2);
-            tinyi_lattice_get(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, g);
-            tinyi_lattice_shifted(x + 8 * v, g, tinyi_q_half(b) * (float)(2 * (word >> 12 & 7) + 1), word >> 15);
+            tinyi_lattice_shifted8(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, d0 * (float)(2 * (word >> 12 & 7) + 1), word >> 15, x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq1m;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 56) {
         const float d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8));
         for (v = 0; v < 32; v++) {
             const int high = b[32 + v / 2] >> v % 2 * 4, k = tinyi_q_u16(b + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7;
-            tinyi_lattice_get(f, table, b[v] | (high & 7) << 8, g);
-            tinyi_lattice_shifted(x + 8 * v, g, d * (float)(2 * k + 1), high >> 3 & 1);
+            tinyi_lattice_shifted8(f, table, b[v] | (high & 7) << 8, d * (float)(2 * k + 1), high >> 3 & 1, x + 8 * v);
         }
     }
 }
