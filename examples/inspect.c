@@ -152,7 +152,8 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
     int a;
     uint64_t bytes = 0, values = 0;
     tllm_text path;
-    printf("{\n\"format\": \"%s\", \"version\": %" PRIu32 ", \"alignment\": %" PRIu32 ",\n\"parts\": [", tllm_file_kind_name(g), tllm_gguf_version(g), tllm_gguf_alignment(g));
+    printf("{\n\"format\": \"%s\", \"version\": %" PRIu32 ", \"alignment\": %" PRIu32 ",\n\"parts\": [", tllm_file_kind_name(g),
+           tllm_gguf_version(g), tllm_gguf_alignment(g));
     for (i = 0; i < tllm_gguf_n_parts(g); i++) {
         path.at = tllm_gguf_path(g, i);
         path.n = strlen(path.at);
@@ -188,7 +189,8 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
         printf("], \"bytes\": %zu, \"offset\": %zu, \"part\": %" PRIu32 "}", t->bytes, tllm_gguf_offset(g, t), t->part + 1);
     }
     if (tensors) printf("]");
-    printf(",\n\"n_keys\": %zu, \"n_tensors\": %zu, \"n_values\": %" PRIu64 ", \"tensor_bytes\": %" PRIu64 "\n}\n", tllm_gguf_n_meta(g), tllm_gguf_n_tensors(g), values, bytes);
+    printf(",\n\"n_keys\": %zu, \"n_tensors\": %zu, \"n_values\": %" PRIu64 ", \"tensor_bytes\": %" PRIu64 "\n}\n", tllm_gguf_n_meta(g),
+           tllm_gguf_n_tensors(g), values, bytes);
 }
 
 static void usage(FILE *to)

@@ -105,7 +105,8 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
         if (!p) return ctx->status;
         if (tinyi_fd_read(fd, offset, p, (size_t)n_bytes) != (size_t)n_bytes) {
             tiny_free(ctx, p);
-            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes, (unsigned long long)offset, strerror(errno));
+            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes,
+                              (unsigned long long)offset, strerror(errno));
         }
         out->owned = p;
         out->bytes = p;

@@ -220,8 +220,9 @@ static tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path
             st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is part %llu of %llu of a split file; only a path leads to the others", path,
                             (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count);
         else if (!(stem = tinyi_gguf_stem(path, first.split_no, first.split_count)))
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: is part %llu of %llu of a split file; its name must end in -%05u-of-%05u.gguf, so that the others are found", path,
-                            (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count, (unsigned)first.split_no + 1, (unsigned)first.split_count);
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: is part %llu of %llu of a split file; its name must end in -%05u-of-%05u.gguf, so that the others are found",
+                            path, (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count, (unsigned)first.split_no + 1,
+                            (unsigned)first.split_count);
         n_parts = (size_t)first.split_count;
     } else first.split_no = 0;
     if (!st) st = tinyi_store_open(ctx, n_parts, &g);

@@ -22,7 +22,13 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsi
 typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
 /* places in the texts above, which may move */
 typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
-typedef struct tinyi_writer_tensor { size_t name_at, n_name; uint64_t dim[4], offset; size_t bytes; const unsigned char *data; uint32_t part; int type, rank; } tinyi_writer_tensor;
+typedef struct tinyi_writer_tensor {
+    size_t name_at, n_name, bytes;
+    uint64_t dim[4], offset;
+    const unsigned char *data;
+    uint32_t part;
+    int type, rank;
+} tinyi_writer_tensor;
 
 struct tllm_writer {
     tiny_status status;                     /* the first failure */
@@ -362,8 +368,8 @@ static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
         used += t->bytes;
     }
     if (!st && w->n_parts > TLLM_MAX_PARTS)
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes, w->n_parts,
-                        TLLM_MAX_PARTS);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes,
+                        w->n_parts, TLLM_MAX_PARTS);
     return st;
 }
 

@@ -116,7 +116,8 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
     for (i = 0; i < n_vocab; i++) {
         const unsigned char *p;
         size_t k, from = 0, all;
-        if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
+        if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
         if (n > longest || !tinyi_rd_bytes(&c, n, &p))
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path, (unsigned long long)i,
                               (unsigned long long)n_vocab, (unsigned long)n, c.left, (unsigned long)longest);

@@ -26,7 +26,8 @@ TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes)
 static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const unsigned char *p, size_t n)
 {
     if (n < 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", path, n);
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
+    return tinyi_fail(ctx, TINY_E_FORMAT,
+                      "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
                       p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
 }
 

@@ -43,7 +43,8 @@ static tiny_status tinyi_json_counts(tinyi_json *j, uint64_t *v, int most, int *
     if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
     if (tinyi_json_is(j, ']')) return TINY_OK;
     for (;;) {
-        if (*n == most) return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+        if (*n == most)
+            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
         st = tinyi_json_count(j, &v[*n]);
         if (st) return st;
         ++*n;
@@ -104,7 +105,8 @@ static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_t
     t.name.n = name.n;
     (void)tinyi_show(t.name, shown);
     if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
-    if (name.n > TLLM_MAX_KEY) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
+    if (name.n > TLLM_MAX_KEY)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
     if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
     for (;;) {
         int member;
@@ -116,7 +118,8 @@ static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_t
             char shown_word[TINYI_SHOW];
             what.at = (const char *)word.at;
             what.n = word.n;
-            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word), member ? "stands there twice" : "is no member of a tensor");
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word),
+                              member ? "stands there twice" : "is no member of a tensor");
         }
         seen |= member;
         if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");

@@ -225,7 +225,9 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     uint32_t type, item;
     size_t k;
     if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
-    if (n > TLLM_MAX_KEY) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n, TLLM_MAX_KEY);
+    if (n > TLLM_MAX_KEY)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n,
+                          TLLM_MAX_KEY);
     if (!n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu is empty", path, i, n_meta);
     if (!tinyi_rd_bytes(c, (size_t)n, &p))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i, n_meta, (unsigned long long)n, c->left);
@@ -235,12 +237,16 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     m->count = 1;
     (void)tinyi_show(m->key, name);
     if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of key %s", path, name);
-    if (type >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type, TLLM_VALUE_TYPES - 1);
+    if (type >= TLLM_VALUE_TYPES)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type,
+                          TLLM_VALUE_TYPES - 1);
     item = type;
     if (type == TLLM_ARRAY) {
         size_t least;
         if (!tinyi_rd_u32(c, &item)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
-        if (item >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item, TLLM_VALUE_TYPES - 1);
+        if (item >= TLLM_VALUE_TYPES)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item,
+                              TLLM_VALUE_TYPES - 1);
         if (item == TLLM_ARRAY) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path, name);
         if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
         least = item == TLLM_STRING ? 8 : tllm_value_bytes((int)item);
@@ -254,7 +260,8 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     m->at = c->at;
     if (item != TLLM_STRING) {
         size_t each = tllm_value_bytes((int)item);
-        if (!tinyi_rd_bytes(c, m->count * each, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
+        if (!tinyi_rd_bytes(c, m->count * each, &p))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
         for (k = 0; item == TLLM_BOOL && k < m->count; k++)
             if (p[k] > 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s: a bool is %u, neither 0 nor 1", path, name, p[k]);
         return TINY_OK;
