@@ -193,70 +193,77 @@ static void tinyi_trie_sort(const tllm_vocab *v, uint32_t *x, uint32_t *spare, s
     }
 }
 
-typedef struct tinyi_trie_due { uint32_t node, lo, hi, depth; } tinyi_trie_due;
+static size_t tinyi_trie_shared(const tllm_vocab *v, uint32_t a, uint32_t b)
+{
+    size_t n, m, i = 0;
+    const unsigned char *p = tinyi_token_text(v, (int32_t)a, &n), *q = tinyi_token_text(v, (int32_t)b, &m);
+    while (i < n && i < m && p[i] == q[i]) i++;
+    return i;
+}
 
-/* Nodes are made breadth first, so that the list of what is to do is the list of nodes itself: node i has the sorted
- * texts lo..hi, which share their first depth bytes. */
+/* How many nodes the sorted texts need: one for each end of a text and each place where two part. The stack holds the depths of
+ * the nodes on the way to the last text; a text adds at most one to its height. */
+static size_t tinyi_trie_count(const tllm_vocab *v, const uint32_t *ids, size_t n, uint32_t *stack)
+{
+    size_t i, top = 0, count = 1;
+    stack[0] = 0;
+    for (i = 0; i < n; i++) {
+        uint32_t shared = i ? (uint32_t)tinyi_trie_shared(v, ids[i - 1], ids[i]) : 0, len = v->at[ids[i] + 1] - v->at[ids[i]];
+        while (stack[top] > shared) top--;
+        if (stack[top] < shared) { stack[++top] = shared; count++; }
+        if (stack[top] < len) { stack[++top] = len; count++; }
+    }
+    return count;
+}
+
+/* Breadth first, so that children lie side by side. A node that waits keeps the range of its texts in first and value; how deep
+ * it is follows from its label, which lies in the first of them. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
 {
-    tinyi_trie_due *due = NULL;
-    uint32_t *spare = NULL;
-    size_t i, most = 2 * n + 2 + v->at[v->n] / 65535;   /* a label has at most 65535 bytes */
+    uint32_t *spare = (uint32_t *)tinyi_alloc(ctx, n + 2, sizeof *spare);
+    size_t i, count;
     int k;
     for (k = 0; k < 256; k++) trie->root[k] = -1;
-    spare = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *spare);
-    if (spare) {
-        tinyi_trie_sort(v, ids, spare, n);
-        tiny_free(ctx, spare);
-        due = (tinyi_trie_due *)tinyi_alloc(ctx, most, sizeof *due);
-    }
-    if (due) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
-    if (!trie->node) { tiny_free(ctx, due); return tiny_ctx_status(ctx); }
+    if (!spare) return tiny_ctx_status(ctx);
+    tinyi_trie_sort(v, ids, spare, n);
+    count = tinyi_trie_count(v, ids, n, spare);
+    tiny_free(ctx, spare);
+    trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, count, sizeof *trie->node);
+    if (!trie->node) return tiny_ctx_status(ctx);
     memset(trie->node, 0, sizeof *trie->node);
-    trie->node[0].value = -1;
+    trie->node[0].value = (int32_t)n;
     trie->n_nodes = 1;
-    due[0].node = 0;
-    due[0].lo = 0;
-    due[0].hi = (uint32_t)n;
-    due[0].depth = 0;
     for (i = 0; i < trie->n_nodes; i++) {
-        tinyi_trie_due t = due[i];
         tinyi_trie_node *node = &trie->node[i];
-        size_t len;
+        uint32_t lo = node->first, end = (uint32_t)node->value, depth = i ? node->label + node->n_label - v->at[ids[lo]] : 0;
         node->first = (uint32_t)trie->n_nodes;
-        while (t.lo < t.hi && v->at[ids[t.lo] + 1] - v->at[ids[t.lo]] == t.depth) {
-            if (node->value < 0) node->value = (int32_t)ids[t.lo];      /* the sort is stable: the first of equal texts */
-            t.lo++;
+        node->value = -1;
+        while (lo < end && v->at[ids[lo] + 1] - v->at[ids[lo]] == depth) {
+            if (node->value < 0) node->value = (int32_t)ids[lo];        /* the sort is stable: the first of equal texts */
+            lo++;
         }
-        while (t.lo < t.hi) {
-            const unsigned char *a = tinyi_token_text(v, (int32_t)ids[t.lo], &len), *b;
+        while (lo < end) {
             tinyi_trie_node *child = &trie->node[trie->n_nodes];
-            uint32_t step = 1, lo = t.lo, hi = t.hi, shared;
-            size_t len_b;
+            unsigned char first = v->blob[v->at[ids[lo]] + depth];
+            uint32_t step = 1, from = lo, hi;
             /* where the next first byte begins: double steps, then halves */
-            while (lo + step < t.hi && v->blob[v->at[ids[lo + step]] + t.depth] == a[t.depth]) { lo += step; step *= 2; }
-            hi = TINYI_MIN(lo + step, t.hi);
+            while (lo + step < end && v->blob[v->at[ids[lo + step]] + depth] == first) { lo += step; step *= 2; }
+            hi = TINYI_MIN(lo + step, end);
             while (hi - lo > 1) {
                 uint32_t mid = lo + (hi - lo) / 2;
-                if (v->blob[v->at[ids[mid]] + t.depth] == a[t.depth]) lo = mid; else hi = mid;
+                if (v->blob[v->at[ids[mid]] + depth] == first) lo = mid; else hi = mid;
             }
-            b = tinyi_token_text(v, (int32_t)ids[hi - 1], &len_b);
-            for (shared = t.depth; shared < len && shared < len_b && shared - t.depth < 65535 && a[shared] == b[shared]; shared++) {}
             memset(child, 0, sizeof *child);
-            child->label = v->at[ids[t.lo]] + t.depth;
-            child->n_label = (uint16_t)(shared - t.depth);
-            child->value = -1;
-            due[trie->n_nodes].node = (uint32_t)trie->n_nodes;
-            due[trie->n_nodes].lo = t.lo;
-            due[trie->n_nodes].hi = hi;
-            due[trie->n_nodes].depth = shared;
-            if (i == 0) trie->root[a[0]] = (int32_t)trie->n_nodes;
+            child->label = v->at[ids[from]] + depth;
+            child->n_label = (uint16_t)(tinyi_trie_shared(v, ids[from], ids[hi - 1]) - depth);
+            child->first = from;
+            child->value = (int32_t)hi;
+            if (i == 0) trie->root[first] = (int32_t)trie->n_nodes;
             trie->n_nodes++;
             node->n_children++;
-            t.lo = hi;
+            lo = hi;
         }
     }
-    tiny_free(ctx, due);
     return TINY_OK;
 }
 

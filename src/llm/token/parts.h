@@ -10,6 +10,9 @@ enum {                                      /* what a token is: bits, since a co
     TINYI_TOK_LSTRIP = 64, TINYI_TOK_RSTRIP = 128
 };
 
+/* Longer texts stay out of tries, so that a walk from each place of a text is linear in the text: they match nothing. */
+enum { TINYI_TRIE_LONGEST = 1024 };
+
 /* a set of texts, compressed: an edge carries all bytes up to the next branch */
 typedef struct tinyi_trie_node {
     uint32_t label, first;                  /* first byte of the label in the blob; number of the first child */

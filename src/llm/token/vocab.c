@@ -418,7 +418,7 @@ static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tin
     if (!ids) return tiny_ctx_status(ctx);
     for (n = i = 0; i < v->n; i++) {
         size_t len = v->at[i + 1] - v->at[i];
-        if (!len || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
+        if (!len || len > TINYI_TRIE_LONGEST || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
         if (which == TINYI_TRIE_PLAMO && (v->what[i] & TINYI_TOK_BYTE)) continue;
         ids[n++] = (uint32_t)i;
         if (which == TINYI_TRIE_SPECIAL) v->special_first[v->blob[v->at[i]]] |= (unsigned char)(v->what[i] & TINYI_TOK_USER ? 3 : 1);

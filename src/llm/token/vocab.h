@@ -18,7 +18,8 @@
  *
  * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches nothing;
  * an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte token that is not
- * <0xXX> is plain text. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
+ * <0xXX> is plain text; where a vocabulary is a trie (WordPiece, unigram, RWKV, special tokens) a token of more than 1024
+ * bytes matches nothing. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
 #ifndef TINYI_VOCAB_H
 #define TINYI_VOCAB_H
 #include "llm/file/gguf.h"
