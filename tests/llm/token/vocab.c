@@ -753,9 +753,12 @@ static void test_special_tokens(void)
 /* ---- bad files -------------------------------------------------------------------------------------------------- */
 
 enum { BAD_NONE, BAD_MODEL, BAD_NO_MODEL, BAD_PRE, BAD_NO_TOKENS, BAD_TOKENS_TYPE, BAD_ZERO_TOKENS, BAD_SCORES_FEW, BAD_SCORES_TYPE, BAD_TYPES_FEW, BAD_TYPES_TYPE,
-       BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_BYTES, BAD_COUNT };
+       BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_MAP_SHORT, BAD_MAP_TYPE };
 
-static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
+#define CORPUS "tests/fuzz/corpus/gguf"
+
+/* The files stand in CORPUS under their names; with T_CORPUS in the environment they are written again. */
+static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want, const char *says)
 {
     static const char *const words[] = { "<unk>", "<s>", "</s>", "<0x-1>", "<0xZZ>", "<0x41>", "<0x414>", "<0x", "a", "b", "ab", "\xe2\x96\x81" };
     static const char *const twins[] = { "a", "a", "a", "", "", "b", "b", "ab", "ab", "ab", "ab", "ab" };
@@ -771,7 +774,9 @@ static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
     tllm_tokens t;
     const void *bytes;
     size_t n, i;
-    int bpe = how == BAD_NO_MERGES || how == BAD_MERGES_TYPE || how == BAD_PRE;
+    int bpe = how == BAD_NO_MERGES || how == BAD_MERGES_TYPE || how == BAD_PRE, map = how == BAD_MAP_SHORT || how == BAD_MAP_TYPE;
+    char path[200];
+    FILE *f;
     memset(&d, 0, sizeof d);
     memset(&t, 0, sizeof t);
     for (i = 0; i < N; i++) {
@@ -781,7 +786,7 @@ static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
     merge[0] = merge[1] = merge[2] = text[8];
     T_OK(tllm_writer_open(ctx, &d, &w));
     T_OK(tllm_writer_put_text(ctx, w, "general.architecture", "llama"));
-    if (how != BAD_NO_MODEL) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", how == BAD_MODEL ? "lama" : bpe ? "gpt2" : "llama"));
+    if (how != BAD_NO_MODEL) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", how == BAD_MODEL ? "lama" : bpe ? "gpt2" : map ? "t5" : "llama"));
     if (how == BAD_PRE) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.pre", "lama-4711"));
     if (how == BAD_TOKENS_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_I32, types, N));
     else if (how != BAD_NO_TOKENS) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, how == BAD_ZERO_TOKENS ? 0 : N));
@@ -792,6 +797,8 @@ static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
     else T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, types, how == BAD_TYPES_FEW ? 3 : N));
     if (how == BAD_MERGES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_I32, types, N));
     if (how == BAD_PRE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_STRING, merge, 3));
+    if (map) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.precompiled_charsmap", how == BAD_MAP_TYPE ? TLLM_F32 : TLLM_U8,
+                                        how == BAD_MAP_TYPE ? (const void *)scores : (const void *)narrow, 3));
     if (how == BAD_IDS) {
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.bos_token_id", N));
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.eos_token_id", 0xffffffffu));
@@ -800,7 +807,13 @@ static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
     }
     T_OK(tllm_writer_finish(ctx, w));
     bytes = tllm_writer_memory(w, &n);
-    if (T_OK(tllm_gguf_open_memory(ctx, bytes, n, &g))) {
+    (void)snprintf(path, sizeof path, CORPUS "/vocab-%s.gguf", name);
+    if (getenv("T_CORPUS") && (f = fopen(path, "wb")) != NULL) {
+        T_TRUE(fwrite(bytes, 1, n, f) == n);
+        T_TRUE(!fclose(f));
+    }
+    if ((f = fopen(path, "rb")) != NULL) (void)fclose(f);   /* the tests may run elsewhere: then from memory */
+    if (T_OK(f ? tllm_gguf_open(ctx, path, &g) : tllm_gguf_open_memory(ctx, bytes, n, &g))) {
         T_STATUS(tllm_vocab_open(ctx, g, &v), want, says);
         T_TRUE((v == NULL) == (want != TINY_OK));
         if (v) {
@@ -837,24 +850,27 @@ static void bad_file(tiny_ctx *ctx, int how, tiny_status want, const char *says)
 
 static void test_bad_files(void)
 {
-    static const struct { int how; tiny_status want; const char *says; } row[] = {
-        { BAD_NONE, TINY_OK, NULL }, { BAD_IDS, TINY_OK, NULL }, { BAD_NARROW_TYPES, TINY_OK, NULL }, { BAD_TWINS, TINY_OK, NULL },
-        { BAD_MODEL, TINY_E_UNSUPPORTED, "tokenizer.ggml.model is \"lama\"" },
-        { BAD_NO_MODEL, TINY_E_FORMAT, "tokenizer.ggml.model is missing" },
-        { BAD_PRE, TINY_E_UNSUPPORTED, "tokenizer.ggml.pre is \"lama-4711\"" },
-        { BAD_NO_TOKENS, TINY_E_FORMAT, "tokenizer.ggml.tokens is missing" },
-        { BAD_TOKENS_TYPE, TINY_E_FORMAT, "tokenizer.ggml.tokens is no list of texts" },
-        { BAD_ZERO_TOKENS, TINY_E_FORMAT, "tokenizer.ggml.tokens has 0 tokens" },
-        { BAD_SCORES_FEW, TINY_E_FORMAT, "tokenizer.ggml.scores has 11 scores for 12 tokens" },
-        { BAD_SCORES_TYPE, TINY_E_FORMAT, "tokenizer.ggml.scores is no list of f32" },
-        { BAD_TYPES_FEW, TINY_E_FORMAT, "tokenizer.ggml.token_type has 3 types for 12 tokens" },
-        { BAD_TYPES_TYPE, TINY_E_FORMAT, "tokenizer.ggml.token_type is no list of integers" },
-        { BAD_NO_MERGES, TINY_E_FORMAT, "tokenizer.ggml.merges is missing" },
-        { BAD_MERGES_TYPE, TINY_E_FORMAT, "tokenizer.ggml.merges is no list of texts" }
+    static const struct { int how; const char *name; tiny_status want; const char *says; } row[] = {
+        { BAD_NONE, "byte-token-0x-1", TINY_OK, NULL }, { BAD_IDS, "special-ids-outside", TINY_OK, NULL },
+        { BAD_NARROW_TYPES, "types-u8", TINY_OK, NULL }, { BAD_TWINS, "tokens-twice", TINY_OK, NULL },
+        { BAD_MODEL, "model-unknown", TINY_E_UNSUPPORTED, "tokenizer.ggml.model is \"lama\"" },
+        { BAD_NO_MODEL, "model-missing", TINY_E_FORMAT, "tokenizer.ggml.model is missing" },
+        { BAD_PRE, "pre-unknown", TINY_E_UNSUPPORTED, "tokenizer.ggml.pre is \"lama-4711\"" },
+        { BAD_NO_TOKENS, "tokens-missing", TINY_E_FORMAT, "tokenizer.ggml.tokens is missing" },
+        { BAD_TOKENS_TYPE, "tokens-i32", TINY_E_FORMAT, "tokenizer.ggml.tokens is no list of texts" },
+        { BAD_ZERO_TOKENS, "tokens-none", TINY_E_FORMAT, "tokenizer.ggml.tokens has 0 tokens" },
+        { BAD_SCORES_FEW, "scores-few", TINY_E_FORMAT, "tokenizer.ggml.scores has 11 scores for 12 tokens" },
+        { BAD_SCORES_TYPE, "scores-u8", TINY_E_FORMAT, "tokenizer.ggml.scores is no list of f32" },
+        { BAD_TYPES_FEW, "types-few", TINY_E_FORMAT, "tokenizer.ggml.token_type has 3 types for 12 tokens" },
+        { BAD_TYPES_TYPE, "types-f32", TINY_E_FORMAT, "tokenizer.ggml.token_type is no list of integers" },
+        { BAD_NO_MERGES, "merges-missing", TINY_E_FORMAT, "tokenizer.ggml.merges is missing" },
+        { BAD_MERGES_TYPE, "merges-i32", TINY_E_FORMAT, "tokenizer.ggml.merges is no list of texts" },
+        { BAD_MAP_SHORT, "charsmap-3-bytes", TINY_E_FORMAT, "precompiled_charsmap has 3 bytes" },
+        { BAD_MAP_TYPE, "charsmap-f32", TINY_E_FORMAT, "precompiled_charsmap is no list of bytes" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     size_t i;
-    for (i = 0; i < T_COUNT(row); i++) bad_file(ctx, row[i].how, row[i].want, row[i].says);
+    for (i = 0; i < T_COUNT(row); i++) bad_file(ctx, row[i].how, row[i].name, row[i].want, row[i].says);
     t_close(ctx);
 }
 
