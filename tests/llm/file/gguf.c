@@ -949,6 +949,42 @@ static void test_large(void)
 #endif
 }
 
+/* the data of 100 tensors lies on pages that nobody may read: opening, finding and closing do not */
+static void test_untouched(void)
+{
+#if T_PAGES
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), each = (size_t)1 << 20;
+    kit_image m = { NULL, 0, 0 };
+    tllm_gguf *g;
+    char name[64];
+    size_t i, n;
+    void *p;
+    kit_head(&m, 3, 100, 1);
+    kit_key_u32(&m, "general.alignment", (uint32_t)page);
+    for (i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof name, "blk.%u.ffn_up.weight", (unsigned)i);
+        kit_tensor(&m, name, 1, each / 4, 0, 0, (uint64_t)i * each);
+    }
+    kit_pad(&m, page);
+    n = m.n + 100 * each;
+    p = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (T_TRUE(p != MAP_FAILED) && T_TRUE(!mprotect(p, m.n, PROT_READ | PROT_WRITE))) {
+        memcpy(p, m.b, m.n);
+        if (T_OK(tllm_gguf_open_memory(ctx, p, n, &g))) {
+            const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "blk.99.ffn_up.weight");
+            T_TRUE(t && t->data + t->bytes == (const unsigned char *)p + n);
+            tllm_gguf_close(ctx, g);
+        }
+        (void)munmap(p, n);
+    }
+    kit_free(&m);
+    t_close(ctx);
+#else
+    T_SKIP("no pages to forbid");
+#endif
+}
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -1003,6 +1039,7 @@ int main(void)
     T_RUN(test_nothing_inside);
     T_RUN(test_crowded);
     T_RUN(test_large);
+    T_RUN(test_untouched);
     T_RUN(test_each_allocation);
     return t_done();
 }
