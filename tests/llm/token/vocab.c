@@ -755,9 +755,9 @@ static void test_special_tokens(void)
 enum { BAD_NONE, BAD_MODEL, BAD_NO_MODEL, BAD_PRE, BAD_NO_TOKENS, BAD_TOKENS_TYPE, BAD_ZERO_TOKENS, BAD_SCORES_FEW, BAD_SCORES_TYPE, BAD_TYPES_FEW, BAD_TYPES_TYPE,
        BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_MAP_SHORT, BAD_MAP_TYPE };
 
-#define CORPUS "tests/fuzz/corpus/gguf"
+#define CORPUS "tests/fuzz/corpus"
 
-/* The files stand in CORPUS under their names; with T_CORPUS in the environment they are written again. */
+/* The files stand in CORPUS/gguf under their names; T_CORPUS=folder in the environment writes them again. */
 static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want, const char *says)
 {
     static const char *const words[] = { "<unk>", "<s>", "</s>", "<0x-1>", "<0xZZ>", "<0x41>", "<0x414>", "<0x", "a", "b", "ab", "\xe2\x96\x81" };
@@ -775,7 +775,8 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     const void *bytes;
     size_t n, i;
     int bpe = how == BAD_NO_MERGES || how == BAD_MERGES_TYPE || how == BAD_PRE, map = how == BAD_MAP_SHORT || how == BAD_MAP_TYPE;
-    char path[200];
+    const char *corpus = getenv("T_CORPUS");
+    char path[400];
     FILE *f;
     memset(&d, 0, sizeof d);
     memset(&t, 0, sizeof t);
@@ -807,8 +808,8 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     }
     T_OK(tllm_writer_finish(ctx, w));
     bytes = tllm_writer_memory(w, &n);
-    (void)snprintf(path, sizeof path, CORPUS "/vocab-%s.gguf", name);
-    if (getenv("T_CORPUS") && (f = fopen(path, "wb")) != NULL) {
+    (void)snprintf(path, sizeof path, "%s/gguf/vocab-%s.gguf", corpus ? corpus : CORPUS, name);
+    if (corpus && (f = fopen(path, "wb")) != NULL) {
         T_TRUE(fwrite(bytes, 1, n, f) == n);
         T_TRUE(!fclose(f));
     }
