@@ -90,6 +90,7 @@ static int print_operations(uint64_t seed)
     for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
         conform.op = row->name;
         conform.n_cases = CASES;
+        conform.row = say_failure;
         conform.seed = seed;
         conform.answer = hash_answer;
         hash_start();
@@ -151,6 +152,12 @@ static int print_random(uint64_t seed)
     return n;
 }
 
+static void say_failure(void *user, const tiny_conform_row *r)
+{
+    (void)user;
+    if (r->n_failed) fprintf(stderr, "%s: %d of %d failed; %s\n", r->row->name, r->n_failed, r->n_cases, r->first_failure);
+}
+
 /* Every SIMD target against the reference: 0 when all agree within their bounds. */
 static int run_targets(void)
 {
@@ -166,6 +173,7 @@ static int run_targets(void)
         desc.target = (tiny_target)target;
         desc.n_threads = 2;
         conform.n_cases = CASES;
+        conform.row = say_failure;
         if (tiny_ctx_open(&desc, &ctx)) return 1;
         st = tiny_conform(ctx, &conform, &n_failed);
         printf("target %s %s\n", tiny_target_name((tiny_target)target), st || n_failed ? "FAILED" : "passed");

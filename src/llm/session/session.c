@@ -2,6 +2,7 @@
 #include "llm/session/session.h"
 #include "core/state.h"
 #include "core/time.h"
+#include "math/elem.h"
 #include <string.h>
 
 struct tllm_session {
@@ -286,5 +287,50 @@ TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n
         st = tllm_generate_tokens(s, &bos, 1, desc, result);
     } else if (!st) st = tllm_generate_tokens(s, t.id, t.n, desc, result);
     tllm_tokens_free(s->ctx, &t);
+    return st;
+}
+
+TINY_REF_BEGIN
+/* rows (n, d) to one row of length 1: sums in double, in order */
+static void tinyi_embed_pool(const float *rows, size_t n, size_t d, tllm_pooling pooling, float *out)
+{
+    double square = 0.0, scale;
+    size_t i, j;
+    for (j = 0; j < d; j++) {
+        double sum = 0.0;
+        if (pooling == TLLM_POOL_MEAN) {
+            for (i = 0; i < n; i++) sum += (double)rows[i * d + j];
+            sum /= (double)n;
+        } else sum = (double)rows[(pooling == TLLM_POOL_LAST ? n - 1 : 0) * d + j];
+        out[j] = (float)sum;
+        square += sum * sum;
+    }
+    scale = square > 0.0 ? 1.0 / tinyi_sqrt(square) : 0.0;
+    for (j = 0; j < d; j++) out[j] = (float)((double)out[j] * scale);
+}
+TINY_REF_END
+
+TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out)
+{
+    tllm_tokens t;
+    float *rows = NULL;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    if (!out || (n && !text)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
+    if (s->about.output != TLLM_HIDDEN) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model", s->about.arch);
+    if (pooling < 0) pooling = s->about.pooling == TLLM_POOL_NONE ? TLLM_POOL_MEAN : (int)s->about.pooling;
+    if (pooling != TLLM_POOL_MEAN && pooling != TLLM_POOL_CLS && pooling != TLLM_POOL_LAST)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: pooling %d is not mean, cls or last", pooling);
+    st = tllm_encode(s->ctx, s->vocab, text, n, TLLM_ENCODE_ENDS, &t);
+    if (!st && !t.n) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text has no tokens");
+    if (!st && t.n > (size_t)s->n_ctx) st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n, s->n_ctx);
+    if (!st) {
+        rows = (float *)tinyi_alloc(s->ctx, t.n * (size_t)s->about.n_out, sizeof *rows);
+        st = rows ? tllm_forward_all(s->state, t.id, (tiny_idx)t.n, rows) : TINY_E_MEMORY;
+    }
+    if (!st) tinyi_embed_pool(rows, t.n, (size_t)s->about.n_out, (tllm_pooling)pooling, out);
+    tiny_free(s->ctx, rows);
+    tllm_tokens_free(s->ctx, &t);
+    s->n = 0;
     return st;
 }

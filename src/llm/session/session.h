@@ -75,5 +75,9 @@ typedef struct tllm_generate_result {
 TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
 TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
 
+/* The meaning of a text as n_embd floats of length 1, from a model that gives hidden states (an encoder). pooling: a
+ * tllm_pooling, or -1: what the file asks for (the mean, where it asks for none). */
+TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out);
+
 TINYI_C_END
 #endif

@@ -1,0 +1,159 @@
+/* examples/generate.c - text from a model file
+ *
+ *     generate MODEL.gguf "Once upon a time" --n 200 --temp 0.8 --seed 1
+ *
+ * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats.           */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "generate MODEL [PROMPT | -] [options]          the prompt -: standard input; none: the model's own beginning\n"
+    "  --n N            tokens at most; 256 without this, 0: until the model or the context ends\n"
+    "  --temp T         temperature; 0, the default, takes the most probable token always\n"
+    "  --top-k K        draw from the K most probable\n"
+    "  --top-p P        draw from the fewest whose probabilities reach P\n"
+    "  --min-p P        drop what is less probable than P times the best; 0.05 when a temperature is given\n"
+    "  --repeat R       penalty on the last 64 tokens; 1: none\n"
+    "  --seed S         of the draws; 0 without this\n"
+    "  --stop TEXT      ends before this text; may be given up to 8 times\n"
+    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --shift          forget the older half when the context is full, instead of ending\n"
+    "  --echo           print the prompt too\n"
+    "  --plain          nothing is added in front of the prompt\n"
+    "  --threads N      one per processor without this\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --stats          tokens and seconds, on standard error\n";
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int signal_number) { (void)signal_number; interrupted = 1; }
+static int cancelled(void *user) { (void)user; return interrupted; }
+static int print(void *user, const char *text, size_t n)
+{
+    (void)user;
+    return fwrite(text, 1, n, stdout) != n || fflush(stdout);
+}
+
+static char *read_all(size_t *n)
+{
+    size_t room = 4096;
+    char *text = (char *)malloc(room), *more;
+    *n = 0;
+    while (text && (*n += fread(text + *n, 1, room - *n, stdin)) == room) {
+        more = (char *)realloc(text, room *= 2);
+        if (!more) free(text);
+        text = more;
+    }
+    return text;
+}
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "generate: %s: %s\ngenerate --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+static int number(const char *text, double low, double high, double *v)
+{
+    char *end;
+    if (!text) return 0;
+    *v = strtod(text, &end);
+    return end != text && !*end && *v >= low && *v <= high;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL, *prompt = NULL, *stop[8];
+    double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
+    int echo = 0, stats = 0, i;
+    size_t n_prompt = 0, n_stop = 0, n_steps = 0;
+    char *owned = NULL;
+    tiny_ctx_desc ctx_desc;
+    tllm_state_desc room;
+    tllm_generate_desc how;
+    tllm_generate_result result;
+    tllm_session *session = NULL;
+    tllm_step chain[5];
+    tiny_ctx *ctx = NULL;
+    tiny_status st;
+    const struct { const char *name; double low, high, *to; } numbers[] = {
+        { "--n", 0, 1e9, &n }, { "--temp", 0, 100, &temp }, { "--top-k", 0, 1e9, &top_k }, { "--top-p", 0, 1, &top_p }, { "--min-p", 0, 1, &min_p },
+        { "--repeat", 0.01, 100, &repeat }, { "--seed", 0, 9e15, &seed }, { "--context", 1, 1e9, &context }, { "--threads", 1, TINY_MAX_THREADS, &threads },
+    };
+    memset(&ctx_desc, 0, sizeof ctx_desc);
+    memset(&room, 0, sizeof room);
+    memset(&how, 0, sizeof how);
+    memset(&result, 0, sizeof result);
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        size_t k;
+        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
+        if (k < sizeof numbers / sizeof *numbers) {
+            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
+        else if (!strcmp(a, "--stop")) {
+            if (!value || !*value || n_stop == 8) return wrong(a, value);
+            stop[n_stop++] = value;
+            i++;
+        } else if (!strcmp(a, "--target")) {
+            ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
+            if (ctx_desc.target == TINY_TARGET_COUNT) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--shift")) how.shift = 1;
+        else if (!strcmp(a, "--echo")) echo = 1;
+        else if (!strcmp(a, "--plain")) how.plain = 1;
+        else if (!strcmp(a, "--stats")) stats = 1;
+        else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
+        else if (!path) path = a;
+        else if (!prompt) prompt = a;
+        else return wrong("a second prompt", a);
+    }
+    if (!path) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (prompt && !strcmp(prompt, "-")) {
+        prompt = owned = read_all(&n_prompt);
+        if (!owned) return fputs("generate: there is no memory for the prompt\n", stderr), 1;
+    } else if (prompt) n_prompt = strlen(prompt);
+    else prompt = "";
+
+    if (repeat != 1) chain[n_steps++] = tllm_step_penalties(64, (float)repeat, 0.0f, 0.0f);
+    if (temp > 0) {
+        if (top_k > 0) chain[n_steps++] = tllm_step_top_k((int32_t)top_k);
+        if (top_p < 1) chain[n_steps++] = tllm_step_top_p((float)top_p);
+        chain[n_steps++] = tllm_step_min_p((float)(min_p < 0 ? 0.05 : min_p));
+        chain[n_steps++] = tllm_step_temperature((float)temp);
+    } else chain[n_steps++] = tllm_step_greedy();
+    ctx_desc.n_threads = (int)threads;
+    ctx_desc.cancel = cancelled;
+    room.n_ctx = (tiny_idx)context;
+    how.chain = chain;
+    how.n_steps = n_steps;
+    how.seed = (uint64_t)seed;
+    how.n_most = (size_t)n;
+    how.stop = stop;
+    how.n_stop = n_stop;
+    how.text = print;
+    (void)signal(SIGINT, on_interrupt);
+
+    st = tiny_ctx_open(&ctx_desc, &ctx);
+    if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st && echo) (void)print(NULL, prompt, n_prompt);
+    if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (st) fprintf(stderr, "generate: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    else {
+        static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "interrupted" };
+        puts("");
+        if (stats)
+            fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n", result.n_prompt,
+                    (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made, (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+    }
+    tllm_session_close(session);
+    tiny_ctx_close(ctx);
+    free(owned);
+    return st != TINY_OK || ferror(stdout);
+}

@@ -1,0 +1,185 @@
+/* examples/perplexity.c - how well a model foresees a text
+ *
+ *     perplexity MODEL.gguf TEXT [--context N]
+ *
+ * The text is cut into windows of the context; of each the tokens of its second half are judged, so that every judged token
+ * has at least half a context before it (the first window is judged whole). Prints exp of the mean of -log p with its standard
+ * error, and bits per token and per byte.                                                                                    */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "perplexity MODEL TEXT [options]       TEXT: a file, or - for standard input\n"
+    "  --context N      tokens of a window; 512 without this, at most what the model was made for\n"
+    "  --windows N      at most so many windows\n"
+    "  --threads N      one per processor without this\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --json           one JSON object instead of a line\n"
+    "  --quiet          no progress\n";
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "perplexity: %s: %s\nperplexity --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+
+static char *read_all(FILE *f, size_t *n)
+{
+    size_t room = 65536;
+    char *text = (char *)malloc(room), *more;
+    *n = 0;
+    while (text && (*n += fread(text + *n, 1, room - *n, f)) == room) {
+        more = (char *)realloc(text, room *= 2);
+        if (!more) free(text);
+        text = more;
+    }
+    return text;
+}
+
+typedef struct sums { double n, nll, square; size_t n_windows; } sums;
+
+/* the judged tokens of one window: out[i] foresees token i + 1 */
+static tiny_status judge(tiny_ctx *ctx, tllm_state *state, const int32_t *token, tiny_idx n, tiny_idx from, tiny_idx n_vocab, float *logits, sums *s)
+{
+    tiny_idx i;
+    tiny_status st;
+    tllm_state_clear(state);
+    st = tllm_forward(state, token, n, 0, n, logits);
+    for (i = from > 0 ? from - 1 : 0; !st && i + 1 < n; i++) {
+        double lp;
+        st = tllm_logprob(ctx, logits + i * n_vocab, (int32_t)n_vocab, token[i + 1], &lp);
+        s->n += 1;
+        s->nll -= lp;
+        s->square += lp * lp;
+    }
+    s->n_windows++;
+    return st;
+}
+
+static double error_of(const sums *s)
+{
+    const double mean = s->nll / s->n, variance = s->square / s->n - mean * mean;
+    return s->n > 1 ? exp(mean) * sqrt((variance > 0 ? variance : 0) / (s->n - 1)) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL, *text_path = NULL;
+    long context = 512, threads = 0, windows = 0;
+    int json = 0, quiet = 0, i;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_vocab *vocab = NULL;
+    tllm_state *state = NULL;
+    tllm_tokens t;
+    tllm_about about;
+    tllm_state_desc room;
+    float *logits = NULL;
+    char *text = NULL;
+    size_t n_text = 0;
+    sums s = { 0, 0, 0, 0 };
+    FILE *f;
+    tiny_status st;
+    memset(&desc, 0, sizeof desc);
+    memset(&t, 0, sizeof t);
+    memset(&room, 0, sizeof room);
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        long *to = !strcmp(a, "--context") ? &context : !strcmp(a, "--threads") ? &threads : !strcmp(a, "--windows") ? &windows : NULL;
+        if (to) {
+            char *end = NULL;
+            *to = value ? strtol(value, &end, 10) : 0;
+            if (!value || end == value || *end || *to < 1 || *to > 1000000000L) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
+        else if (!strcmp(a, "--target")) {
+            desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
+            if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--json")) json = 1;
+        else if (!strcmp(a, "--quiet")) quiet = 1;
+        else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
+        else if (!path) path = a;
+        else if (!text_path) text_path = a;
+        else return wrong("a third file", a);
+    }
+    if (!text_path) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    f = strcmp(text_path, "-") ? fopen(text_path, "rb") : stdin;
+    if (f) text = read_all(f, &n_text);
+    if (f && f != stdin) (void)fclose(f);
+    if (!text) return fprintf(stderr, "perplexity: %s cannot be read\n", text_path), 1;
+
+    desc.n_threads = (int)threads;
+    st = tiny_ctx_open(&desc, &ctx);
+    if (!st) st = tllm_file_open(ctx, path, &file);
+    if (!st) st = tllm_model_open(ctx, file, &model);
+    if (!st) st = tllm_vocab_open(ctx, file, &vocab);
+    if (!st) st = tllm_encode(ctx, vocab, text, n_text, TLLM_ENCODE_ENDS, &t);
+    if (!st) {
+        tllm_model_about(model, &about);
+        if (context > about.n_context) context = (long)about.n_context;
+        room.n_ctx = context;
+        room.n_batch = context < 64 ? context : 64;
+        if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder) {
+            fprintf(stderr, "perplexity: %s: a %s model does not foresee its text\n", path, about.arch);
+            st = TINY_E_UNSUPPORTED;
+        } else if (t.n < 2) {
+            fprintf(stderr, "perplexity: %s has %zu tokens, two are needed\n", text_path, t.n);
+            st = TINY_E_ARGUMENT;
+        } else {
+            st = tllm_state_open(ctx, model, &room, &state);
+            logits = (float *)malloc((size_t)context * (size_t)about.n_vocab * sizeof *logits);
+            if (!st && !logits) {
+                fprintf(stderr, "perplexity: there is no memory for the logits of %ld tokens\n", context);
+                st = TINY_E_MEMORY;
+            }
+        }
+        if (st) goto close;
+    }
+    if (!st) {
+        const tiny_idx half = context > 1 ? context / 2 : 1;
+        const int first = tllm_vocab_adds_bos(vocab) ? t.id[0] : -1;
+        tiny_idx at;
+        for (at = 0; !st && at + 1 < (tiny_idx)t.n && (!windows || (long)s.n_windows < windows); at += half) {
+            const tiny_idx n = (tiny_idx)t.n - at < context ? (tiny_idx)t.n - at : context;
+            const int32_t saved = t.id[at];
+            if (at && n <= context - half) break;       /* its second half was judged before */
+            if (first >= 0) t.id[at] = first;           /* each window begins as a text does */
+            st = judge(ctx, state, t.id + at, n, at ? context - half : 0, about.n_vocab, logits, &s);
+            t.id[at] = saved;
+            if (!quiet && !st) {
+                fprintf(stderr, "\r%zu windows, %3.0f %%, perplexity %.4f +- %.4f ", s.n_windows, 100.0 * (double)(at + n) / (double)t.n, exp(s.nll / s.n), error_of(&s));
+                (void)fflush(stderr);
+            }
+        }
+        if (!quiet) fputs("\n", stderr);
+    }
+    if (!st && json)
+        printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, \"context\": %ld}\n", exp(s.nll / s.n), error_of(&s),
+               s.nll / s.n / log(2.0), s.n, s.n_windows, context);
+    else if (!st)
+        printf("perplexity %.4f +- %.4f over %.0f tokens (%.4f bits a token, %.4f bits a byte of the text)\n", exp(s.nll / s.n), error_of(&s), s.n, s.nll / s.n / log(2.0),
+               s.nll / s.n / log(2.0) * (double)t.n / (double)n_text);
+    if (st) fprintf(stderr, "perplexity: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+close:
+    free(logits);
+    free(text);
+    if (ctx) {
+        tllm_state_close(ctx, state);
+        tllm_tokens_free(ctx, &t);
+        tllm_vocab_close(ctx, vocab);
+        tllm_model_close(ctx, model);
+        tllm_gguf_close(ctx, file);
+    }
+    tiny_ctx_close(ctx);
+    return st != TINY_OK;
+}
