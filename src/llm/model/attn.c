@@ -171,8 +171,9 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const unsigned how = m->arch->attn;
-    const tiny_idx D = m->n_embd, q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    const tiny_idx D = m->n_embd;
     const int own = l->kv_from == l->i;
+    tiny_idx q, k, v;
     if (ld->st) return;
     if (l->n_head <= 0 || l->n_kv <= 0 || l->d_k <= 0 || l->d_v <= 0) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at least one of each",
@@ -183,6 +184,10 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads", m->path, l->i, l->n_head, l->n_kv);
         return;
     }
+    if (!tinyi_lm_small(ld, l, l->n_head, l->d_k) || !tinyi_lm_small(ld, l, l->n_head, l->d_v) || !tinyi_lm_small(ld, l, l->n_head, m->n_bucket)) return;
+    q = l->n_head * l->d_k;
+    k = l->n_kv * l->d_k;
+    v = l->n_kv * l->d_v;
     if (own && !(how & TINYI_LM_A_GATED) && tinyi_lm_find(ld, l, TINYI_T_ATTN_QKV, NULL)) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_QKV, D, q + k + v, 0);
     } else {

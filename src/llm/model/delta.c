@@ -107,6 +107,7 @@ TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a delta net of %td numbers, %td and %td heads and a kernel of %td", m->path, S, Hk, H, K);
         return;
     }
+    if (!tinyi_lm_small(ld, l, S, Hk) || !tinyi_lm_small(ld, l, S, H) || !tinyi_lm_small(ld, l, K, 2 * Hk * S + H * S)) return;
     if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is no multiple of ssm.group_count", H, Hk);
     if (m->ssm_inner / S != H || m->ssm_inner % S) tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
     if (ld->st) return;
@@ -213,6 +214,7 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
         return;
     }
+    if (!tinyi_lm_small(ld, l, H, S) || !tinyi_lm_small(ld, l, K, H * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, H * S, 0);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_K, D, H * S, 0);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, H * S, 0);

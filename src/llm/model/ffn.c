@@ -35,7 +35,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
-        l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+        l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
         tinyi_lm_dense_load(ld, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, l->n_ff);
         tinyi_lm_may_vec(ld, l, TINYI_T_FFN_SUB_NORM, l->n_ff);
     }
@@ -43,8 +43,8 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         const int fused = tinyi_lm_find(ld, l, TINYI_T_GATE_UP_EXPS, NULL) != NULL;
         const int gated = fused || tinyi_lm_find(ld, l, TINYI_T_GATE_EXPS, NULL) != NULL || !(how & TINYI_LM_F_PLAIN);
         const tiny_idx ff = tinyi_lm_width(ld, l, fused ? TINYI_T_GATE_UP_EXPS : TINYI_T_UP_EXPS) / (fused ? 2 : 1);
-        const tiny_idx all = tinyi_lm_count(ld, "feed_forward_length", l->i, 0, 0, INT32_MAX);
-        tiny_idx one = tinyi_lm_count(ld, "expert_feed_forward_length", l->i, all, 0, INT32_MAX);
+        const tiny_idx all = tinyi_lm_count(ld, "feed_forward_length", l->i, 0, 0, TINYI_LM_MOST);
+        tiny_idx one = tinyi_lm_count(ld, "expert_feed_forward_length", l->i, all, 0, TINYI_LM_MOST);
         const tllm_gguf_tensor *shared = tinyi_lm_find(ld, l, TINYI_T_UP_SHEXP, NULL);
         if (E <= 0 || m->n_used <= 0) {
             if (!ld->st)

@@ -128,6 +128,8 @@ struct tllm_model {
     const tinyi_lm_w *enc_norm;
 };
 
+#define TINYI_LM_MOST (1 << 26)            /* of any width; six times that is still counted on 32 bits */
+
 /* ---- loading ------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_load {
@@ -159,6 +161,8 @@ TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l
 TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed);
 /* second dimension of a tensor, for sizes that no key names; 0: none */
 TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t);
+/* Is a times b small enough to be counted on any machine? A failure with its sentence where not. */
+TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx a, tiny_idx b);
 /* a failure with its sentence, unless there was one before: what must hold, and the two numbers that do not agree */
 TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
 TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);

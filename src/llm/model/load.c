@@ -322,3 +322,11 @@ TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, cons
 {
     if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %s: %td and %td", ld->m->path, l->i, what, a, b);
 }
+
+TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx a, tiny_idx b)
+{
+    if (ld->st) return 0;
+    if (a >= 0 && b >= 0 && (b == 0 || a <= ((tiny_idx)1 << 28) / b)) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %td times %td numbers are more than a row may have", ld->m->path, l->i, a, b);
+    return 0;
+}

@@ -13,6 +13,7 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, H = l->n_head, d = m->d_nope + m->d_rope, r = m->r_kv;
+    if (!tinyi_lm_small(ld, l, H, d + m->d_vm) || !tinyi_lm_small(ld, l, H, r + m->d_rope) || !tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
     if (m->r_q > 0) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
         tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);

@@ -8,7 +8,7 @@
 
 #define TINYI_LM_MAGIC 0x6c646f6du
 #define TINYI_LM_MAX_LAYERS 4096
-#define TINYI_LM_MOST INT32_MAX
+#define TINYI_LM_MOST_CONTEXT INT32_MAX
 
 static const tinyi_lm_mixer tinyi_lm_mixers[] = {
     { "none", NULL, NULL, NULL },
@@ -45,7 +45,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     const tllm_meta *meta;
     m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
     m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
-    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST);
+    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST_CONTEXT);
     if (a->top & TINYI_LM_T_T5) {
         m->n_enc = m->n_layer;
         m->n_layer = a->top & TINYI_LM_T_HIDDEN ? 0 : tinyi_lm_count(ld, "decoder_block_count", -1, m->n_enc, 1, TINYI_LM_MAX_LAYERS);
@@ -91,9 +91,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
     m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
     if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
-    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST);
+    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
     m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
-    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (a->attn & TINYI_LM_A_CHUNKED) {
         m->temp_length = m->temp_length ? m->temp_length : 8192;
         m->temp_scale = m->temp_scale != 0.0f ? m->temp_scale : 0.1f;
@@ -259,7 +259,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
     base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
     factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
-    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
     yarn = tllm_text_is(text, "yarn") && factor != 1.0;
     scaled = !(how & (TINYI_LM_A_LOCAL_10000 | TINYI_LM_A_LOCAL_UNSCALED));
@@ -294,7 +294,7 @@ static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
     int64_t n = 0;
     if (!period) return 0;
     if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
-    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0) return 0;
+    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0) return 0;
     if (list && list->type == TLLM_ARRAY) {
         if (tllm_meta_bool(list, (size_t)i, &v)) return v;
         if (tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
@@ -347,8 +347,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->local) {
         l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
         l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
-        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST);
-        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST_CONTEXT);
+        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST_CONTEXT);
         if (!strcmp(a->name, "smallthinker")) window = 4096;
         l->window = window;
     }
@@ -362,7 +362,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
     if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
     if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
-        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0)) l->rope = 0;
+        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0)) l->rope = 0;
     if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
     if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
     if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)

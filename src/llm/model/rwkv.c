@@ -395,7 +395,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
-    const tiny_idx D = ld->m->n_embd, ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+    const tiny_idx D = ld->m->n_embd, ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
     tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_K, D);
     tinyi_lm_need(ld, l, TINYI_T_CM_KEY, D, ff, 0);
     tinyi_lm_need(ld, l, TINYI_T_CM_VALUE, ff, D, 0);

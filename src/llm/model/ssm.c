@@ -17,7 +17,7 @@ static size_t tinyi_lm_ssm_floats(tiny_idx K, tiny_idx channels, tiny_idx inner,
     return a;
 }
 
-static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
+static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx rank)
 {
     const tllm_model *m = ld->m;
     if (ld->st) return 0;
@@ -26,7 +26,7 @@ static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
                             rank, m->ssm_conv);
         return 0;
     }
-    return 1;
+    return tinyi_lm_small(ld, l, m->ssm_conv, m->ssm_inner) && tinyi_lm_small(ld, l, m->ssm_inner, m->ssm_state);
 }
 
 /* ---- the first kind --------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank;
-    if (!tinyi_lm_ssm_sizes(ld, R)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, R)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
     tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, R + 2 * S, 0);
@@ -173,10 +173,10 @@ TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
-    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
     if (G < 1 || N % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
     if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
-    if (ld->st) return;
+    if (!tinyi_lm_small(ld, l, G, S) || !tinyi_lm_small(ld, l, m->ssm_conv, N + 2 * G * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (N + 2 * G * S));
     tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H, 1);
@@ -260,7 +260,7 @@ TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
-    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
     if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
@@ -325,6 +325,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_shortconv_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tiny_idx D = ld->m->n_embd;
+    if (!tinyi_lm_small(ld, l, ld->m->ssm_conv, D)) return;
     tinyi_lm_vec(ld, l, TINYI_T_SC_CONV, ld->m->ssm_conv * D);
     tinyi_lm_need(ld, l, TINYI_T_SC_IN, D, 3 * D, 0);
     tinyi_lm_need(ld, l, TINYI_T_SC_OUT, D, D, 0);

@@ -189,6 +189,10 @@ static void test_same_as_golden(tiny_target target)
         { "phi2", "phi2", "falcon", { { NULL, 0, 0 } }, NULL, NULL },
         { "olmo2", "olmo2", "olmo2", { { "attention.sliding_window", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
         { "dots1", "dots1", "exaone-moe", { { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "xverse", { { NULL, 0, 0 } }, NULL, NULL },
+        { "qwen3", "qwen3", "openelm", { { NULL, 0, 0 } }, NULL, NULL },
+        { "gptneox-seq", "gptneox", "codeshell", { { NULL, 0, 0 } }, NULL, NULL },
+        { "mixtral", "llama", "deepseek", { { "expert_weights_norm", 'b', 1 }, { NULL, 0, 0 } }, NULL, NULL },
         { "gpt2", "gpt2", "starcoder", { { NULL, 0, 0 } }, NULL, NULL },
         { "phi3", "phi3", "phi3", { { "rope.scaling.attn_factor", 'f', 1 }, { "attention.sliding_window", 'u', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "longrope" },
         { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1 }, { "rope.scaling.original_context_length", 'u', 64 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" }
