@@ -8,6 +8,7 @@
 #include "tinyllm.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int whole;                           /* --all */
@@ -48,6 +49,20 @@ static const char *name_text(tllm_text t, char text[64])
     return text;
 }
 
+/* with as many digits as it takes to read the same number again */
+static void print_number(double v, int is_float)
+{
+    char text[40];
+    int digits = is_float ? 6 : 15;
+    for (;; digits++) {
+        double again;
+        (void)snprintf(text, sizeof text, "%.*g", digits, v);
+        again = strtod(text, NULL);
+        if (digits == 17 || v != v || (is_float ? (float)again == (float)v : again >= v && again <= v)) break;
+    }
+    printf("%s", text);
+}
+
 static void print_item(const tllm_meta *m, size_t i, int json)
 {
     int64_t i64;
@@ -61,7 +76,7 @@ static void print_item(const tllm_meta *m, size_t i, int json)
     else if (tllm_meta_u64(m, i, &u64)) printf("%" PRIu64, u64);
     else if (tllm_meta_f64(m, i, &f64)) {
         if (json && (f64 != f64 || f64 - f64 != 0)) printf("null");    /* JSON has no other word for NaN and infinity */
-        else printf("%.*g", m->item_type == TLLM_F32 ? 9 : 17, f64);
+        else print_number(f64, m->item_type == TLLM_F32);
     }
 }
 
