@@ -1,0 +1,340 @@
+/* examples/chat.c - talk with a model file
+ *
+ *     chat MODEL.gguf [--system "Be brief."] [--temp 0.8]
+ *
+ * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands.        */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "chat MODEL [options]\n"
+    "  --system TEXT    the system message\n"
+    "  --template FILE  a chat template instead of the file's own\n"
+    "  --temp T         temperature; 0.8 without this, 0: the most probable answer\n"
+    "  --min-p P        drop what is less probable than P times the best; 0.05 without this\n"
+    "  --seed S         of the draws; 0 without this\n"
+    "  --n N            tokens of an answer at most; 0, the default: no limit\n"
+    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --stats          tokens a second after each answer\n";
+static const char commands[] =
+    "/help            this list\n"
+    "/system TEXT     another system message; the talk begins anew\n"
+    "/reset           the talk begins anew\n"
+    "/undo            forgets the last question and its answer\n"
+    "/again           answers the last question once more, with another seed\n"
+    "/show            the prompt as the model sees it\n"
+    "/save FILE       writes the talk\n"
+    "/quit            ends; so does the end of the input\n";
+
+typedef struct talk { tllm_chat_message *m; size_t n, room; } talk;
+typedef struct answer { char *text; size_t n, room; int failed; } answer;
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int signal_number)
+{
+    interrupted = 1;
+    (void)signal(signal_number, on_interrupt);
+}
+static int cancelled(void *user) { (void)user; return interrupted; }
+
+static char *copy_of(const char *text, size_t n)
+{
+    char *c = (char *)malloc(n + 1);
+    if (c) {
+        memcpy(c, text, n);
+        c[n] = 0;
+    }
+    return c;
+}
+static int add(talk *t, const char *role, const char *text, size_t n)
+{
+    if (t->n == t->room) {
+        tllm_chat_message *m = (tllm_chat_message *)realloc(t->m, (t->room = t->room ? 2 * t->room : 16) * sizeof *m);
+        if (!m) return 0;
+        t->m = m;
+    }
+    t->m[t->n].role = role;
+    t->m[t->n].content = copy_of(text, n);
+    t->m[t->n].content_bytes = n;
+    return t->m[t->n].content ? (t->n++, 1) : 0;
+}
+static void cut(talk *t, size_t n)
+{
+    while (t->n > n) free((char *)(size_t)(const void *)t->m[--t->n].content);
+}
+
+static int hear(void *user, const char *text, size_t n)
+{
+    answer *a = (answer *)user;
+    if (a->n + n > a->room) {
+        char *more = (char *)realloc(a->text, a->room = 2 * (a->n + n));
+        if (!more) return a->failed = 1;
+        a->text = more;
+    }
+    memcpy(a->text + a->n, text, n);
+    a->n += n;
+    return fwrite(text, 1, n, stdout) != n || fflush(stdout);
+}
+
+/* a line without its end; NULL at the end of the input */
+static char *read_line(size_t *n)
+{
+    size_t room = 256;
+    char *line = (char *)malloc(room), *more;
+    int c = EOF;
+    *n = 0;
+    while (line && (c = getchar()) != EOF && c != '\n') {
+        if (*n + 2 > room) {
+            more = (char *)realloc(line, room *= 2);
+            if (!more) free(line);
+            line = more;
+            if (!line) return NULL;
+        }
+        line[(*n)++] = (char)c;
+    }
+    if (line && c == EOF && !*n) {
+        free(line);
+        return NULL;
+    }
+    if (line) line[*n] = 0;
+    return line;
+}
+
+/* The text of a special token with a 0 behind it; NULL: there is none. */
+static char *special_text(const tllm_vocab *v, tllm_special which)
+{
+    const int32_t id = tllm_vocab_special(v, which);
+    const tllm_text t = tllm_vocab_text(v, id);
+    return id < 0 || !t.n ? NULL : copy_of(t.at, t.n);
+}
+
+typedef struct chat {
+    tiny_ctx *ctx;
+    tllm_session *session;
+    tllm_template *template_;
+    char *bos, *eos;
+    talk talk;
+} chat;
+
+static tiny_status prompt_of(chat *c, char **text, size_t *n)
+{
+    tllm_template_values v;
+    memset(&v, 0, sizeof v);
+    v.message = c->talk.m;
+    v.n_messages = c->talk.n;
+    v.add_generation_prompt = 1;
+    v.bos_token = c->bos ? c->bos : "";
+    v.eos_token = c->eos ? c->eos : "";
+    return tllm_template_run(c->ctx, c->template_, &v, text, n);
+}
+
+static tiny_status reply(chat *c, tllm_generate_desc *how, answer *a, tllm_generate_result *r)
+{
+    const tllm_vocab *vocab = tllm_session_vocab(c->session);
+    char *text = NULL;
+    size_t n = 0;
+    tllm_tokens t;
+    tiny_status st;
+    int begins;
+    memset(&t, 0, sizeof t);
+    st = prompt_of(c, &text, &n);
+    begins = !st && c->bos && n >= strlen(c->bos) && !memcmp(text, c->bos, strlen(c->bos));
+    if (!st) st = tllm_encode(c->ctx, vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), &t);
+    if (!st && !begins && tllm_vocab_adds_eos(vocab) && t.n > 1) t.n--;
+    if (!st && t.n >= (size_t)tllm_session_context(c->session)) {
+        fprintf(stderr, "chat: the talk has %zu tokens, the context has room for %td: /reset, /undo, or a larger --context\n", t.n, tllm_session_context(c->session));
+        st = TINY_E_WORKSPACE;
+    } else if (!st) {
+        how->keep = t.n / 2;
+        st = tllm_generate_tokens(c->session, t.id, t.n, how, r);
+        if (st) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
+    } else fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
+    (void)a;
+    tllm_tokens_free(c->ctx, &t);
+    tiny_free(c->ctx, text);
+    return st;
+}
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "chat: %s: %s\nchat --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+static int number(const char *text, double low, double high, double *v)
+{
+    char *end;
+    if (!text) return 0;
+    *v = strtod(text, &end);
+    return end != text && !*end && *v >= low && *v <= high;
+}
+
+int main(int argc, char **argv)
+{
+    /* what is said to a file that brings no template of its own */
+    static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+    const char *path = NULL, *template_path = NULL, *system_text = NULL;
+    double temp = 0.8, min_p = 0.05, seed = 0, n_most = 0, context = 0, threads = 0;
+    const struct { const char *name; double low, high, *to; } numbers[] = {
+        { "--temp", 0, 100, &temp }, { "--min-p", 0, 1, &min_p }, { "--seed", 0, 9e15, &seed }, { "--n", 0, 1e9, &n_most }, { "--context", 8, 1e9, &context },
+        { "--threads", 1, TINY_MAX_THREADS, &threads },
+    };
+    int i, stats = 0, again = 0;
+    tiny_ctx_desc desc;
+    tllm_state_desc room;
+    tllm_generate_desc how;
+    tllm_step chain[2];
+    tiny_file own;
+    chat c;
+    tiny_status st;
+    const tllm_meta *meta = NULL;
+    tllm_text source;
+    static const char *const stop_plain[] = { "\nuser:", "\nsystem:" };
+    memset(&desc, 0, sizeof desc);
+    memset(&room, 0, sizeof room);
+    memset(&how, 0, sizeof how);
+    memset(&own, 0, sizeof own);
+    memset(&c, 0, sizeof c);
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        size_t k;
+        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
+        if (k < sizeof numbers / sizeof *numbers) {
+            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return printf("%sIn the talk:\n%s", usage, commands) < 0;
+        else if (!strcmp(a, "--system") || !strcmp(a, "--template")) {
+            if (!value) return wrong(a, value);
+            *(a[2] == 's' ? &system_text : &template_path) = value;
+            i++;
+        } else if (!strcmp(a, "--target")) {
+            desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
+            if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--stats")) stats = 1;
+        else if (a[0] == '-') return wrong("unknown option", a);
+        else if (!path) path = a;
+        else return wrong("a second file", a);
+    }
+    if (!path) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    desc.n_threads = (int)threads;
+    desc.cancel = cancelled;
+    room.n_ctx = (tiny_idx)context;
+    chain[0] = tllm_step_min_p((float)min_p);
+    chain[1] = tllm_step_temperature((float)temp);
+    how.chain = chain;
+    how.n_steps = 2;
+    how.n_most = (size_t)n_most;
+    how.text = hear;
+    how.shift = 1;
+    st = tiny_ctx_open(&desc, &c.ctx);
+    if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
+    source.at = plain;
+    source.n = sizeof plain - 1;
+    if (!st && template_path) {
+        st = tiny_file_open(c.ctx, template_path, &own);
+        source.at = (const char *)own.bytes;
+        source.n = own.n_bytes;
+    } else if (!st) {
+        meta = tllm_gguf_find(tllm_session_file(c.session), "tokenizer.chat_template");
+        if (!meta || !tllm_meta_text(meta, 0, &source)) {
+            fputs("chat: the file has no chat template; it gets a plain text with names before the lines\n", stderr);
+            how.stop = stop_plain;
+            how.n_stop = 2;
+        }
+    }
+    if (!st) st = tllm_template_open(c.ctx, source.at, source.n, &c.template_);
+    if (!st) {
+        c.bos = special_text(tllm_session_vocab(c.session), TLLM_BOS);
+        c.eos = special_text(tllm_session_vocab(c.session), TLLM_EOS);
+        if (system_text && !add(&c.talk, "system", system_text, strlen(system_text))) st = TINY_E_MEMORY;
+    }
+    if (st) fprintf(stderr, "chat: %s\n", c.ctx && *tiny_ctx_message(c.ctx) ? tiny_ctx_message(c.ctx) : tiny_status_text(st));
+    (void)signal(SIGINT, on_interrupt);
+    while (!st) {
+        const size_t first = c.talk.n && !strcmp(c.talk.m[0].role, "system");
+        size_t n;
+        char *line;
+        answer a;
+        tllm_generate_result r;
+        memset(&a, 0, sizeof a);
+        memset(&r, 0, sizeof r);
+        fputs("> ", stdout);
+        (void)fflush(stdout);
+        line = read_line(&n);
+        if (!line) {
+            if (interrupted && !feof(stdin)) {
+                interrupted = 0;
+                clearerr(stdin);
+                puts("");
+                continue;
+            }
+            puts("");
+            break;
+        }
+        again = 0;
+        if (line[0] == '/') {
+            if (!strcmp(line, "/quit") || !strcmp(line, "/exit")) {
+                free(line);
+                break;
+            } else if (!strcmp(line, "/help")) fputs(commands, stdout);
+            else if (!strcmp(line, "/reset")) cut(&c.talk, first);
+            else if (!strncmp(line, "/system ", 8)) {
+                cut(&c.talk, 0);
+                if (!add(&c.talk, "system", line + 8, n - 8)) st = TINY_E_MEMORY;
+            } else if (!strcmp(line, "/undo")) cut(&c.talk, c.talk.n >= first + 2 ? c.talk.n - 2 : first);
+            else if (!strcmp(line, "/again") && c.talk.n >= first + 2) {
+                cut(&c.talk, c.talk.n - 1);
+                seed++;
+                again = 1;
+            } else if (!strcmp(line, "/show")) {
+                char *text = NULL;
+                size_t n_text = 0;
+                if (prompt_of(&c, &text, &n_text)) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c.ctx));
+                else printf("%s\n", text);
+                tiny_free(c.ctx, text);
+            } else if (!strncmp(line, "/save ", 6)) {
+                size_t k, total = 0;
+                char *all = NULL;
+                for (k = 0; k < c.talk.n; k++) total += strlen(c.talk.m[k].role) + c.talk.m[k].content_bytes + 4;
+                all = (char *)malloc(total + 1);
+                total = 0;
+                for (k = 0; all && k < c.talk.n; k++) total += (size_t)sprintf(all + total, "%s: %s\n\n", c.talk.m[k].role, c.talk.m[k].content);
+                if (!all || tiny_file_write(c.ctx, line + 6, all, total)) fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
+                free(all);
+            } else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
+        } else if (n) again = add(&c.talk, "user", line, n);
+        free(line);
+        if (!again) continue;
+        interrupted = 0;
+        how.user = &a;
+        how.seed = (uint64_t)seed;
+        if (reply(&c, &how, &a, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
+        else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = TINY_E_MEMORY;
+        puts(r.end == TLLM_END_CALLER ? " ..." : "");
+        if (stats)
+            fprintf(stderr, "[%zu of %zu tokens read at %.1f a second, %zu written at %.1f a second]\n", r.n_prompt - r.n_reused, r.n_prompt,
+                    (double)(r.n_prompt - r.n_reused) / (r.prompt_seconds + 1e-9), r.n_made, (double)r.n_made / (r.made_seconds + 1e-9));
+        interrupted = 0;
+        free(a.text);
+    }
+    cut(&c.talk, 0);
+    free(c.talk.m);
+    free(c.bos);
+    free(c.eos);
+    if (c.ctx) {
+        tllm_template_close(c.ctx, c.template_);
+        tllm_session_close(c.session);
+        tiny_file_close(c.ctx, &own);
+    }
+    tiny_ctx_close(c.ctx);
+    return st != TINY_OK;
+}

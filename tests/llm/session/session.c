@@ -1,0 +1,180 @@
+/* tests/llm/session/session.c - stories260K tells the golden story; what a session reuses, forgets and refuses */
+#include "t.h"
+#include <math.h>
+
+static const char *const files[3] = { "data/tinystories/stories260K.bin", "data/tinystories/stories260K-f32.gguf", "data/tinystories/stories260K-f16.gguf" };
+
+typedef struct heard { char text[8192]; size_t n; int calls, stop_after; } heard;
+static int hear(void *user, const char *text, size_t n)
+{
+    heard *h = (heard *)user;
+    if (h->n + n <= sizeof h->text) memcpy(h->text + h->n, text, n);
+    h->n += n;
+    h->calls++;
+    return h->stop_after && h->calls >= h->stop_after;
+}
+
+static tllm_session *open_story(tiny_ctx *ctx, const char *file, tiny_idx n_ctx)
+{
+    const char *path = t_shared(file);
+    tllm_state_desc d;
+    tllm_session *s = NULL;
+    memset(&d, 0, sizeof d);
+    d.n_ctx = n_ctx;
+    if (path) T_OK(tllm_session_open(ctx, path, &d, &s));
+    return s;
+}
+
+/* The text that another program gave for the same weights, from each of the three files. */
+static void test_golden_story(tiny_target target)
+{
+    static char golden[65536];
+    const char *path = t_shared("data/tinystories/stories260K.golden.txt");
+    size_t i, n;
+    FILE *f = path ? fopen(path, "rb") : NULL;
+    if (!f) return;
+    n = fread(golden, 1, sizeof golden, f);
+    (void)fclose(f);
+    for (i = 0; i < 3; i++) {
+        tiny_ctx *ctx = t_ctx(target, 2);
+        tllm_session *s = open_story(ctx, files[i], 0);
+        static heard h;
+        tllm_generate_desc d;
+        tllm_generate_result r;
+        memset(&h, 0, sizeof h);
+        memset(&d, 0, sizeof d);
+        d.text = hear;
+        d.user = &h;
+        d.n_most = 240;
+        if (s && T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r))) {
+            T_EQ_INT(r.n_made, 240);
+            T_TRUE(r.end == TLLM_END_LENGTH && h.n > 400 && h.n + 16 <= n);
+            T_TRUE(!memcmp(golden, "Once upon a time", 16) && !memcmp(golden + 16, h.text, h.n));
+        }
+        tllm_session_close(s);
+        t_close(ctx);
+    }
+}
+
+/* However a sequence came to be held, the logits after it are the same as from a fresh session. */
+static void test_reuse(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
+    tllm_session *s = open_story(ctx, files[1], 64), *fresh = open_story(ctx, files[1], 64);
+    int32_t a[20], b[20];
+    const float *x = NULL, *y = NULL;
+    float kept[512];
+    size_t reused, n, i;
+    if (!s || !fresh) { t_close(ctx); return; }
+    for (i = 0; i < 20; i++) a[i] = b[i] = (int32_t)(1 + 13 * i % 500);
+    T_OK(tllm_session_set(s, a, 20, &x, &reused));
+    T_EQ_INT(reused, 0);
+    memcpy(kept, x, sizeof kept);
+    T_OK(tllm_session_set(s, a, 20, &x, &reused));       /* the last is computed again */
+    T_EQ_INT(reused, 19);
+    T_TRUE(!memcmp(kept, x, sizeof kept));
+    b[12] = 7;
+    T_OK(tllm_session_set(s, b, 20, &x, &reused));
+    T_EQ_INT(reused, 12);
+    T_OK(tllm_session_set(fresh, b, 20, &y, NULL));
+    T_TRUE(!memcmp(x, y, sizeof kept) && memcmp(x, kept, sizeof kept) != 0);
+    T_OK(tllm_session_set(s, b, 5, NULL, &reused));      /* shorter, and nothing to compute */
+    T_EQ_INT(reused, 5);
+    T_OK(tllm_session_feed(s, b + 5, 15, &x));
+    T_TRUE(!memcmp(x, y, sizeof kept));
+    /* a shift keeps the first 4 and the newer 8 of 16 */
+    T_OK(tllm_session_shift(s, 4, &x));
+    T_EQ_INT(tllm_session_tokens(s, &n)[4], b[12]);
+    T_EQ_INT(n, 12);
+    memmove(b + 4, b + 12, 8 * sizeof *b);
+    T_OK(tllm_session_set(fresh, b, 12, &y, NULL));
+    T_TRUE(!memcmp(x, y, sizeof kept));
+    tllm_session_close(s);
+    tllm_session_close(fresh);
+    t_close(ctx);
+}
+
+static void test_ends(void)
+{
+    static const char *const stop[1] = { "her mom" };
+    static heard h;
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = open_story(ctx, files[2], 32);
+    tllm_generate_desc d;
+    tllm_generate_result r;
+    size_t n;
+    if (!s) { t_close(ctx); return; }
+    memset(&d, 0, sizeof d);
+    d.text = hear;
+    d.user = &h;
+    memset(&h, 0, sizeof h);
+    T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+    T_EQ_INT(r.end, TLLM_END_CONTEXT);
+    T_EQ_INT(r.n_prompt + r.n_made, 33);    /* the last one is made, but there is no place to read it */
+    (void)tllm_session_tokens(s, &n);
+    T_EQ_INT(n, 32);
+    memset(&h, 0, sizeof h);
+    d.shift = 1;
+    d.n_most = 100;
+    d.past_end = 1;
+    T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+    T_TRUE(r.end == TLLM_END_LENGTH && r.n_made == 100 && r.n_reused > 0);
+    memset(&h, 0, sizeof h);
+    h.stop_after = 3;
+    T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+    T_TRUE(r.end == TLLM_END_CALLER && h.calls == 3);
+    memset(&h, 0, sizeof h);
+    d.stop = stop;
+    d.n_stop = 1;
+    T_OK(tllm_generate(s, "Lily asked", 10, &d, &r));
+    if (r.end == TLLM_END_STRING) T_TRUE(h.n == 0 || !strstr(h.text, "her mom"));
+    else T_EQ_INT(r.end, TLLM_END_LENGTH);
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+static void test_bad_input(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = NULL, *encoder = NULL;
+    const char *path = t_shared("oracle/llm/bert.gguf");
+    const float *x;
+    float out[64];
+    int32_t token[40] = { 1, 2, 3 };
+    double square = 0.0;
+    int i;
+    T_STATUS(tllm_session_open(ctx, "no/such/file.gguf", NULL, &s), TINY_E_IO, "no/such/file.gguf");
+    T_STATUS(tllm_session_open(ctx, NULL, NULL, &s), TINY_E_ARGUMENT, "no path");
+    T_STATUS(tllm_session_open_memory(ctx, "nonsense", 8, NULL, &s), TINY_E_FORMAT, NULL);
+    T_TRUE(s == NULL);
+    s = open_story(ctx, files[1], 32);
+    if (!s) { t_close(ctx); return; }
+    T_STATUS(tllm_session_feed(s, token, 40, &x), TINY_E_WORKSPACE, "0 tokens are held and 40 more do not fit into a context of 32");
+    T_STATUS(tllm_session_feed(s, NULL, 4, &x), TINY_E_ARGUMENT, "no tokens");
+    token[1] = 512;
+    T_STATUS(tllm_session_feed(s, token, 3, &x), TINY_E_ARGUMENT, "512");
+    token[1] = 2;
+    T_OK(tllm_session_feed(s, token, 3, &x));
+    T_STATUS(tllm_generate_tokens(s, token, 0, NULL, NULL), TINY_E_ARGUMENT, "no tokens");
+    T_STATUS(tllm_embed(s, "a", 1, -1, out), TINY_E_UNSUPPORTED, "no embedding model");
+    tllm_session_close(s);
+    if (!path) { t_close(ctx); return; }
+    T_OK(tllm_session_open(ctx, path, NULL, &encoder));
+    T_STATUS(tllm_session_feed(encoder, token, 3, &x), TINY_E_UNSUPPORTED, "is an encoder");
+    T_STATUS(tllm_embed(encoder, "a", 1, 9, out), TINY_E_ARGUMENT, "pooling 9");
+    T_OK(tllm_embed(encoder, "hello", 5, TLLM_POOL_MEAN, out));
+    for (i = 0; i < 64; i++) square += (double)out[i] * (double)out[i];
+    T_TRUE(fabs(square - 1.0) < 1e-5);
+    tllm_session_close(encoder);
+    tllm_session_close(NULL);
+    t_close(ctx);
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_golden_story);
+    T_RUN(test_reuse);
+    T_RUN(test_ends);
+    T_RUN(test_bad_input);
+    return t_done();
+}
