@@ -6,6 +6,7 @@
  *   w  blank? L+                                n  blank? N+                o  blank? [^W L N]+
  *   e  W+ not before a non-blank                s  W+                       V  [^W]+
  *   W  [^\r\n L N]? L+                          M  [^\r\n L N]? [L M]+      m  [^\r\n L P S]? [L M]+
+ *   j  [^\r\n L N]? [L M U+200C U+200D]+
  *   U  [^\r\n L N]? [L M]+ C?                   E  [^\r\n L N]? L M* ( blank? L M* )*
  *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
  *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
@@ -118,6 +119,7 @@ static const tllm_pre tinyi_split_rows[] = {
     { "granite-embed-multi-97m", "Z3Sles", TLLM_PRE_WHOLE },
     { "tiny_aya", "a U3Sles", 0 },
     { "cohere2moe", "a U3Sles", 0 },
+    { "k2-horizon", "Cj3Oles", 0 },
     { "kimi-k2", "kJ3Oles", 0 },
     { "superbpe", "N z", 0 },
     { "afmoe", "a g AmPles", 0 },
@@ -369,6 +371,13 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
         r = tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L | TINYI_SP_M);
         if (r && r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
+    case 'j':
+        q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
+        for (n = 0; n < 2; n++, q = p) {    /* with the character before the word, then without */
+            for (r = q; r < end && ((tinyi_split_class(s, r, end, &k, &c) & (TINYI_SP_L | TINYI_SP_M)) || c == 0x200c || c == 0x200d); r += k) {}
+            if (r > q) return r;
+        }
+        return 0;
     case 'E':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
         if (q == end || !(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_L)) return 0;

@@ -2,6 +2,7 @@
  *
  * The expected ids were recorded from another engine. What is worked by hand says how; the merges of long words are
  * compared with a quadratic search that is written here.                                                             */
+#define _FILE_OFFSET_BITS 64                /* readdir of 32-bit systems gives up on large inode numbers without it */
 #include "t.h"
 #if T_PAGES
 #include <dirent.h>
