@@ -98,7 +98,7 @@ static int run(tiny_ctx *ctx, const char *path, const int32_t *tokens, tiny_idx 
     memset(&desc, 0, sizeof desc);
     for (desc.n_ctx = 64; desc.n_ctx < most; desc.n_ctx *= 4) {}
     if (context) desc.n_ctx = context;
-    if (tllm_gguf_open(ctx, path, &file) || tllm_model_open(ctx, file, &model)) {
+    if (tllm_file_open(ctx, path, &file) || tllm_model_open(ctx, file, &model)) {
         fail(tiny_ctx_message(ctx));
         goto done;
     }

@@ -8,8 +8,6 @@
 #include "llm/model/inside.h"
 #include <string.h>
 
-#define TINYI_LM_MAX_EXPERTS 4096
-
 static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, int up, int down, tiny_idx n_ff)
 {
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
@@ -243,7 +241,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const tiny_idx ff = down_w->n_in;
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
-    tiny_idx e, t, i;
+    int32_t *start, *order;
+    tiny_idx e, i;
     z = tinyi_lm_take(f, n, E);
     memset(&q, 0, sizeof q);
     q.m = m;
@@ -258,20 +257,28 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     g = tinyi_lm_take(f, 2 * n, ff);
     u = tinyi_lm_take(f, n, fused ? 2 * ff : ff);
     o = tinyi_lm_take(f, n, D);
+    start = (int32_t *)(void *)tinyi_lm_take(f, 1, E + 1);
+    order = (int32_t *)(void *)tinyi_lm_take(f, n, K);
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_ROUTER], z, r, n);
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
-    for (e = 0; e < E && !f->st && !f->dry; e++) {
-        tiny_idx rows = 0;
-        for (t = 0; t < n; t++)
-            for (i = 0; i < K; i++)
-                if (q.which[t * K + i] == (float)e) {
-                    if (first) tinyi_lm_scale_row(x + rows * D, h + t * D, q.weight[t * K + i], D);
-                    else memcpy(x + rows * D, h + t * D, (size_t)D * sizeof *x);
-                    rows++;
-                }
+    if (f->st || f->dry) { f->used = used; return; }
+    for (e = 0; e <= E; e++) start[e] = 0;  /* the places of each expert, in order of tokens */
+    for (i = 0; i < n * K; i++) start[(tiny_idx)q.which[i] + 1]++;
+    for (e = 0; e < E; e++) start[e + 1] += start[e];
+    for (i = 0; i < n * K; i++) order[start[(tiny_idx)q.which[i]]++] = (int32_t)i;
+    for (e = E; e > 0; e--) start[e] = start[e - 1];
+    start[0] = 0;
+    for (e = 0; e < E && !f->st; e++) {
+        const int32_t *mine = order + start[e];
+        const tiny_idx rows = start[e + 1] - start[e];
         if (!rows) continue;
+        for (i = 0; i < rows; i++) {
+            const float *from = h + mine[i] / K * D;
+            if (first) tinyi_lm_scale_row(x + i * D, from, q.weight[mine[i]], D);
+            else memcpy(x + i * D, from, (size_t)D * sizeof *x);
+        }
         if (fused) {
             tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, D, rows);
             tinyi_lm_halves(f, u, g, rows, ff);
@@ -285,11 +292,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_act(f, l, g, g, NULL, rows * ff);
         }
         tinyi_lm_linear_at(f, down_w, e, o, D, g, ff, rows);
-        if (f->st) break;
-        rows = 0;
-        for (t = 0; t < n; t++)
-            for (i = 0; i < K; i++)
-                if (q.which[t * K + i] == (float)e) tinyi_lm_axpy_row(y + t * D, o + rows++ * D, first ? 1.0f : q.weight[t * K + i], D);
+        for (i = 0; i < rows && !f->st; i++) tinyi_lm_axpy_row(y + mine[i] / K * D, o + i * D, first ? 1.0f : q.weight[mine[i]], D);
     }
     f->used = used;
 }

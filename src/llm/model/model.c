@@ -8,6 +8,8 @@
 
 #define TINYI_LM_MAGIC 0x6c646f6du
 #define TINYI_LM_MAX_LAYERS 4096
+#define TINYI_LM_MAX_EXPERTS 4096
+#define TINYI_LM_MAX_USED 256               /* experts of one token */
 #define TINYI_LM_MOST_CONTEXT INT32_MAX
 
 static const tinyi_lm_mixer tinyi_lm_mixers[] = {
@@ -77,8 +79,8 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
     m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
     m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
-    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, 4096);
-    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, m->n_expert);
+    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, TINYI_LM_MAX_EXPERTS);
+    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, TINYI_MIN(m->n_expert, TINYI_LM_MAX_USED));
     m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
     m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
     if (!ld->st && m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))

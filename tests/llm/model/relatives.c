@@ -279,10 +279,157 @@ static void test_two_ways(tiny_target target)
     t_close(ctx);
 }
 
+/* ---- the same weights in other tensors ----------------------------------------------------------------------- */
+
+/* The file again, without the tensors whose names end in one of drop, and with made ones. make adds them. */
+typedef struct remade { const char *source; const char *drop[4]; void (*make)(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g); } remade;
+
+static const float *floats_of(const tllm_gguf *g, const char *name)
+{
+    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, name);
+    float *x;
+    if (!T_TRUE(t != NULL)) exit(2);
+    x = (float *)t_keep(t->bytes);
+    tllm_format_of(t->type)->unpack(t->data, x, t->bytes / 4);
+    return x;
+}
+static void add_tensor(tiny_ctx *ctx, tllm_writer *w, const char *name, uint64_t n_in, uint64_t n_out, const float *x)
+{
+    uint64_t dim[2];
+    tllm_text text;
+    float *little = (float *)t_keep((size_t)(n_in * n_out) * 4);
+    dim[0] = n_in;
+    dim[1] = n_out;
+    text.at = name;
+    text.n = strlen(name);
+    tllm_format_of(TLLM_FORMAT_F32)->pack(x, little, (size_t)(n_in * n_out), NULL);
+    T_OK(tllm_writer_put_tensor(ctx, w, text, TLLM_FORMAT_F32, 2, dim, little));
+}
+
+/* latent attention with attn_kv_b: for each head the rows of its key part, then those of its value part */
+static void make_kv_b(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
+{
+    enum { NOPE = 16, RANK = 32, VALUE = 16, HEADS = 4 };
+    static char name[2][64];
+    int layer, h, i, j;
+    for (layer = 0; layer < 2; layer++) {
+        const float *k, *v;
+        float *kv = (float *)t_keep(sizeof *kv * RANK * HEADS * (NOPE + VALUE));
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_k_b.weight", layer);
+        k = floats_of(g, name[layer]);
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_v_b.weight", layer);
+        v = floats_of(g, name[layer]);
+        for (h = 0; h < HEADS; h++)
+            for (j = 0; j < RANK; j++) {
+                for (i = 0; i < NOPE; i++) kv[(h * (NOPE + VALUE) + i) * RANK + j] = k[(h * RANK + j) * NOPE + i];
+                for (i = 0; i < VALUE; i++) kv[(h * (NOPE + VALUE) + NOPE + i) * RANK + j] = v[(h * VALUE + i) * RANK + j];
+            }
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_kv_b.weight", layer);
+        add_tensor(ctx, w, name[layer], RANK, HEADS * (NOPE + VALUE), kv);
+    }
+}
+
+/* older qwen3next: ssm_in has for each key head q, k, its values and their gates */
+static void make_ssm_in(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
+{
+    enum { D = 64, S = 16, KEYS = 2, EACH = 2 };
+    static char name[3][64];
+    int layer, key, at;
+    for (layer = 0; layer < 3; layer++) {
+        const float *qkv, *z;
+        float *all = (float *)t_keep(sizeof *all * D * KEYS * S * (2 + 2 * EACH));
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_qkv.weight", layer);
+        qkv = floats_of(g, name[layer]);
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.attn_gate.weight", layer);
+        z = floats_of(g, name[layer]);
+        for (key = 0, at = 0; key < KEYS; key++) {
+            memcpy(all + at * D, qkv + key * S * D, sizeof *all * S * D);
+            at += S;
+            memcpy(all + at * D, qkv + (KEYS + key) * S * D, sizeof *all * S * D);
+            at += S;
+            memcpy(all + at * D, qkv + (2 * KEYS + key * EACH) * S * D, sizeof *all * EACH * S * D);
+            at += EACH * S;
+            memcpy(all + at * D, z + key * EACH * S * D, sizeof *all * EACH * S * D);
+            at += EACH * S;
+        }
+        (void)snprintf(name[layer], sizeof name[0], "blk.%d.ssm_in.weight", layer);
+        add_tensor(ctx, w, name[layer], D, (uint64_t)at, all);
+    }
+}
+
+/* recurrent layers by a list instead of an interval */
+static void make_list(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
+{
+    static const uint8_t list[4] = { 1, 1, 1, 0 };
+    (void)g;
+    T_OK(tllm_writer_put_array(ctx, w, "qwen35.attention.recurrent_layers", TLLM_BOOL, list, 4));
+    T_OK(tllm_writer_put_u32(ctx, w, "qwen35.full_attention_interval", 2));
+}
+
+static int ends_in(tllm_text name, const char *end)
+{
+    const size_t n = strlen(end);
+    return name.n >= n && !memcmp(name.at + name.n - n, end, n);
+}
+
+static void test_other_tensors(tiny_target target)
+{
+    static const remade all[] = {
+        { "deepseek2", { "attn_k_b.weight", "attn_v_b.weight", NULL, NULL }, make_kv_b },
+        { "qwen3next", { "attn_gate.weight", "0.attn_qkv.weight", "1.attn_qkv.weight", "2.attn_qkv.weight" }, make_ssm_in },
+        { "qwen35", { NULL, NULL, NULL, NULL }, make_list }
+    };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    size_t k, i, j, bytes;
+    for (k = 0; k < T_COUNT(all); k++) {
+        char path[256];
+        const char *full;
+        int32_t tokens[128];
+        const int n = tokens_of(all[k].source, tokens);
+        relative r;
+        tllm_gguf *g = NULL, *again = NULL;
+        tllm_model *model = NULL;
+        tllm_state *state = NULL;
+        tllm_writer *w = NULL;
+        tllm_writer_desc desc;
+        memset(&desc, 0, sizeof desc);
+        memset(&r, 0, sizeof r);
+        r.source = r.to = all[k].source;
+        (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", all[k].source);
+        full = t_shared(path);
+        if (!n || !full) break;
+        if (T_OK(tllm_gguf_open(ctx, full, &g)) && T_OK(tllm_writer_open(ctx, &desc, &w))) {
+            tllm_about about;
+            for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));
+            for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+                const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+                for (j = 0; j < 4 && !(all[k].drop[j] && ends_in(t->name, all[k].drop[j])); j++) {}
+                if (j == 4) T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data));
+            }
+            all[k].make(ctx, w, g);
+            T_OK(tllm_writer_finish(ctx, w));
+            full = (const char *)tllm_writer_memory(w, &bytes);
+            if (T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+                float *out;
+                tllm_model_about(model, &about);
+                out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
+                if (T_OK(tllm_forward(state, tokens, n, 0, n, out))) compare(&r, out, golden(all[k].source, (size_t)n * (size_t)about.n_out), (size_t)n * (size_t)about.n_out);
+            }
+        }
+        tllm_state_close(ctx, state);
+        tllm_model_close(ctx, model);
+        tllm_gguf_close(ctx, again);
+        tllm_writer_close(ctx, w);
+        tllm_gguf_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN_TARGETS(test_same_as_golden);
     T_RUN_TARGETS(test_long_rope);
     T_RUN_TARGETS(test_two_ways);
+    T_RUN_TARGETS(test_other_tensors);
     return t_done();
 }
