@@ -259,6 +259,15 @@ static void test_two_ways(tiny_target target)
         /* a window as large as the context hides nothing */
         { { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
           { "gemma3-b", "gemma3", "gemma3", { { "attention.sliding_window", 'u', 24 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* command-r is cohere2 with all layers rotated and none with a window that hides */
+        { { "cohere2", "cohere2", "cohere2", { { "attention.sliding_window", 'u', 64 }, { "attention.sliding_window_pattern", 'u', 5 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "cohere2", "cohere2", "command-r", { { NULL, 0, 0 } }, NULL, NULL } },
+        /* stablelm without a second norm is side by side too; only the rotation differs */
+        { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "cohere2", "cohere2", "command-r", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* encoders of one kind, without rotation */
+        { { "llama", "llama", "eurobert", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "llama", "llama", "llama-embed", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* jina-bert-v3 is bert without positions in a table; rotation switched off by a factor */
         { { "jina-bert-v2", "jina-bert-v2", "jina-bert-v2", { { "attention.max_alibi_bias", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL },
           { "jina-bert-v2", "jina-bert-v2", "jina-bert-v3", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } }
@@ -281,8 +290,8 @@ static void test_two_ways(tiny_target target)
 
 /* ---- the same weights in other tensors ----------------------------------------------------------------------- */
 
-/* The file again, without the tensors whose names end in one of drop, and with made ones. make adds them. */
-typedef struct remade { const char *source; const char *drop[4]; void (*make)(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g); } remade;
+/* The file again, without the tensors whose names end in one of drop, and with those that make adds; under another architecture, or NULL. */
+typedef struct remade { const char *source; const char *drop[4]; void (*make)(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g); const char *to; } remade;
 
 static const float *floats_of(const tllm_gguf *g, const char *name)
 {
@@ -357,6 +366,24 @@ static void make_ssm_in(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
     }
 }
 
+/* mpt is bloom without a norm after the embedding: the rows of the embedding are normed here, the output keeps the old ones */
+static void make_mpt(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
+{
+    const float *embd = floats_of(g, "token_embd.weight"), *gain = floats_of(g, "token_embd_norm.weight"), *shift = floats_of(g, "token_embd_norm.bias");
+    float *normed = (float *)t_keep(sizeof *normed * 320 * 64);
+    int i, j;
+    for (i = 0; i < 320; i++) {
+        double mean = 0.0, ss = 0.0;
+        for (j = 0; j < 64; j++) mean += (double)embd[i * 64 + j] / 64;
+        for (j = 0; j < 64; j++) ss += ((double)embd[i * 64 + j] - mean) * ((double)embd[i * 64 + j] - mean);
+        for (j = 0; j < 64; j++) normed[i * 64 + j] = (float)(((double)embd[i * 64 + j] - mean) / sqrt(ss / 64 + 1e-5) * (double)gain[j] + (double)shift[j]);
+    }
+    add_tensor(ctx, w, "token_embd.weight", 64, 320, normed);
+    add_tensor(ctx, w, "output.weight", 64, 320, embd);
+    T_OK(tllm_writer_put_f32(ctx, w, "mpt.attention.max_alibi_bias", 8.0f));
+    T_OK(tllm_writer_put_f32(ctx, w, "mpt.attention.clamp_kqv", 1000.0f));
+}
+
 /* recurrent layers by a list instead of an interval */
 static void make_list(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
 {
@@ -375,9 +402,10 @@ static int ends_in(tllm_text name, const char *end)
 static void test_other_tensors(tiny_target target)
 {
     static const remade all[] = {
-        { "deepseek2", { "attn_k_b.weight", "attn_v_b.weight", NULL, NULL }, make_kv_b },
-        { "qwen3next", { "attn_gate.weight", "0.attn_qkv.weight", "1.attn_qkv.weight", "2.attn_qkv.weight" }, make_ssm_in },
-        { "qwen35", { NULL, NULL, NULL, NULL }, make_list }
+        { "deepseek2", { "attn_k_b.weight", "attn_v_b.weight", NULL, NULL }, make_kv_b, NULL },
+        { "qwen3next", { "attn_gate.weight", "0.attn_qkv.weight", "1.attn_qkv.weight", "2.attn_qkv.weight" }, make_ssm_in, NULL },
+        { "qwen35", { NULL, NULL, NULL, NULL }, make_list, NULL },
+        { "bloom", { "token_embd.weight", "token_embd_norm.weight", "token_embd_norm.bias", NULL }, make_mpt, "mpt" }
     };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t k, i, j, bytes;
@@ -400,7 +428,18 @@ static void test_other_tensors(tiny_target target)
         if (!n || !full) break;
         if (T_OK(tllm_gguf_open(ctx, full, &g)) && T_OK(tllm_writer_open(ctx, &desc, &w))) {
             tllm_about about;
-            for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));
+            for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+                tllm_meta m = *tllm_gguf_meta_at(g, i);
+                char key[256];
+                const char *dot = (const char *)memchr(m.key.at, '.', m.key.n);
+                if (all[k].to && tllm_text_is(m.key, "general.architecture")) { T_OK(tllm_writer_put_text(ctx, w, "general.architecture", all[k].to)); continue; }
+                if (all[k].to && dot && (size_t)(dot - m.key.at) == strlen(all[k].source) && !memcmp(m.key.at, all[k].source, strlen(all[k].source))) {
+                    (void)snprintf(key, sizeof key, "%s%.*s", all[k].to, (int)(m.key.n - strlen(all[k].source)), dot);
+                    m.key.at = key;
+                    m.key.n = strlen(key);
+                }
+                T_OK(tllm_writer_put_meta(ctx, w, &m));
+            }
             for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
                 const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
                 for (j = 0; j < 4 && !(all[k].drop[j] && ends_in(t->name, all[k].drop[j])); j++) {}
