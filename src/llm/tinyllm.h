@@ -76,6 +76,7 @@
 #include "llm/token/unicode.h"
 #include "llm/token/split.h"
 #include "llm/token/vocab.h"
+#include "llm/chat/template.h"
 #include "llm/model/model.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
