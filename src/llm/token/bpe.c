@@ -139,7 +139,8 @@ TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, 
     tinyi_split_start(&sp, e->v->pre->rule, s, n);
     while (tinyi_split_next(&sp, &begin, &end)) {
         uint32_t c;
-        if ((e->v->pre_flags & TLLM_PRE_DROP_SPACE) && (tinyi_utf8_get(s + begin, end - begin, &c), tinyi_unicode_class(c) & TINYI_UC_SPACE)) continue;
+        (void)tinyi_utf8_get(s + begin, end - begin, &c);
+        if ((e->v->pre_flags & TLLM_PRE_DROP_SPACE) && (tinyi_unicode_class(c) & TINYI_UC_SPACE)) continue;
         if ((st = tinyi_bpe_word(e, s + begin, end - begin)) != TINY_OK) return st;
     }
     return TINY_OK;

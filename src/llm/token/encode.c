@@ -191,9 +191,11 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     size_t before;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!v || !out || (n && !text)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
+    if (!v || !out || (n && !text))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
     if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
-    if (n > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
+    if (n > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
     memset(&f, 0, sizeof f);
     e.ctx = f.ctx = ctx;

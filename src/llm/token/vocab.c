@@ -78,8 +78,14 @@ static const char *const tinyi_vocab_ends[] = { "<|eot_id|>", "<|im_end|>", "<|e
     "<eos>", "<turn|>", "<|tool_response>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "[e~[", NULL };
 static const char *const tinyi_vocab_shown[] = { "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>", NULL };
 
-static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id) { if (id >= 0) v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] | 1u << (id & 7)); }
-static void tinyi_vocab_unmark_end(tllm_vocab *v, int32_t id) { v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] & ~(1u << (id & 7))); }
+static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id)
+{
+    if (id >= 0) v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] | 1u << (id & 7));
+}
+static void tinyi_vocab_unmark_end(tllm_vocab *v, int32_t id)
+{
+    v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] & ~(1u << (id & 7)));
+}
 
 static int32_t tinyi_vocab_end_named(const tllm_vocab *v, const char *text)
 {
@@ -181,6 +187,13 @@ static unsigned tinyi_vocab_bits(size_t n)
     return b;
 }
 
+static int tinyi_vocab_hex(unsigned char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* \n, \t, \r, \xHH, and a backslash before anything else; never longer than before */
 static size_t tinyi_vocab_unescape(unsigned char *to, const unsigned char *p, size_t n)
 {
@@ -195,8 +208,8 @@ static size_t tinyi_vocab_unescape(unsigned char *to, const unsigned char *p, si
             else if (c == 'x') {
                 unsigned k, h = 0;
                 for (k = 0; k < 2 && i + 1 < n; k++) {
-                    unsigned char d = p[++i];
-                    h = h << 4 | (d >= 'a' && d <= 'f' ? d - 'a' + 10u : d >= 'A' && d <= 'F' ? d - 'A' + 10u : d >= '0' && d <= '9' ? d - '0' + 0u : 0u);
+                    int digit = tinyi_vocab_hex(p[++i]);
+                    h = h << 4 | (unsigned)(digit < 0 ? 0 : digit);
                 }
                 c = (unsigned char)h;
             }
@@ -244,7 +257,8 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
             uint32_t k = (uint32_t)h & v->slot_mask, tag = (uint32_t)(h >> 32) & ~(uint32_t)low;
             while (v->slot[k]) {
                 uint32_t id = (v->slot[k] & (uint32_t)low) - 1;
-                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n && !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
+                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n &&
+                    !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
                 k = (k + 1) & v->slot_mask;
             }
             if (!v->slot[k]) v->slot[k] = tag | (uint32_t)(i + 1);
@@ -261,7 +275,8 @@ static tiny_status tinyi_vocab_scores_types(tllm_vocab *v, const tinyi_vocab_sou
         if (!v->score) return tiny_ctx_status(s->ctx);
     }
     for (i = 0; i < v->n; i++) {
-        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED, TINYI_TOK_BYTE };
+        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED,
+                                             TINYI_TOK_BYTE };
         int64_t type = TLLM_TOKEN_NORMAL;
         double score = 0;
         if (s->d) {
@@ -317,7 +332,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
     tllm_text t;
     tiny_status st = TINY_OK;
     if (!room) return tiny_ctx_status(s->ctx);
-    if (s->n_merges > INT32_MAX) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
+    if (s->n_merges > INT32_MAX)
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
     for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
     if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
     if (!st) {
@@ -343,7 +359,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
                 v->merge_slot[k] = ((uint32_t)(h >> 32) & ~(uint32_t)low) | (uint32_t)v->n_merges;
                 if (v->joint) {
                     size_t n_left, n_right, last, next = 0;
-                    const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left), *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
+                    const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left);
+                    const unsigned char *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
                     do { last = next; next += TINYI_MIN(tinyi_utf8_promise(left[next]), n_left - next); } while (next < n_left);
                     tinyi_joint_set(v, left + last, n_left - last, right, TINYI_MIN(tinyi_utf8_promise(right[0]), n_right));
                 }
@@ -371,8 +388,6 @@ static void tinyi_vocab_spm_joints(tllm_vocab *v)
         }
     }
 }
-
-static int tinyi_vocab_hex(unsigned char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 {
@@ -437,8 +452,9 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     if (n < 4) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4", s->name, (unsigned long)n);
     blob = (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
     if (blob + 4 >= n || blob % 4)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu",
-                          s->name, (unsigned long)blob, (unsigned long)n);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu", s->name,
+                          (unsigned long)blob, (unsigned long)n);
     if (p[n - 1]) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end", s->name);
     v->charsmap = (unsigned char *)tinyi_alloc(s->ctx, n, 1);
     if (!v->charsmap) return tiny_ctx_status(s->ctx);
@@ -474,8 +490,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
     size_t i;
     for (i = 0; i < TINYI_COUNT(tinyi_vocab_models); i++)
         if (tllm_text_is(model, tinyi_vocab_models[i].name)) m = &tinyi_vocab_models[i];
-    if (!m) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab",
-                              s->name, (int)TINYI_MIN(model.n, (size_t)100), model.at);
+    if (!m)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab", s->name,
+                          (int)TINYI_MIN(model.n, (size_t)100), model.at);
     v->kind = m->kind;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
     v->special[TLLM_BOS] = m->bos;
@@ -492,8 +510,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         if (tllm_text_is(model, "gemma4")) v->pre = tllm_pre_find("gemma4", 6);
         else if (!pre.n) v->pre = tllm_pre_find("default", 7);
         else v->pre = tllm_pre_find(pre.at, pre.n);
-        if (!v->pre) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are",
-                                       s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
+        if (!v->pre)
+            return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                              "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are", s->name,
+                              (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
         if (v->pre_flags & TLLM_PRE_NO_BOS_ID) v->special[TLLM_BOS] = -1;
@@ -609,20 +629,24 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
     v->n = s->text->count;
     if (!v->n || v->n > INT32_MAX)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n, (long)INT32_MAX);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n,
+                          (long)INT32_MAX);
     s->score = tllm_gguf_find(s->g, "tokenizer.ggml.scores");
     s->type = tllm_gguf_find(s->g, "tokenizer.ggml.token_type");
     s->merge = tllm_gguf_find(s->g, "tokenizer.ggml.merges");
     s->map = tllm_gguf_find(s->g, "tokenizer.ggml.precompiled_charsmap");
-    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 && s->score->item_type != TLLM_I32)))
+    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 &&
+                                                      s->score->item_type != TLLM_I32)))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is no list of f32 or i32 numbers", s->name);
     if (s->score && s->score->count < v->n)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name, (unsigned long)s->score->count, (unsigned long)v->n);
-    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 || s->type->item_type == TLLM_F64 ||
-                    s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name,
+                          (unsigned long)s->score->count, (unsigned long)v->n);
+    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 ||
+                    s->type->item_type == TLLM_F64 || s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is no list of integers", s->name);
     if (s->type && s->type->count < v->n)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name, (unsigned long)s->type->count, (unsigned long)v->n);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
+                          (unsigned long)s->type->count, (unsigned long)v->n);
     if (v->kind == TLLM_VOCAB_BPE) {
         if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
@@ -640,7 +664,8 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
             int64_t id;
             if (!key || !tllm_meta_i64(tllm_gguf_find(s->g, key), 0, &id)) continue;
             if (id >= 0 && (uint64_t)id < v->n) v->special[i] = (int32_t)id;
-            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id, (unsigned long)v->n);
+            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id,
+                           (unsigned long)v->n);
         }
     }
     flag[0] = &v->add_bos;
@@ -687,7 +712,8 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     if (v->kind == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens, (unsigned long)d->n_merges,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens,
+                          (unsigned long)d->n_merges,
                           !d->text || (d->n_merges && !d->merge) ? "missing" : "there");
     v->n = d->n_tokens;
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
@@ -744,11 +770,15 @@ TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id)
 {
     unsigned w = tinyi_vocab_has(v, id) ? v->what[id] : 0u;
     return w & TINYI_TOK_CONTROL ? TLLM_TOKEN_CONTROL : w & TINYI_TOK_UNKNOWN ? TLLM_TOKEN_UNKNOWN : w & TINYI_TOK_USER ? TLLM_TOKEN_USER :
-           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE : w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
+           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE :
+           w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
 }
 
 TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && (v->is_end[id >> 3] >> (id & 7) & 1); }
-TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which) { return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1; }
+TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which)
+{
+    return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1;
+}
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v) { return v ? v->add_bos : 0; }
 TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v) { return v ? v->add_eos : 0; }
 TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n)
