@@ -159,6 +159,50 @@ static void test_oracle(void)
     }
 }
 
+/* Two small vocabularies that the SentencePiece library (0.2.3) trained, and the ids that it gives: lines of text, tab, ids. The
+ * unigram one has a character map of nine rules, the other falls back to bytes. */
+static void golden(const char *name, tllm_vocab_kind kind)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_gguf *g = NULL;
+    tllm_vocab *v;
+    char path[100], *lines, *p;
+    size_t n = 0, line = 0;
+    tllm_tokens t;
+    memset(&t, 0, sizeof t);
+    (void)snprintf(path, sizeof path, "tests/golden/%s.gguf", name);
+    v = open_vocab(ctx, path, &g);
+    (void)snprintf(path, sizeof path, "tests/golden/%s.tsv", name);
+    lines = slurp(path, &n);
+    if (T_TRUE(v && lines) && T_EQ_INT(tllm_vocab_kind_of(v), kind))
+        for (p = lines; *p; line++) {
+            char *tab = strchr(p, '\t'), *end = strchr(p, '\n');
+            size_t i = 0;
+            int same = 1;
+            if (!T_TRUE(tab && end && tab < end)) break;
+            t.n = 0;
+            T_OK(tllm_encode(ctx, v, p, (size_t)(tab - p), 0, &t));
+            for (p = tab + 1; p < end; i++) {
+                long id = strtol(p, &p, 10);
+                if (i >= t.n || t.id[i] != id) same = 0;
+                while (*p == ' ') p++;
+            }
+            if (!same || i != t.n) t_fail(__FILE__, __LINE__, "%s, line %lu: other tokens", path, (unsigned long)line + 1);
+            p = end + 1;
+        }
+    T_EQ_INT(line, 77);
+    tllm_tokens_free(ctx, &t);
+    tllm_vocab_close(ctx, v);
+    tllm_gguf_close(ctx, g);
+    t_close(ctx);
+}
+
+static void test_sentencepiece(void)
+{
+    golden("token-unigram", TLLM_VOCAB_UNIGRAM);
+    golden("token-spm", TLLM_VOCAB_SPM);
+}
+
 /* ---- there and back -------------------------------------------------------------------------------------------- */
 
 static const char *const passage =
@@ -987,6 +1031,7 @@ int main(void)
     T_RUN(test_bad_files);
     T_RUN(test_bad_calls);
     T_RUN(test_allocations);
+    T_RUN(test_sentencepiece);
     T_RUN(test_oracle);
     T_RUN(test_round_trip);
     T_RUN(test_stream);
