@@ -92,23 +92,24 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     memset(&mask, 0, sizeof mask);
     mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
     f->used = used;
-    if (f->st || f->dry) return;
-    if (a->window > 0 && !by_head && !a->allow && a->causal && !a->chunked &&
+    if (f->st) return;
+    if (f->dry) masked = 0;
+    if (a->window > 0 && !f->dry && !by_head && !a->allow && a->causal && !a->chunked &&
         f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
     if (masked && a->window > 0 && a->causal)
         while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
                                                 : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
-    if (a->sinks) {                         /* the cell after the last key: zeros, its value too */
+    if (a->sinks && !f->dry) {              /* the cell after the last key: zeros, its value too */
         memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
         memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
     }
     q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
-    k = tiny_tensor_3d((void *)(uintptr_t)(a->k + lo * a->ld_k), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->k + lo * a->ld_k : a->k)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
     k.stride[0] = a->ld_k;
     k.stride[1] = a->head_k;
-    v = tiny_tensor_3d((void *)(uintptr_t)(a->v + lo * a->ld_v), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->v + lo * a->ld_v : a->v)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
     v.stride[0] = a->ld_v;
     v.stride[1] = a->head_v;
     o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
@@ -123,7 +124,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.in[2] = &v;
     op.out[0] = &o;
     op.params = &p;
-    if (!masked) { f->st = tiny_run(f->ctx, &op); return; }
+    if (!masked) { tinyi_lm_door(f, &op); return; }
     mask.a = a;
     mask.f = f;
     mask.lo = lo;
@@ -133,7 +134,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.in[3] = &bias;
     if (!by_head) {
         tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
-        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        tinyi_lm_door(f, &op);
         return;
     }
     for (h = 0; h < a->q.n_head && !f->st; h++) {
@@ -152,7 +153,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
         if (a->sinks) mask.sink = a->sinks[h];
         tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
-        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        tinyi_lm_door(f, &op);
     }
 }
 

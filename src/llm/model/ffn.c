@@ -263,6 +263,11 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     tinyi_lm_linear(f, l->w[TINYI_T_ROUTER], z, r, n);
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
+    if (f->dry) {                           /* what the largest share would take */
+        if (fused || gate_w) tinyi_lm_linear_at(f, fused ? fused : gate_w, 0, u, fused ? 2 * ff : ff, x, D, n);
+        if (up_w) tinyi_lm_linear_at(f, up_w, 0, g, ff, x, D, n);
+        tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
+    }
     if (f->st || f->dry) { f->used = used; return; }
     for (e = 0; e <= E; e++) start[e] = 0;  /* the places of each expert, in order of tokens */
     for (i = 0; i < n * K; i++) start[(tiny_idx)q.which[i] + 1]++;

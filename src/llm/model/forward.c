@@ -278,22 +278,23 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
 static tiny_status tinyi_lm_measure(tllm_state *s)
 {
     int pass;
-    s->scratch_bytes = 0;
-    for (pass = 0; pass < 2; pass++) {
+    s->scratch_bytes = s->work = 0;
+    for (pass = 0; pass < 4; pass++) {      /* a whole piece, a whole sequence of an encoder; one token, and few, whose products go other ways */
         tinyi_lm_fwd f;
         memset(&f, 0, sizeof f);
         f.ctx = s->ctx;
         f.s = s;
         f.m = s->m;
         f.dry = 1;
-        f.n = s->n_batch;
+        f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
-        f.encoding = pass;
-        if (pass ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
-        if (pass) f.n_key = f.n;
+        f.encoding = pass == 1;
+        if (pass == 1 ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
+        if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL);
         if (f.st) return f.st;
         if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
+        if (f.work > s->work) s->work = f.work;
     }
     return TINY_OK;
 }
@@ -324,6 +325,7 @@ TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, c
     tllm_state s;
     size_t n = 0;
     tiny_status st = tinyi_lm_size(ctx, model, desc, &s, &n);
+    if (!st && !tinyi_size_add(n, s.work, &n)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the workspace is larger than this machine can address", model->path);
     if (bytes) *bytes = st ? 0 : n;
     return st;
 }
@@ -339,6 +341,8 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     if (st) return st;
     s = (tllm_state *)tiny_alloc(ctx, bytes);
     if (!s) return tiny_ctx_status(ctx);
+    st = tinyi_work_reserve(ctx, plan.work);
+    if (st) { tiny_free(ctx, s); return st; }
     *s = plan;
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;

@@ -179,7 +179,7 @@ struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
-    size_t bytes;                           /* of this block */
+    size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
     tiny_idx n_ctx, n_batch, n_held;
     int64_t *pos;                           /* of each cell */
     tinyi_lm_held *held;                    /* for each layer */
@@ -202,6 +202,7 @@ typedef struct tinyi_lm_fwd {
     int64_t pos0;
     unsigned char *base;
     size_t used, high, size;
+    size_t work;                            /* dry: the most that a step takes of the context's own workspace */
     float *rope_cos[2], *rope_sin[2];       /* (n, n_rot / 2) */
     float *embd;                            /* (n, n_embd): what the first layer reads */
     float *ple;                             /* (n, n_layer, n_ple) */
@@ -213,6 +214,8 @@ typedef struct tinyi_lm_fwd {
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 /* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
+/* An operation through the door; in a dry pass, what it would take of the workspace. */
+TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */

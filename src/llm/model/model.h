@@ -58,7 +58,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
 } tllm_state_desc;
 
-/* desc may be NULL. The same bytes that tllm_state_open takes. */
+/* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */

@@ -30,6 +30,17 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
     return (float *)(void *)(f->base + at);
 }
 
+/* workspace of a team: one part for all, one for each thread */
+static void tinyi_lm_own(tinyi_lm_fwd *f, size_t shared, size_t own)
+{
+    size_t n;
+    if (shared > SIZE_MAX / 4 || own > SIZE_MAX / 4) return;        /* the step itself will say so */
+    shared = (shared + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    own = (own + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    if (!tinyi_size_mul(own, (size_t)f->ctx->n_threads, &n) || !tinyi_size_add(n, shared, &n)) return;
+    if (n > f->work) f->work = n;
+}
+
 typedef struct tinyi_lm_each_arg { tinyi_lm_fn fn; const void *arg; tiny_idx n, grain; } tinyi_lm_each_arg;
 static void tinyi_lm_each_team(tiny_team *team, void *arg)
 {
@@ -49,10 +60,24 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
+TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
+{
+    if (f->st) return;
+    if (f->dry) {
+        const tiny_op_row *row = tiny_op_row_of(op->kind);
+        size_t shared = 0, own = 0;
+        if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
+        row->work(op, f->ctx->n_threads, &shared, &own);
+        tinyi_lm_own(f, shared, own);
+        return;
+    }
+    f->st = tiny_run(f->ctx, op);
+}
+
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
-    if (f->st || f->dry) return;
+    if (f->st) return;
     memset(&op, 0, sizeof op);
     op.kind = kind;
     op.in[0] = a;
@@ -60,7 +85,7 @@ static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const t
     op.in[2] = c;
     op.out[0] = y;
     op.params = params;
-    f->st = tiny_run(f->ctx, &op);
+    tinyi_lm_door(f, &op);
 }
 
 TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n)
@@ -195,7 +220,6 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     if (w->dtype >= 0) {
         tiny_tensor tx, tw, tb, ty;
         tiny_matmul_params p;
-        if (f->dry) return;
         p.act = TINY_ACT_NONE;
         tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
         tx.stride[0] = ld_x;
@@ -209,7 +233,6 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         tinyi_lm_product p;
         size_t own;
         int n_threads;
-        if (f->dry) return;
         p.w = w;
         p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
         p.x = x;
@@ -221,8 +244,10 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
         n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
-        f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        if (f->dry) tinyi_lm_own(f, 0, own);
+        else f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
+    if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
