@@ -80,6 +80,47 @@ TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int h
     return n_kept;
 }
 
+/* The whole numbers from bottom to top nearest to (x - base) / scale; size is 16 or 32. */
+static void tinyi_k_codes(const float *x, int size, float base, float inverse, float bottom, float top, float *q)
+{
+    int j, h;
+    for (j = 0; j < size; j += 8)
+        for (h = 0; h < 8; h++) {
+            float v = (x[j + h] - base) * inverse;
+            v = v > bottom ? v : bottom;
+            v = v < top ? v : top;
+            q[j + h] = (v + 12582912.0f) - 12582912.0f;
+        }
+}
+/* The sums of w q, w q q, w q x: four of each at once, so that none waits for the one before. */
+static void tinyi_k_sums(const float *x, const float *w, const float *q, int size, double *sums)
+{
+    double a[4] = { 0, 0, 0, 0 }, b[4] = { 0, 0, 0, 0 }, c[4] = { 0, 0, 0, 0 };
+    int j, h;
+    for (j = 0; j < size; j += 4)
+        for (h = 0; h < 4; h++) {
+            const double qj = (double)q[j + h], wq = (double)w[j + h] * qj;
+            a[h] += wq;
+            b[h] += wq * qj;
+            c[h] += wq * (double)x[j + h];
+        }
+    sums[0] = (a[0] + a[1]) + (a[2] + a[3]);
+    sums[1] = (b[0] + b[1]) + (b[2] + b[3]);
+    sums[2] = (c[0] + c[1]) + (c[2] + c[3]);
+}
+/* The error of scale * q + base. */
+static double tinyi_k_error(const float *x, const float *w, const float *q, int size, float scale, float base)
+{
+    double a[4] = { 0, 0, 0, 0 };
+    int j, h;
+    for (j = 0; j < size; j += 4)
+        for (h = 0; h < 4; h++) {
+            const float off = x[j + h] - (scale * q[j + h] + base);
+            a[h] += (double)(w[j + h] * (off * off));
+        }
+    return (a[0] + a[1]) + (a[2] + a[3]);
+}
+
 /* ---- y = D k q --------------------------------------------------------------------------------------------------- */
 
 static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
@@ -115,11 +156,21 @@ static void tinyi_k_step_table(float *table)
     for (i = 0; i < TINYI_K_STEP_AT; i++) table[i] = (float)tinyi_k_steps[tinyi_k_place(0.5f * (float)i - 127.0f)];
 }
 
-/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
-static float tinyi_k_value(const tinyi_k_even *f, const float *table, float v)
+/* What x / scale becomes, as numbers; codes are kept as such: a place is found again from its step. */
+static void tinyi_k_values(const tinyi_k_even *f, const float *table, const float *x, float inverse, float *q)
 {
-    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
-    return f->steps ? table[(int)(2.0f * v + 254.0f)] : tinyi_q_nearest(v);
+    const float lo = (float)f->lo, hi = (float)f->hi;
+    int j;
+    if (!f->steps) {
+        tinyi_k_codes(x, f->size, 0.0f, inverse, lo, hi, q);
+        return;
+    }
+    for (j = 0; j < f->size; j++) {
+        float v = x[j] * inverse;
+        v = v > lo ? v : lo;
+        v = v < hi ? v : hi;
+        q[j] = table[(int)(2.0f * v + 254.0f)];
+    }
 }
 
 /* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns what it gains. */
@@ -137,13 +188,13 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
         if (end < 2 && !(ends >> end & 1)) continue;
         for (t = -1; t < count; t++) {      /* plain first, so that it wins where others are equal */
             const float inverse = end == 2 ? 1.0f / s : (float)(end ? f->hi : f->lo) * (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
-            double xq = 0.0, qq = 0.0;
+            double xq, qq, sums[3];
+            float q[32];
             if (end == 2 && t < 0) continue;
-            for (j = 0; j < f->size; j++) {
-                const double q = (double)tinyi_k_value(f, table, x[j] * inverse), wq = (double)w[j] * q;
-                xq += wq * (double)x[j];
-                qq += wq * q;
-            }
+            tinyi_k_values(f, table, x, inverse, q);
+            tinyi_k_sums(x, w, q, f->size, sums);
+            qq = sums[1];
+            xq = sums[2];
             if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-9)) {
                 best = xq * xq / qq;
                 s = (float)(xq / qq);
@@ -159,15 +210,11 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
 /* Codes under the scale s, and their error. */
 static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s, signed char *code)
 {
-    const float inverse = s != 0.0f ? 1.0f / s : 0.0f;
-    double error = 0.0;
+    float q[32];
     int j;
-    for (j = 0; j < f->size; j++) {
-        const float q = tinyi_k_value(f, table, x[j] * inverse), off = x[j] - s * q;
-        error += (double)(w[j] * (off * off));
-        code[j] = (signed char)q;
-    }
-    return error;
+    tinyi_k_values(f, table, x, s != 0.0f ? 1.0f / s : 0.0f, q);
+    for (j = 0; j < f->size; j++) code[j] = (signed char)q[j];
+    return tinyi_k_error(x, w, q, f->size, s, 0.0f);
 }
 
 /* All groups under D; returns the error. */
@@ -293,6 +340,7 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
     const int trials = 40;                  /* 10 scales for each of 4 first values */
+    static const float at_first[5] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.0f };      /* in steps above the least */
     const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.18f : f->top == 15 ? 0.22f : 0.34f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
@@ -308,17 +356,14 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
         const float spread = t < 0 ? 0.0f : first + step * (float)(t % 10);
         const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
-        const float base = t >= trials ? -(float)wish->m : lowest + (t < 10 ? 0.0f : t < 20 ? 0.45f : t < 30 ? -0.4f : 0.9f) / inverse;
-        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, s, m, e;
-        for (j = 0; j < f->size; j++) {
-            float q = (x[j] - base) * inverse;
-            double wq;
-            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : tinyi_q_nearest(q);
-            wq = (double)w[j] * (double)q;
-            sq += wq;
-            sqq += wq * (double)q;
-            sxq += wq * (double)x[j];
-        }
+        const float base = t >= trials ? -(float)wish->m : lowest + at_first[t < 0 ? 0 : t / 10] / inverse;
+        double sq, sqq, sxq, d, s, m, e, sums[3];
+        float q[32];
+        tinyi_k_codes(x, f->size, base, inverse, 0.0f, (float)f->top, q);
+        tinyi_k_sums(x, w, q, f->size, sums);
+        sq = sums[0];
+        sqq = sums[1];
+        sxq = sums[2];
         if (!(sqq > 0.0)) continue;
         d = sw * sqq - sq * sq;
         s = m = 0.0;
@@ -342,17 +387,11 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
 
 static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
 {
-    const float inverse = s != 0.0f ? 1.0f / s : 0.0f, top = (float)f->top;
-    double error = 0.0;
+    float q[32];
     int j;
-    for (j = 0; j < f->size; j++) {
-        float q = (x[j] + m) * inverse, off;
-        q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-        off = x[j] - (s * q - m);
-        error += (double)(w[j] * (off * off));
-        code[j] = (unsigned char)q;
-    }
-    return error;
+    tinyi_k_codes(x, f->size, -m, s != 0.0f ? 1.0f / s : 0.0f, 0.0f, (float)f->top, q);
+    for (j = 0; j < f->size; j++) code[j] = (unsigned char)(int)q[j];
+    return tinyi_k_error(x, w, q, f->size, s, -m);
 }
 
 static int tinyi_k_whole(double v, int top) { return v < 0.0 ? 0 : v > (double)top ? top : (int)(v + 0.5); }
@@ -427,14 +466,16 @@ static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const f
     return 1;
 }
 
+#define TINYI_K_PICK 3                      /* pairs of D and M that are tried out */
+
 static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
                                   int *k, int *km, unsigned char *code)
 {
-    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[6][2];
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[TINYI_K_PICK + 3][2];
     tinyi_k_wish wish[16];
     unsigned char trial[256];
     int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
-    double least = -1.0, e, loss[3];
+    double least = -1.0, e, loss[TINYI_K_PICK];
     memset(k, 0, (size_t)f->groups * sizeof *k);
     memset(km, 0, (size_t)f->groups * sizeof *km);
     memset(code, 0, 256);
@@ -460,12 +501,12 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
                 e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j], d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
             }
             for (at = n_pick; at > 0 && e < loss[at - 1]; at--)
-                if (at < 3) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
-            if (at < 3) {
+                if (at < TINYI_K_PICK) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
+            if (at < TINYI_K_PICK) {
                 loss[at] = e;
                 pick[at][0] = d[i];
                 pick[at][1] = dm[j];
-                if (n_pick < 3) n_pick++;
+                if (n_pick < TINYI_K_PICK) n_pick++;
             }
         }
     pick[n_pick][0] = tinyi_f16_to_f32(tinyi_q_to_half(most / (float)f->k_top));     /* the largest ones exactly */
@@ -527,35 +568,21 @@ TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int b
     for (t = 0; t < 62; t++) {              /* 12 scales for each of 5 first values, then twice from the best */
         const float step = (highest - lowest) / (top + (bits == 4 ? 0.25f : 0.5f) * (float)(t % 12 - 6));
         const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m, inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
-        double sq = 0.0, sqq = 0.0, sxq = 0.0, det, e = 0.0;
-        float td = 0.0f, tm, again;
-        unsigned char trial[32];
-        for (j = 0; j < 32; j++) {
-            float q = (y[j] - base) * inverse;
-            double wq;
-            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-            wq = (double)w[j] * (double)q;
-            sq += wq;
-            sqq += wq * (double)q;
-            sxq += wq * (double)y[j];
-        }
-        det = sw * sqq - sq * sq;
-        if (det > sw * sqq * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sxq - sx * sq) / det)));
+        double sums[3], det, e;
+        float td = 0.0f, tm, q[32];
+        tinyi_k_codes(y, 32, base, inverse, 0.0f, top, q);
+        tinyi_k_sums(y, w, q, 32, sums);
+        det = sw * sums[1] - sums[0] * sums[0];
+        if (det > sw * sums[1] * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sums[2] - sx * sums[0]) / det)));
         if (td < 0.0f) td = 0.0f;
-        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sq) / sw)));
-        again = td > 0.0f ? 1.0f / td : 0.0f;
-        for (j = 0; j < 32; j++) {
-            float q = (y[j] - tm) * again, off;
-            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-            off = y[j] - (q * td + tm);
-            e += (double)(w[j] * (off * off));
-            trial[j] = (unsigned char)q;
-        }
+        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sums[0]) / sw)));
+        tinyi_k_codes(y, 32, tm, td > 0.0f ? 1.0f / td : 0.0f, 0.0f, top, q);
+        e = tinyi_k_error(y, w, q, 32, td, tm);
         if (least < 0.0 || e < least) {
             least = e;
             *d = td;
             *m = tm;
-            memcpy(code, trial, 32);
+            for (j = 0; j < 32; j++) code[j] = (unsigned char)(int)q[j];
         }
     }
 }

@@ -124,16 +124,16 @@ typedef struct tinyi_lattice {
 } tinyi_lattice;
 
 #define TINYI_LATTICE_2 { 8, 25, 43, 0, 0, 0, 0, 0 }
-#define TINYI_LATTICE_2_TRIALS 11, { 1, 0.6f, 0.7f, 0.78f, 0.86f, 0.93f, 1.08f, 1.18f, 1.3f, 1.72f, 5.375f, 0 }
+#define TINYI_LATTICE_2_TRIALS 7, { 1, 0.68f, 0.83f, 1.15f, 1.35f, 1.72f, 5.375f, 0, 0, 0, 0, 0 }
 static const tinyi_lattice tinyi_lattice_of_iq2xxs = { tinyi_lattice_iq2xxs, 256, 8, 4, 3, TINYI_LATTICE_2, 32, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq2xs = { tinyi_lattice_iq2xs, 512, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq2s = { tinyi_lattice_iq2s, 1024, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 0, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq3xxs = { tinyi_lattice_iq3xxs, 256, 4, 2, 8, { 4, 12, 20, 28, 36, 44, 52, 62 }, 32, 15, 0.25f, 1, 0,
-    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.5f } };
+    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.5f, 0, 0, 0, 0 } };
 static const tinyi_lattice tinyi_lattice_of_iq3s = { tinyi_lattice_iq3s, 512, 4, 2, 8, { 1, 3, 5, 7, 9, 11, 13, 15 }, 32, 15, 1.0f, 0, 0,
-    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.0f } };
+    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.0f, 0, 0, 0, 0 } };
 #define TINYI_LATTICE_1 { -1, 0, 1, 0, 0, 0, 0, 0 }
-#define TINYI_LATTICE_1_TRIALS 10, { 1, 0.3f, 0.38f, 0.46f, 0.54f, 0.62f, 0.7f, 0.78f, 0.88f, 1.2f, 0, 0 }
+#define TINYI_LATTICE_1_TRIALS 6, { 1, 0.33f, 0.47f, 0.62f, 0.77f, 1.2f, 0, 0, 0, 0, 0, 0 }
 static const tinyi_lattice tinyi_lattice_of_iq1s = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 32, 7, 1.0f, 0, 32, TINYI_LATTICE_1_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq1m = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 16, 7, 1.0f, 0, 8, TINYI_LATTICE_1_TRIALS };
 
