@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
+#define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
 {
@@ -52,7 +53,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
 {
     tinyi_lm_each_arg e;
     if (f->st || f->dry || n <= 0) return;
-    if (n <= grain) { fn(arg, 0, n); return; }
+    if (n <= grain || f->n * f->m->n_embd < TINYI_LM_ALONE) { fn(arg, 0, n); return; }
     e.fn = fn;
     e.arg = arg;
     e.n = n;

@@ -142,7 +142,7 @@ static int one_model(tiny_target target, const row *r, int forms)
 {
     static const int chunk[3] = { 0, 3, 1 };
     char path[256];
-    tiny_ctx *alone = t_ctx(target, 1), *ctx = t_ctx(target, 2);     /* all at once on two threads, pieces on one */
+    tiny_ctx *alone = t_ctx(target, 1), *ctx = t_ctx(target, (r - rows) % 4 ? 1 : 2);     /* all at once, every fourth model on two threads; pieces on one */
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     const size_t n = (size_t)r->n_rows * (size_t)r->n_out;
