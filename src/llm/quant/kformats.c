@@ -339,9 +339,9 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     float lowest = 0.0f, highest = x[0];
     double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
-    const int trials = 40;                  /* 10 scales for each of 4 first values */
-    static const float at_first[5] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.0f };      /* in steps above the least */
-    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.18f : f->top == 15 ? 0.22f : 0.34f;
+    const int trials = 54;                  /* 9 scales for each of 6 first values */
+    static const float at_first[7] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.22f, -0.2f, 0.0f };      /* in steps above the least */
+    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.2f : f->top == 15 ? 0.25f : 0.38f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
         if (x[j] > highest) highest = x[j];
@@ -354,9 +354,9 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     wish->m = (double)-lowest;
     if (!(highest - lowest > 1e-12f)) return;
     for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
-        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 10);
+        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 9);
         const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
-        const float base = t >= trials ? -(float)wish->m : lowest + at_first[t < 0 ? 0 : t / 10] / inverse;
+        const float base = t >= trials ? -(float)wish->m : lowest + at_first[t < 0 ? 0 : t / 9] / inverse;
         double sq, sqq, sxq, d, s, m, e, sums[3];
         float q[32];
         tinyi_k_codes(x, f->size, base, inverse, 0.0f, (float)f->top, q);
