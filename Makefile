@@ -119,7 +119,7 @@ endif
 # one copy of the implementation for every test that needs only the public face
 $(BUILD)/%.o: $(INC)/%.h
 	@mkdir -p $(@D)
-	printf '#define %s_IMPLEMENTATION\n#include "%s.h"\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
+	printf '#define %s_IMPLEMENTATION\n#include <%s.h>\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
 # an archive: a program with an implementation of its own takes nothing from it
 $(BUILD)/lib%.a: $(BUILD)/%.o
 	rm -f $@

@@ -1,101 +1,101 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     101  the manual
- *     168  math/kernels.h
- *    5791  options and names
- *    6165  core/config.h
- *    6286  core/status.h
- *    6319  core/tensor.h
- *    6372  core/ctx.h
- *    6449  core/mem.h
- *    6490  core/thread.h
- *    6531  core/rng.h
- *    6557  core/op.h
- *    6636  core/record.h
- *    6658  core/accel.h
- *    6695  core/bytes.h
- *    6720  core/file.h
- *    6756  core/time.h
- *    6766  core/conform.h
- *    6849  math/binary.h
- *    6890  math/elem.h
- *    6957  math/convert.h
- *    6998  math/reduce.h
- *    7045  math/softmax.h
- *    7096  math/norm.h
- *    7145  math/matmul.h
- *    7207  math/layout.h
- *    7260  math/conv.h
- *    7314  math/sort.h
- *    7375  math/linalg_lu.h
- *    7392  math/linalg_qr.h
- *    7408  math/linalg_eig.h
- *    7421  math/linalg_svd.h
- *    7434  math/linalg.h
- *    7490  math/fft.h
- *    7559  math/fwht.h
- *    7582  math/attention.h
- *    7611  math/ops.h
- *    7628  math/sparse.h
- *    7701  math/all.h
- *    7707  the shared functions again, where the other header came first
- *    7888  gnn/tinygnn.h
- *    7905  internal functions
- *    7956  core/status.c
- *    7966  core/atomic.h
- *    8018  core/state.h
- *    8087  core/tensor.c
- *    8238  core/cpu.h
- *    8272  core/ctx.c
- *    8509  core/mem.c
- *    8605  core/thread.c
- *    8806  core/rng.c
- *    8889  core/op.c
- *    9225  core/record.c
- *    9323  core/bytes.c
- *    9403  core/file.c
- *    9596  core/time.c
- *    9643  core/half.h
- *    9696  core/conform.c
- *   10455  math/table.h
- *   10502  math/rows.h
- *   10551  math/walk.h
- *   10667  math/binary.c
- *   10958  math/elem.c
- *   11695  math/convert.c
- *   12170  math/reduce.c
- *   12685  math/softmax.c
- *   13041  math/norm.c
- *   13565  math/gemm.h
- *   13644  math/gemm_i8.h
- *   13660  math/matmul.c
- *   14016  math/layout.c
- *   14751  math/conv.c
- *   15275  math/sort.c
- *   16158  math/linalg_block.h
- *   16304  math/linalg_lu.c
- *   16649  math/linalg_qr.c
- *   16996  math/linalg_eig.c
- *   17504  math/linalg_svd.c
- *   17899  math/linalg.c
- *   18167  math/fft.c
- *   19094  math/fwht.c
- *   19238  math/attention.c
- *   19527  math/ops.c
- *   19564  math/sparse.c
- *   20553  math/normal.c
- *   20572  core/target.h
- *   20895  math/targets.c
- *   21024  math/all.c
- *   21028  core/cpu.c
- *   21242  math/matvec.h
- *   21253  math/gemm.c
- *   21836  math/gemm_i8.c
- *   22059  math/linalg_block.c
- *   22592  math/matvec.c
- *   22646  the shared functions forwarded, where the other header has their bodies
- *   22822  gnn/tinygnn.c
- *   22833  the licence
+ *     169  math/kernels.h
+ *    5792  options and names
+ *    6166  core/config.h
+ *    6288  core/status.h
+ *    6321  core/tensor.h
+ *    6374  core/ctx.h
+ *    6451  core/mem.h
+ *    6492  core/thread.h
+ *    6533  core/rng.h
+ *    6559  core/op.h
+ *    6638  core/record.h
+ *    6660  core/accel.h
+ *    6697  core/bytes.h
+ *    6722  core/file.h
+ *    6758  core/time.h
+ *    6768  core/conform.h
+ *    6851  math/binary.h
+ *    6892  math/elem.h
+ *    6959  math/convert.h
+ *    7000  math/reduce.h
+ *    7047  math/softmax.h
+ *    7098  math/norm.h
+ *    7147  math/matmul.h
+ *    7209  math/layout.h
+ *    7262  math/conv.h
+ *    7316  math/sort.h
+ *    7377  math/linalg_lu.h
+ *    7394  math/linalg_qr.h
+ *    7410  math/linalg_eig.h
+ *    7423  math/linalg_svd.h
+ *    7436  math/linalg.h
+ *    7492  math/fft.h
+ *    7561  math/fwht.h
+ *    7584  math/attention.h
+ *    7613  math/ops.h
+ *    7630  math/sparse.h
+ *    7703  math/all.h
+ *    7709  the shared functions again, where the other header came first
+ *    7890  gnn/tinygnn.h
+ *    7907  internal functions
+ *    7958  core/status.c
+ *    7968  core/atomic.h
+ *    8020  core/state.h
+ *    8089  core/tensor.c
+ *    8240  core/cpu.h
+ *    8274  core/ctx.c
+ *    8511  core/mem.c
+ *    8607  core/thread.c
+ *    8808  core/rng.c
+ *    8891  core/op.c
+ *    9227  core/record.c
+ *    9325  core/bytes.c
+ *    9405  core/file.c
+ *    9598  core/time.c
+ *    9645  core/half.h
+ *    9698  core/conform.c
+ *   10457  math/table.h
+ *   10504  math/rows.h
+ *   10553  math/walk.h
+ *   10669  math/binary.c
+ *   10960  math/elem.c
+ *   11698  math/convert.c
+ *   12173  math/reduce.c
+ *   12688  math/softmax.c
+ *   13044  math/norm.c
+ *   13568  math/gemm.h
+ *   13647  math/gemm_i8.h
+ *   13663  math/matmul.c
+ *   14019  math/layout.c
+ *   14754  math/conv.c
+ *   15278  math/sort.c
+ *   16161  math/linalg_block.h
+ *   16307  math/linalg_lu.c
+ *   16652  math/linalg_qr.c
+ *   16999  math/linalg_eig.c
+ *   17507  math/linalg_svd.c
+ *   17902  math/linalg.c
+ *   18170  math/fft.c
+ *   19097  math/fwht.c
+ *   19241  math/attention.c
+ *   19530  math/ops.c
+ *   19567  math/sparse.c
+ *   20556  math/normal.c
+ *   20575  core/target.h
+ *   20899  math/targets.c
+ *   21028  math/all.c
+ *   21032  core/cpu.c
+ *   21246  math/matvec.h
+ *   21257  math/gemm.c
+ *   21840  math/gemm_i8.c
+ *   22063  math/linalg_block.c
+ *   22596  math/matvec.c
+ *   22650  the shared functions forwarded, where the other header has their bodies
+ *   22826  gnn/tinygnn.c
+ *   22837  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -132,6 +132,7 @@
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
@@ -6169,6 +6170,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *   TINY_NO_SIMD       the scalar target only
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
  *   TINY_NO_STDIO      no files: bytes come from memory only
@@ -11629,8 +11631,9 @@ TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE,
 TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_neg, "y = -x" };
+/* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
 TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
 TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
@@ -11654,7 +11657,7 @@ TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_EXACT, 0, 0 },
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
@@ -20688,14 +20691,15 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #define TINYI_HAVE_AVX2VNNI 0
 #define TINYI_HAVE_AVX512 0
 #define TINYI_HAVE_AMX 0
-#if !defined TINY_NO_SIMDE && defined __has_include
+/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
+#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
 #if __has_include("simde/x86/sse4.1.h")
 #define TINYI_HAVE_W128 1
 #endif
 #endif
 #ifndef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
-#if !TINYI_ARM64 && !defined TINY_NO_SIMDE
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif

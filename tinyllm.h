@@ -1,163 +1,173 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     163  the manual
- *     230  math/kernels.h
- *    5853  options and names
- *    6227  core/config.h
- *    6348  core/status.h
- *    6381  core/tensor.h
- *    6434  core/ctx.h
- *    6511  core/mem.h
- *    6552  core/thread.h
- *    6593  core/rng.h
- *    6619  core/op.h
- *    6698  core/record.h
- *    6720  core/accel.h
- *    6757  core/bytes.h
- *    6782  core/file.h
- *    6818  core/time.h
- *    6828  core/conform.h
- *    6911  math/binary.h
- *    6952  math/elem.h
- *    7019  math/convert.h
- *    7060  math/reduce.h
- *    7107  math/softmax.h
- *    7158  math/norm.h
- *    7207  math/matmul.h
- *    7269  math/layout.h
- *    7322  math/conv.h
- *    7376  math/sort.h
- *    7437  math/linalg_lu.h
- *    7454  math/linalg_qr.h
- *    7470  math/linalg_eig.h
- *    7483  math/linalg_svd.h
- *    7496  math/linalg.h
- *    7552  math/fft.h
- *    7621  math/fwht.h
- *    7644  math/attention.h
- *    7673  math/ops.h
- *    7690  math/sparse.h
- *    7763  math/all.h
- *    7769  the shared functions again, where the other header came first
- *    7950  llm/quant/format.h
- *    8039  llm/file/fd.h
- *    8051  llm/file/gguf.h
- *    8147  llm/file/gguf_write.h
- *    8203  llm/file/safetensors.h
- *    8222  llm/file/llama2c.h
- *    8241  llm/file/open.h
- *    8262  llm/token/unicode.h
- *    8289  llm/token/split.h
- *    8339  llm/token/vocab.h
- *    8459  llm/model/model.h
- *    8537  llm/sample/sample.h
- *    8632  llm/sample/stop.h
- *    8659  llm/session/session.h
- *    8734  llm/tinyllm.h
- *    8751  internal functions
- *    8802  core/status.c
- *    8812  core/atomic.h
- *    8864  core/state.h
- *    8933  core/tensor.c
- *    9084  core/cpu.h
- *    9118  core/ctx.c
- *    9355  core/mem.c
- *    9451  core/thread.c
- *    9652  core/rng.c
- *    9735  core/op.c
- *   10071  core/record.c
- *   10169  core/bytes.c
- *   10249  core/file.c
- *   10442  core/time.c
- *   10489  core/half.h
- *   10542  core/conform.c
- *   11301  math/table.h
- *   11348  math/rows.h
- *   11397  math/walk.h
- *   11513  math/binary.c
- *   11804  math/elem.c
- *   12541  math/convert.c
- *   13016  math/reduce.c
- *   13531  math/softmax.c
- *   13887  math/norm.c
- *   14411  math/gemm.h
- *   14490  math/gemm_i8.h
- *   14506  math/matmul.c
- *   14862  math/layout.c
- *   15597  math/conv.c
- *   16121  math/sort.c
- *   17004  math/linalg_block.h
- *   17150  math/linalg_lu.c
- *   17495  math/linalg_qr.c
- *   17842  math/linalg_eig.c
- *   18350  math/linalg_svd.c
- *   18745  math/linalg.c
- *   19013  math/fft.c
- *   19940  math/fwht.c
- *   20084  math/attention.c
- *   20373  math/ops.c
- *   20410  math/sparse.c
- *   21399  math/normal.c
- *   21418  core/target.h
- *   21741  math/targets.c
- *   21870  math/all.c
- *   21874  core/cpu.c
- *   22088  math/matvec.h
- *   22099  math/gemm.c
- *   22682  math/gemm_i8.c
- *   22905  math/linalg_block.c
- *   23438  math/matvec.c
- *   23492  the shared functions forwarded, where the other header has their bodies
- *   23668  internal functions of this header
- *   23683  llm/quant/blocks.h
- *   23748  llm/quant/direct.h
- *   23763  llm/quant/kformats.h
- *   23774  llm/quant/lattice.h
- *   23785  llm/quant/format.c
- *   23831  llm/file/fd.c
- *   23951  llm/file/store.h
- *   24030  llm/file/gguf.c
- *   24314  llm/file/gguf_write.c
- *   24935  llm/file/json.h
- *   24960  llm/file/safetensors.c
- *   25235  llm/file/llama2c.c
- *   25511  llm/file/open.c
- *   25619  llm/token/unicode.c
- *   26104  llm/token/split.c
- *   26678  llm/token/parts.h
- *   26830  llm/token/vocab.c
- *   27586  llm/model/arch.h
- *   27695  llm/model/inside.h
- *   28028  llm/model/model.c
- *   28611  llm/sample/sample.c
- *   29233  llm/sample/stop.c
- *   29360  llm/session/session.c
- *   29648  llm/quant/direct.c
- *   30170  llm/quant/kformats.c
- *   30976  llm/quant/lattice.c
- *   31628  llm/file/store.c
- *   32159  llm/file/json.c
- *   32306  llm/token/parts.c
- *   32771  llm/model/arch.c
- *   32948  llm/token/encode.c
- *   33173  llm/token/decode.c
- *   33349  llm/token/spm.c
- *   33420  llm/token/bpe.c
- *   33566  llm/token/wordpiece.c
- *   33646  llm/token/unigram.c
- *   33860  llm/token/rwkv.c
- *   33886  llm/model/load.c
- *   34210  llm/model/step.c
- *   34655  llm/model/attn.c
- *   35113  llm/model/mla.c
- *   35304  llm/model/delta.c
- *   35586  llm/model/ssm.c
- *   35938  llm/model/rwkv.c
- *   36365  llm/model/ffn.c
- *   36707  llm/model/streams.c
- *   36956  llm/model/forward.c
- *   37414  llm/tinyllm.c
- *   37427  the licence
+ *     173  the manual
+ *     241  math/kernels.h
+ *    5864  options and names
+ *    6238  core/config.h
+ *    6360  core/status.h
+ *    6393  core/tensor.h
+ *    6446  core/ctx.h
+ *    6523  core/mem.h
+ *    6564  core/thread.h
+ *    6605  core/rng.h
+ *    6631  core/op.h
+ *    6710  core/record.h
+ *    6732  core/accel.h
+ *    6769  core/bytes.h
+ *    6794  core/file.h
+ *    6830  core/time.h
+ *    6840  core/conform.h
+ *    6923  math/binary.h
+ *    6964  math/elem.h
+ *    7031  math/convert.h
+ *    7072  math/reduce.h
+ *    7119  math/softmax.h
+ *    7170  math/norm.h
+ *    7219  math/matmul.h
+ *    7281  math/layout.h
+ *    7334  math/conv.h
+ *    7388  math/sort.h
+ *    7449  math/linalg_lu.h
+ *    7466  math/linalg_qr.h
+ *    7482  math/linalg_eig.h
+ *    7495  math/linalg_svd.h
+ *    7508  math/linalg.h
+ *    7564  math/fft.h
+ *    7633  math/fwht.h
+ *    7656  math/attention.h
+ *    7685  math/ops.h
+ *    7702  math/sparse.h
+ *    7775  math/all.h
+ *    7781  the shared functions again, where the other header came first
+ *    7962  llm/quant/format.h
+ *    8051  llm/file/fd.h
+ *    8063  llm/file/gguf.h
+ *    8159  llm/file/gguf_write.h
+ *    8215  llm/file/safetensors.h
+ *    8234  llm/file/llama2c.h
+ *    8253  llm/file/open.h
+ *    8274  llm/token/unicode.h
+ *    8301  llm/token/split.h
+ *    8351  llm/token/vocab.h
+ *    8472  llm/chat/template.h
+ *    8540  llm/model/model.h
+ *    8618  llm/sample/sample.h
+ *    8713  llm/sample/stop.h
+ *    8740  llm/sample/grammar.h
+ *    8791  llm/session/session.h
+ *    8870  llm/tinyllm.h
+ *    8887  internal functions
+ *    8938  core/status.c
+ *    8948  core/atomic.h
+ *    9000  core/state.h
+ *    9069  core/tensor.c
+ *    9220  core/cpu.h
+ *    9254  core/ctx.c
+ *    9491  core/mem.c
+ *    9587  core/thread.c
+ *    9788  core/rng.c
+ *    9871  core/op.c
+ *   10207  core/record.c
+ *   10305  core/bytes.c
+ *   10385  core/file.c
+ *   10578  core/time.c
+ *   10625  core/half.h
+ *   10678  core/conform.c
+ *   11437  math/table.h
+ *   11484  math/rows.h
+ *   11533  math/walk.h
+ *   11649  math/binary.c
+ *   11940  math/elem.c
+ *   12678  math/convert.c
+ *   13153  math/reduce.c
+ *   13668  math/softmax.c
+ *   14024  math/norm.c
+ *   14548  math/gemm.h
+ *   14627  math/gemm_i8.h
+ *   14643  math/matmul.c
+ *   14999  math/layout.c
+ *   15734  math/conv.c
+ *   16258  math/sort.c
+ *   17141  math/linalg_block.h
+ *   17287  math/linalg_lu.c
+ *   17632  math/linalg_qr.c
+ *   17979  math/linalg_eig.c
+ *   18487  math/linalg_svd.c
+ *   18882  math/linalg.c
+ *   19150  math/fft.c
+ *   20077  math/fwht.c
+ *   20221  math/attention.c
+ *   20510  math/ops.c
+ *   20547  math/sparse.c
+ *   21536  math/normal.c
+ *   21555  core/target.h
+ *   21879  math/targets.c
+ *   22008  math/all.c
+ *   22012  core/cpu.c
+ *   22226  math/matvec.h
+ *   22237  math/gemm.c
+ *   22820  math/gemm_i8.c
+ *   23043  math/linalg_block.c
+ *   23576  math/matvec.c
+ *   23630  the shared functions forwarded, where the other header has their bodies
+ *   23806  internal functions of this header
+ *   23821  llm/quant/blocks.h
+ *   23886  llm/quant/direct.h
+ *   23901  llm/quant/kformats.h
+ *   23912  llm/quant/lattice.h
+ *   23923  llm/quant/format.c
+ *   23969  llm/file/fd.c
+ *   24090  llm/file/store.h
+ *   24169  llm/file/gguf.c
+ *   24454  llm/file/gguf_write.c
+ *   25081  llm/file/json.h
+ *   25106  llm/file/safetensors.c
+ *   25384  llm/file/llama2c.c
+ *   25661  llm/file/open.c
+ *   25770  llm/token/unicode.c
+ *   26255  llm/token/split.c
+ *   26838  llm/token/parts.h
+ *   26993  llm/token/vocab.c
+ *   27779  llm/chat/value.h
+ *   27895  llm/chat/compile.h
+ *   27957  llm/chat/builtin.h
+ *   27989  llm/chat/template.c
+ *   28711  llm/model/arch.h
+ *   28820  llm/model/inside.h
+ *   29160  llm/model/model.c
+ *   29745  llm/sample/sample.c
+ *   30367  llm/sample/stop.c
+ *   30494  llm/sample/grammar.c
+ *   31478  llm/session/session.c
+ *   31811  llm/quant/direct.c
+ *   32333  llm/quant/kformats.c
+ *   33166  llm/quant/lattice.c
+ *   33839  llm/file/store.c
+ *   34377  llm/file/json.c
+ *   34524  llm/token/parts.c
+ *   34996  llm/chat/value.c
+ *   35933  llm/chat/compile.c
+ *   37325  llm/chat/builtin.c
+ *   38820  llm/model/arch.c
+ *   39000  llm/token/encode.c
+ *   39227  llm/token/decode.c
+ *   39406  llm/token/spm.c
+ *   39477  llm/token/bpe.c
+ *   39624  llm/token/wordpiece.c
+ *   39704  llm/token/unigram.c
+ *   39918  llm/token/rwkv.c
+ *   39944  llm/model/load.c
+ *   40276  llm/model/step.c
+ *   40752  llm/model/attn.c
+ *   41216  llm/model/mla.c
+ *   41408  llm/model/delta.c
+ *   41692  llm/model/ssm.c
+ *   42045  llm/model/rwkv.c
+ *   42472  llm/model/ffn.c
+ *   42822  llm/model/streams.c
+ *   43071  llm/model/forward.c
+ *   43533  llm/tinyllm.c
+ *   43546  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -194,6 +204,7 @@
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
@@ -6231,6 +6242,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *   TINY_NO_SIMD       the scalar target only
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
  *   TINY_NO_STDIO      no files: bytes come from memory only
@@ -8356,7 +8368,8 @@ TINYI_C_END
  *
  * What files do wrong has an answer, not an end: of equal tokens the first id has the text; an empty token matches nothing;
  * an id past the end of the vocabulary counts as not given; a merge that names no token is left out; a byte token that is not
- * <0xXX> is plain text. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
+ * <0xXX> is plain text; where a vocabulary is a trie (WordPiece, unigram, RWKV, special tokens) a token of more than 1024
+ * bytes matches nothing. Lists of wrong type or length, a cut character map, and unknown models or pre-tokenizers are errors.   */
 #ifndef TINYI_VOCAB_H
 #define TINYI_VOCAB_H
 TINYI_C_BEGIN
@@ -8456,6 +8469,74 @@ TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *
 TINYI_C_END
 #endif
 
+/* src/llm/chat/template.h - the chat template of a model file: from messages to the text that the model was trained on
+ *
+ *   tllm_chat_message talk[2] = { { "system", "Be brief.", 0 }, { "user", "Hello", 0 } };
+ *   tllm_template_values values;
+ *   tllm_template *t;
+ *   char *text;
+ *   size_t n;
+ *   memset(&values, 0, sizeof values);
+ *   values.message = talk;
+ *   values.n_messages = 2;
+ *   values.add_generation_prompt = 1;
+ *   values.bos_token = "<s>";
+ *   if (tllm_template_open(ctx, source, n_source, &t)) ... tiny_ctx_message names line and column ...
+ *   if (!tllm_template_run(ctx, t, &values, &text, &n)) { puts(text); tiny_free(ctx, text); }
+ *   tllm_template_close(ctx, t);
+ *
+ * Templates are written in Jinja, with the settings that model files are made for: trim_blocks, lstrip_blocks, tojson that
+ * keeps < and non-ASCII letters, raise_exception and strftime_now. docs/chat.md lists what of the language is there.
+ *
+ * A template comes from a file and is not trusted. It reads nothing but its values, and its steps, its memory and its text
+ * are limited; neither reading nor running one recurses. Each refusal names line and column.                           */
+#ifndef TINYI_CHAT_TEMPLATE_H
+#define TINYI_CHAT_TEMPLATE_H
+TINYI_C_BEGIN
+
+#define TLLM_TEMPLATE_MAX_BYTES ((size_t)256 << 10)     /* of the text of a template */
+#define TLLM_TEMPLATE_MAX_DEPTH 200                     /* brackets, operators and blocks inside one another */
+#define TLLM_TEMPLATE_MAX_ARGS 100                      /* of one call, or parameters of one macro */
+#define TLLM_TEMPLATE_MAX_CALLS 100                     /* macros inside one another */
+#define TLLM_TEMPLATE_MAX_RANGE 100000                  /* numbers that range() gives, as in Jinja's sandbox */
+#define TLLM_TEMPLATE_STEPS UINT64_C(20000000)          /* the limits when values say nothing else */
+#define TLLM_TEMPLATE_MEMORY ((size_t)64 << 20)
+#define TLLM_TEMPLATE_TEXT ((size_t)16 << 20)
+
+typedef struct tllm_template tllm_template;
+
+typedef struct tllm_chat_message {
+    const char *role, *content;             /* content NULL: none */
+    size_t content_bytes;                   /* 0: up to the 0 that ends it */
+} tllm_chat_message;
+
+typedef struct tllm_template_values {       /* all zero: no messages. Texts are UTF-8; sizes of 0 mean: up to the 0 that ends it */
+    const tllm_chat_message *message;
+    size_t n_messages;
+    const char *messages_json;              /* a list, instead of message: tool calls, images and whatever else a template asks */
+    size_t messages_json_bytes;
+    const char *tools_json;                 /* a list; NULL: tools is none */
+    size_t tools_json_bytes;
+    const char *more_json;                  /* an object: each member becomes a variable, over those above */
+    size_t more_json_bytes;
+    int add_generation_prompt;
+    const char *bos_token, *eos_token;      /* NULL: undefined */
+    int64_t now;                            /* seconds since 1970 in the time zone of the user, for strftime_now; 0: what time() says */
+    uint64_t max_steps;                     /* 0: TLLM_TEMPLATE_STEPS */
+    size_t max_memory, max_text;            /* bytes; 0: TLLM_TEMPLATE_MEMORY, TLLM_TEMPLATE_TEXT */
+} tllm_template_values;
+
+/* n bytes of text, at most TLLM_TEMPLATE_MAX_BYTES; they are copied. On failure *out is NULL. Any number of threads may run one
+ * template, each with a context of its own. */
+TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out);
+TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t);             /* takes NULL; ctx: the one that opened it */
+
+/* *text has *n bytes and a 0 behind them, and is given back by tiny_free. n may be NULL. On failure *text is NULL. */
+TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n);
+
+TINYI_C_END
+#endif
+
 /* src/llm/model/model.h - models: tokens in, logits out
  *
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
@@ -8514,7 +8595,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
 } tllm_state_desc;
 
-/* desc may be NULL. The same bytes that tllm_state_open takes. */
+/* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
@@ -8656,6 +8737,57 @@ TINY_API void tllm_stop_reset(tllm_stop *stop);
 TINYI_C_END
 #endif
 
+/* src/llm/sample/grammar.h - texts that follow a grammar: which pieces may come next
+ *
+ *   static const char yes_no[] = "root ::= \"yes\" | \"no\" [.!]{1,3}";
+ *   tllm_grammar *g;
+ *   tllm_grammar_state *s;
+ *   int may;
+ *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the sentence names the line ...
+ *   if (tllm_grammar_begin(ctx, g, &s)) ...
+ *   for each candidate: if (!tllm_grammar_accepts(ctx, s, piece, n, &may) && !may) ... its logit becomes -infinity ...
+ *   tllm_grammar_advance(ctx, s, chosen, n);
+ *   if (tllm_grammar_may_end(s)) ... the end of the text may come ...
+ *
+ * A grammar is text in GBNF: rules "name ::= ..." with "literals", [classes], [^classes], . for any character, names of rules,
+ * ( groups ), | between alternatives, and * + ? {m} {m,} {m,n} behind what they repeat. Escapes: \n \r \t \\ \" \[ \] \^ \-
+ * \xHH \uHHHH \UHHHHHHHH. # starts a comment. A rule ends with its line, unless a group is open or | comes last or next.
+ *
+ * Characters are those of UTF-8; a piece may end in the middle of one and the next goes on there. A state keeps all ways
+ * through the grammar at once and shares what they have in common, so that a character costs what the grammar is large and
+ * ambiguous, not how long the text has become; recursion at the end of a rule costs no memory. Rules that call themselves
+ * before they take a character (left recursion) are refused by name.                                                   */
+#ifndef TINYI_GRAMMAR_H
+#define TINYI_GRAMMAR_H
+TINYI_C_BEGIN
+
+#define TLLM_GRAMMAR_MAX_BYTES ((size_t)1 << 20)
+#define TLLM_GRAMMAR_MAX_DEPTH 200          /* groups inside one another */
+#define TLLM_GRAMMAR_MAX_SIZE 200000        /* operations after repetitions are written out */
+#define TLLM_GRAMMAR_MAX_WAYS 1000000       /* rules that stand open in a state, over all ways */
+
+typedef struct tllm_grammar tllm_grammar;
+typedef struct tllm_grammar_state tllm_grammar_state;
+
+/* n bytes of text; root: the name of the rule that a whole text follows. On failure *out is NULL. Any number of threads may
+ * read one grammar. */
+TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out);
+TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g);               /* takes NULL; its states are freed before */
+
+TINY_API tiny_status tllm_grammar_begin(tiny_ctx *ctx, const tllm_grammar *g, tllm_grammar_state **out);
+TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state *s, tllm_grammar_state **out);
+TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s);          /* takes NULL */
+
+/* *yes: the piece may come next. s works as scratch and is as before. */
+TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes);
+/* Takes the piece; TINY_E_ARGUMENT and s as before when it may not come. */
+TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n);
+/* 1: what was taken is a whole text of the grammar */
+TINY_API int tllm_grammar_may_end(const tllm_grammar_state *s);
+
+TINYI_C_END
+#endif
+
 /* src/llm/session/session.h - a model file and the text that it is reading or writing
  *
  *     tllm_session *s;
@@ -8727,6 +8859,10 @@ typedef struct tllm_generate_result {
 /* The session holds the prompt and the answer afterwards. For models with an encoder the prompt goes there. */
 TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
 TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result);
+
+/* The meaning of a text as n_embd floats of length 1, from a model that gives hidden states (an encoder). pooling: a
+ * tllm_pooling, or -1: what the file asks for (the mean, where it asks for none). */
+TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out);
 
 TINYI_C_END
 #endif
@@ -12475,8 +12611,9 @@ TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE,
 TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_neg, "y = -x" };
+/* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
 TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
 TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
@@ -12500,7 +12637,7 @@ TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_EXACT, 0, 0 },
+    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
@@ -21534,14 +21671,15 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #define TINYI_HAVE_AVX2VNNI 0
 #define TINYI_HAVE_AVX512 0
 #define TINYI_HAVE_AMX 0
-#if !defined TINY_NO_SIMDE && defined __has_include
+/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
+#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
 #if __has_include("simde/x86/sse4.1.h")
 #define TINYI_HAVE_W128 1
 #endif
 #endif
 #ifndef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
-#if !TINYI_ARM64 && !defined TINY_NO_SIMDE
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif
@@ -23933,7 +24071,8 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
         if (!p) return ctx->status;
         if (tinyi_fd_read(fd, offset, p, (size_t)n_bytes) != (size_t)n_bytes) {
             tiny_free(ctx, p);
-            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes, (unsigned long long)offset, strerror(errno));
+            return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes,
+                              (unsigned long long)offset, strerror(errno));
         }
         out->owned = p;
         out->bytes = p;
@@ -24246,8 +24385,9 @@ static tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path
             st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is part %llu of %llu of a split file; only a path leads to the others", path,
                             (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count);
         else if (!(stem = tinyi_gguf_stem(path, first.split_no, first.split_count)))
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: is part %llu of %llu of a split file; its name must end in -%05u-of-%05u.gguf, so that the others are found", path,
-                            (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count, (unsigned)first.split_no + 1, (unsigned)first.split_count);
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: is part %llu of %llu of a split file; its name must end in -%05u-of-%05u.gguf, so that the others are found",
+                            path, (unsigned long long)first.split_no + 1, (unsigned long long)first.split_count, (unsigned)first.split_no + 1,
+                            (unsigned)first.split_count);
         n_parts = (size_t)first.split_count;
     } else first.split_no = 0;
     if (!st) st = tinyi_store_open(ctx, n_parts, &g);
@@ -24333,7 +24473,13 @@ __declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsi
 typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
 /* places in the texts above, which may move */
 typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
-typedef struct tinyi_writer_tensor { size_t name_at, n_name; uint64_t dim[4], offset; size_t bytes; const unsigned char *data; uint32_t part; int type, rank; } tinyi_writer_tensor;
+typedef struct tinyi_writer_tensor {
+    size_t name_at, n_name, bytes;
+    uint64_t dim[4], offset;
+    const unsigned char *data;
+    uint32_t part;
+    int type, rank;
+} tinyi_writer_tensor;
 
 struct tllm_writer {
     tiny_status status;                     /* the first failure */
@@ -24673,8 +24819,8 @@ static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
         used += t->bytes;
     }
     if (!st && w->n_parts > TLLM_MAX_PARTS)
-        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes, w->n_parts,
-                        TLLM_MAX_PARTS);
+        st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: parts of %llu bytes would make %zu of them; the most are %d", w->path, (unsigned long long)w->part_bytes,
+                        w->n_parts, TLLM_MAX_PARTS);
     return st;
 }
 
@@ -24998,7 +25144,8 @@ static tiny_status tinyi_json_counts(tinyi_json *j, uint64_t *v, int most, int *
     if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
     if (tinyi_json_is(j, ']')) return TINY_OK;
     for (;;) {
-        if (*n == most) return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+        if (*n == most)
+            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
         st = tinyi_json_count(j, &v[*n]);
         if (st) return st;
         ++*n;
@@ -25059,7 +25206,8 @@ static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_t
     t.name.n = name.n;
     (void)tinyi_show(t.name, shown);
     if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
-    if (name.n > TLLM_MAX_KEY) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
+    if (name.n > TLLM_MAX_KEY)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
     if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
     for (;;) {
         int member;
@@ -25071,7 +25219,8 @@ static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_t
             char shown_word[TINYI_SHOW];
             what.at = (const char *)word.at;
             what.n = word.n;
-            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word), member ? "stands there twice" : "is no member of a tensor");
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word),
+                              member ? "stands there twice" : "is no member of a tensor");
         }
         seen |= member;
         if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
@@ -25347,7 +25496,8 @@ static tiny_status tinyi_l2c_tokens(tiny_ctx *ctx, const char *path, const tiny_
     for (i = 0; i < n_vocab; i++) {
         const unsigned char *p;
         size_t k, from = 0, all;
-        if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
+        if (!tinyi_rd_u32(&c, &score) || !tinyi_rd_u32(&c, &n))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in token %llu of %llu", path, (unsigned long long)i, (unsigned long long)n_vocab);
         if (n > longest || !tinyi_rd_bytes(&c, n, &p))
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %llu of %llu says it has %lu bytes; %zu are left, the longest has %lu", path, (unsigned long long)i,
                               (unsigned long long)n_vocab, (unsigned long)n, c.left, (unsigned long)longest);
@@ -25534,7 +25684,8 @@ TINY_API int tllm_file_looks(const void *bytes, size_t n_bytes)
 static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const unsigned char *p, size_t n)
 {
     if (n < 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for any model file", path, n);
-    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
+    return tinyi_fail(ctx, TINY_E_FORMAT,
+                      "%s: is neither GGUF nor safetensors nor a .bin of llama2.c: it begins with %02x %02x %02x %02x %02x %02x %02x %02x", path, p[0],
                       p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
 }
 
@@ -26109,6 +26260,7 @@ TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n)
  *   w  blank? L+                                n  blank? N+                o  blank? [^W L N]+
  *   e  W+ not before a non-blank                s  W+                       V  [^W]+
  *   W  [^\r\n L N]? L+                          M  [^\r\n L N]? [L M]+      m  [^\r\n L P S]? [L M]+
+ *   j  [^\r\n L N]? [L M U+200C U+200D]+
  *   U  [^\r\n L N]? [L M]+ C?                   E  [^\r\n L N]? L M* ( blank? L M* )*
  *   X  [^\r\n L N]? ( u* l+ or u+ l* ), u = L but a-z, l = L but A-Z        Y  X C?      Z  Y with L or M for L
  *   J  [^\r\n L N]? L+ C?, no Han letter        k  Han+
@@ -26220,6 +26372,7 @@ static const tllm_pre tinyi_split_rows[] = {
     { "granite-embed-multi-97m", "Z3Sles", TLLM_PRE_WHOLE },
     { "tiny_aya", "a U3Sles", 0 },
     { "cohere2moe", "a U3Sles", 0 },
+    { "k2-horizon", "Cj3Oles", 0 },
     { "kimi-k2", "kJ3Oles", 0 },
     { "superbpe", "N z", 0 },
     { "afmoe", "a g AmPles", 0 },
@@ -26471,6 +26624,13 @@ static size_t tinyi_split_match(char letter, const unsigned char *s, size_t p, s
         r = tinyi_split_prefixed(s, p, end, TINYI_SP_L | TINYI_SP_N, TINYI_SP_L | TINYI_SP_M);
         if (r && r < end && (q = tinyi_split_apostrophe(s, r, end, 1)) != 0) return q;
         return r;
+    case 'j':
+        q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
+        for (n = 0; n < 2; n++, q = p) {    /* with the character before the word, then without */
+            for (r = q; r < end && ((tinyi_split_class(s, r, end, &k, &c) & (TINYI_SP_L | TINYI_SP_M)) || c == 0x200c || c == 0x200d); r += k) {}
+            if (r > q) return r;
+        }
+        return 0;
     case 'E':
         q = tinyi_split_prefix(s, p, end, TINYI_SP_L | TINYI_SP_N);
         if (q == end || !(tinyi_split_class(s, q, end, &k, &c) & TINYI_SP_L)) return 0;
@@ -26684,6 +26844,9 @@ enum {                                      /* what a token is: bits, since a co
     TINYI_TOK_NORMAL = 1, TINYI_TOK_UNKNOWN = 2, TINYI_TOK_CONTROL = 4, TINYI_TOK_USER = 8, TINYI_TOK_UNUSED = 16, TINYI_TOK_BYTE = 32,
     TINYI_TOK_LSTRIP = 64, TINYI_TOK_RSTRIP = 128
 };
+
+/* Longer texts stay out of tries, so that a walk from each place of a text is linear in the text: they match nothing. */
+enum { TINYI_TRIE_LONGEST = 1024 };
 
 /* a set of texts, compressed: an edge carries all bytes up to the next branch */
 typedef struct tinyi_trie_node {
@@ -26905,8 +27068,14 @@ static const char *const tinyi_vocab_ends[] = { "<|eot_id|>", "<|im_end|>", "<|e
     "<eos>", "<turn|>", "<|tool_response>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", "[e~[", NULL };
 static const char *const tinyi_vocab_shown[] = { "<|channel|>", "<|message|>", "<|start|>", "<|constrain|>", NULL };
 
-static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id) { if (id >= 0) v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] | 1u << (id & 7)); }
-static void tinyi_vocab_unmark_end(tllm_vocab *v, int32_t id) { v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] & ~(1u << (id & 7))); }
+static void tinyi_vocab_mark_end(tllm_vocab *v, int32_t id)
+{
+    if (id >= 0) v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] | 1u << (id & 7));
+}
+static void tinyi_vocab_unmark_end(tllm_vocab *v, int32_t id)
+{
+    v->is_end[id >> 3] = (unsigned char)(v->is_end[id >> 3] & ~(1u << (id & 7)));
+}
 
 static int32_t tinyi_vocab_end_named(const tllm_vocab *v, const char *text)
 {
@@ -27008,6 +27177,13 @@ static unsigned tinyi_vocab_bits(size_t n)
     return b;
 }
 
+static int tinyi_vocab_hex(unsigned char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* \n, \t, \r, \xHH, and a backslash before anything else; never longer than before */
 static size_t tinyi_vocab_unescape(unsigned char *to, const unsigned char *p, size_t n)
 {
@@ -27022,8 +27198,8 @@ static size_t tinyi_vocab_unescape(unsigned char *to, const unsigned char *p, si
             else if (c == 'x') {
                 unsigned k, h = 0;
                 for (k = 0; k < 2 && i + 1 < n; k++) {
-                    unsigned char d = p[++i];
-                    h = h << 4 | (d >= 'a' && d <= 'f' ? d - 'a' + 10u : d >= 'A' && d <= 'F' ? d - 'A' + 10u : d >= '0' && d <= '9' ? d - '0' + 0u : 0u);
+                    int digit = tinyi_vocab_hex(p[++i]);
+                    h = h << 4 | (unsigned)(digit < 0 ? 0 : digit);
                 }
                 c = (unsigned char)h;
             }
@@ -27071,7 +27247,8 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
             uint32_t k = (uint32_t)h & v->slot_mask, tag = (uint32_t)(h >> 32) & ~(uint32_t)low;
             while (v->slot[k]) {
                 uint32_t id = (v->slot[k] & (uint32_t)low) - 1;
-                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n && !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
+                if ((v->slot[k] & ~(uint32_t)low) == tag && v->at[id + 1] - v->at[id] == t.n &&
+                    !memcmp(v->blob + v->at[id], v->blob + v->at[i], t.n)) break;
                 k = (k + 1) & v->slot_mask;
             }
             if (!v->slot[k]) v->slot[k] = tag | (uint32_t)(i + 1);
@@ -27088,7 +27265,8 @@ static tiny_status tinyi_vocab_scores_types(tllm_vocab *v, const tinyi_vocab_sou
         if (!v->score) return tiny_ctx_status(s->ctx);
     }
     for (i = 0; i < v->n; i++) {
-        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED, TINYI_TOK_BYTE };
+        static const unsigned char bit[] = { 0, TINYI_TOK_NORMAL, TINYI_TOK_UNKNOWN, TINYI_TOK_CONTROL, TINYI_TOK_USER, TINYI_TOK_UNUSED,
+                                             TINYI_TOK_BYTE };
         int64_t type = TLLM_TOKEN_NORMAL;
         double score = 0;
         if (s->d) {
@@ -27144,7 +27322,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
     tllm_text t;
     tiny_status st = TINY_OK;
     if (!room) return tiny_ctx_status(s->ctx);
-    if (s->n_merges > INT32_MAX) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
+    if (s->n_merges > INT32_MAX)
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %lu merges, at most %ld", s->name, (unsigned long)s->n_merges, (long)INT32_MAX);
     for (i = 0; !st && i < s->n_merges; i++) if (tinyi_source_merge(s, i, &t) && t.n > 2) good++;
     if (!st && (v->pre_flags & TLLM_PRE_RAW)) st = tinyi_vocab_joints(v, s->ctx);
     if (!st) {
@@ -27170,7 +27349,8 @@ static tiny_status tinyi_vocab_merges(tllm_vocab *v, const tinyi_vocab_source *s
                 v->merge_slot[k] = ((uint32_t)(h >> 32) & ~(uint32_t)low) | (uint32_t)v->n_merges;
                 if (v->joint) {
                     size_t n_left, n_right, last, next = 0;
-                    const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left), *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
+                    const unsigned char *left = tinyi_token_text(v, (int32_t)m.left, &n_left);
+                    const unsigned char *right = tinyi_token_text(v, (int32_t)m.right, &n_right);
                     do { last = next; next += TINYI_MIN(tinyi_utf8_promise(left[next]), n_left - next); } while (next < n_left);
                     tinyi_joint_set(v, left + last, n_left - last, right, TINYI_MIN(tinyi_utf8_promise(right[0]), n_right));
                 }
@@ -27198,8 +27378,6 @@ static void tinyi_vocab_spm_joints(tllm_vocab *v)
         }
     }
 }
-
-static int tinyi_vocab_hex(unsigned char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 {
@@ -27245,7 +27423,7 @@ static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tin
     if (!ids) return tiny_ctx_status(ctx);
     for (n = i = 0; i < v->n; i++) {
         size_t len = v->at[i + 1] - v->at[i];
-        if (!len || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
+        if (!len || len > TINYI_TRIE_LONGEST || !((v->what[i] & wanted[which]) || wanted[which] == 255)) continue;
         if (which == TINYI_TRIE_PLAMO && (v->what[i] & TINYI_TOK_BYTE)) continue;
         ids[n++] = (uint32_t)i;
         if (which == TINYI_TRIE_SPECIAL) v->special_first[v->blob[v->at[i]]] |= (unsigned char)(v->what[i] & TINYI_TOK_USER ? 3 : 1);
@@ -27264,8 +27442,9 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     if (n < 4) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4", s->name, (unsigned long)n);
     blob = (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
     if (blob + 4 >= n || blob % 4)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu",
-                          s->name, (unsigned long)blob, (unsigned long)n);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT,
+                          "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu", s->name,
+                          (unsigned long)blob, (unsigned long)n);
     if (p[n - 1]) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap is cut: its last text does not end", s->name);
     v->charsmap = (unsigned char *)tinyi_alloc(s->ctx, n, 1);
     if (!v->charsmap) return tiny_ctx_status(s->ctx);
@@ -27301,8 +27480,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
     size_t i;
     for (i = 0; i < TINYI_COUNT(tinyi_vocab_models); i++)
         if (tllm_text_is(model, tinyi_vocab_models[i].name)) m = &tinyi_vocab_models[i];
-    if (!m) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab",
-                              s->name, (int)TINYI_MIN(model.n, (size_t)100), model.at);
+    if (!m)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                          "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab", s->name,
+                          (int)TINYI_MIN(model.n, (size_t)100), model.at);
     v->kind = m->kind;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
     v->special[TLLM_BOS] = m->bos;
@@ -27319,8 +27500,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
         if (tllm_text_is(model, "gemma4")) v->pre = tllm_pre_find("gemma4", 6);
         else if (!pre.n) v->pre = tllm_pre_find("default", 7);
         else v->pre = tllm_pre_find(pre.at, pre.n);
-        if (!v->pre) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are",
-                                       s->name, (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
+        if (!v->pre)
+            return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED,
+                              "%s: tokenizer.ggml.pre is \"%.*s\", a rule that is not known here; docs/tokenizers.md lists those that are", s->name,
+                              (int)TINYI_MIN(pre.n, (size_t)100), pre.at);
         v->pre_flags = v->pre->flags;
         if (v->pre_flags & TLLM_PRE_BOS) v->add_bos = 1;
         if (v->pre_flags & TLLM_PRE_NO_BOS_ID) v->special[TLLM_BOS] = -1;
@@ -27436,20 +27619,24 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
     v->n = s->text->count;
     if (!v->n || v->n > INT32_MAX)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n, (long)INT32_MAX);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens has %lu tokens, 1 to %ld can be", s->name, (unsigned long)v->n,
+                          (long)INT32_MAX);
     s->score = tllm_gguf_find(s->g, "tokenizer.ggml.scores");
     s->type = tllm_gguf_find(s->g, "tokenizer.ggml.token_type");
     s->merge = tllm_gguf_find(s->g, "tokenizer.ggml.merges");
     s->map = tllm_gguf_find(s->g, "tokenizer.ggml.precompiled_charsmap");
-    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 && s->score->item_type != TLLM_I32)))
+    if (s->score && (s->score->type != TLLM_ARRAY || (s->score->item_type != TLLM_F32 && s->score->item_type != TLLM_F64 &&
+                                                      s->score->item_type != TLLM_I32)))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores is no list of f32 or i32 numbers", s->name);
     if (s->score && s->score->count < v->n)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name, (unsigned long)s->score->count, (unsigned long)v->n);
-    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 || s->type->item_type == TLLM_F64 ||
-                    s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.scores has %lu scores for %lu tokens", s->name,
+                          (unsigned long)s->score->count, (unsigned long)v->n);
+    if (s->type && (s->type->type != TLLM_ARRAY || s->type->item_type == TLLM_STRING || s->type->item_type == TLLM_F32 ||
+                    s->type->item_type == TLLM_F64 || s->type->item_type == TLLM_ARRAY || s->type->item_type == TLLM_BOOL))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type is no list of integers", s->name);
     if (s->type && s->type->count < v->n)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name, (unsigned long)s->type->count, (unsigned long)v->n);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
+                          (unsigned long)s->type->count, (unsigned long)v->n);
     if (v->kind == TLLM_VOCAB_BPE) {
         if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
@@ -27467,7 +27654,8 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
             int64_t id;
             if (!key || !tllm_meta_i64(tllm_gguf_find(s->g, key), 0, &id)) continue;
             if (id >= 0 && (uint64_t)id < v->n) v->special[i] = (int32_t)id;
-            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id, (unsigned long)v->n);
+            else tinyi_log(s->ctx, TINY_LOG_WARNING, "%s: %s is %ld, the vocabulary has %lu tokens: not used", s->name, key, (long)id,
+                           (unsigned long)v->n);
         }
     }
     flag[0] = &v->add_bos;
@@ -27514,7 +27702,8 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     if (v->kind == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens, (unsigned long)d->n_merges,
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens,
+                          (unsigned long)d->n_merges,
                           !d->text || (d->n_merges && !d->merge) ? "missing" : "there");
     v->n = d->n_tokens;
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
@@ -27571,16 +27760,952 @@ TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id)
 {
     unsigned w = tinyi_vocab_has(v, id) ? v->what[id] : 0u;
     return w & TINYI_TOK_CONTROL ? TLLM_TOKEN_CONTROL : w & TINYI_TOK_UNKNOWN ? TLLM_TOKEN_UNKNOWN : w & TINYI_TOK_USER ? TLLM_TOKEN_USER :
-           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE : w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
+           w & TINYI_TOK_UNUSED ? TLLM_TOKEN_UNUSED : w & TINYI_TOK_BYTE ? TLLM_TOKEN_BYTE :
+           w & TINYI_TOK_NORMAL ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNDEFINED;
 }
 
 TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id) { return tinyi_vocab_has(v, id) && (v->is_end[id >> 3] >> (id & 7) & 1); }
-TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which) { return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1; }
+TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which)
+{
+    return v && (unsigned)which < TLLM_SPECIAL_COUNT ? v->special[which] : -1;
+}
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v) { return v ? v->add_bos : 0; }
 TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v) { return v ? v->add_eos : 0; }
 TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n)
 {
     return v && v->slot && text ? tinyi_token_find(v, (const unsigned char *)text, n) : -1;
+}
+
+/* src/llm/chat/value.h - the values of a chat template, and the memory, steps and text of one run
+ *
+ * A run owns an arena: values are never freed one by one, and everything goes when the run ends. Memory, steps and text are
+ * counted against the limits of the run. The first failure stays in run->status with its sentence in the context; whoever
+ * fails afterwards changes nothing, and the interpreter looks at it after each operation.                              */
+#ifndef TINYI_CHAT_VALUE_H
+#define TINYI_CHAT_VALUE_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_TM_UNDEFINED, TINYI_TM_NONE, TINYI_TM_BOOL, TINYI_TM_INT, TINYI_TM_FLOAT, TINYI_TM_STRING, TINYI_TM_LIST, TINYI_TM_MAP,
+    TINYI_TM_NAMESPACE, TINYI_TM_FUNCTION, TINYI_TM_METHOD, TINYI_TM_MACRO, TINYI_TM_LOOP, TINYI_TM_MISSING
+};
+
+#define TINYI_TM_NEST 100                   /* lists and maps inside one another: of JSON, of what is printed or compared */
+
+typedef struct tinyi_tv {
+    uint32_t type;
+    uint32_t id;                            /* of a function or method; of a list 1 when it is a tuple */
+    size_t n;                               /* bytes of a string; of an undefined value those of its name */
+    union {
+        int64_t i;
+        double f;
+        const char *s;
+        struct tinyi_tlist *list;
+        struct tinyi_tmap *map;             /* also of a namespace */
+        struct tinyi_tv *self;              /* what a method was taken from */
+        struct tinyi_tmacro *macro;
+        struct tinyi_tloop *loop;
+    } u;
+} tinyi_tv;
+
+typedef struct tinyi_tlist { tinyi_tv *item; size_t n, room; } tinyi_tlist;
+typedef struct tinyi_tpair { tinyi_tv key, value; uint32_t hash; } tinyi_tpair;
+typedef struct tinyi_tmap {                 /* in the order of insertion */
+    tinyi_tpair *pair;
+    size_t n, room;
+    uint32_t *slot;                         /* open addressing: 1 + place of the pair; NULL in a small map */
+    size_t n_slots;
+} tinyi_tmap;
+typedef struct tinyi_tloop {
+    tinyi_tlist *list, *kept;
+    size_t i, n_done;                       /* the item that runs, and how many were begun */
+    tinyi_tv changed;                       /* what loop.changed saw last */
+} tinyi_tloop;
+
+typedef struct tinyi_tm_chunk { struct tinyi_tm_chunk *next; size_t bytes, used; } tinyi_tm_chunk;
+
+typedef struct tinyi_tm {
+    tiny_ctx *ctx;
+    tiny_status status;
+    const char *source;                     /* the template, for line and column */
+    size_t n_source, pos;                   /* pos: where in it the operation that runs was written */
+    tinyi_tm_chunk *chunk;
+    size_t held, max_held;
+    uint64_t steps, max_steps;
+    char *out;                              /* the text, and above it what is being put together */
+    size_t n_out, out_room, max_out;
+    int64_t now;
+    tinyi_tlist no_list;                    /* empty, what is handed out when there is no memory */
+    tinyi_tmap no_map;
+} tinyi_tm;
+
+TINYI_FN void tinyi_tm_end(tinyi_tm *m);
+/* "template line 3, column 7: ..." */
+TINYI_FN int tinyi_tm_fail(tinyi_tm *m, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
+/* Counts n units of work; 0 when it was too much. */
+TINYI_FN int tinyi_tm_work(tinyi_tm *m, size_t n);
+TINYI_FN void *tinyi_tm_alloc(tinyi_tm *m, size_t n, size_t bytes_each);
+/* *array with room for want items of bytes_each; the n first are kept */
+TINYI_FN int tinyi_tm_grow(tinyi_tm *m, void **array, size_t n, size_t *room, size_t want, size_t bytes_each);
+
+/* text at the end of out; take makes a string of what stands from start on, and takes it away there */
+TINYI_FN int tinyi_tm_put(tinyi_tm *m, const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_tm_take(tinyi_tm *m, size_t start);
+TINYI_FN tinyi_tv tinyi_tm_concat(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b);      /* strings */
+
+TINYI_FN tinyi_tv tinyi_tv_of(int type);
+TINYI_FN tinyi_tv tinyi_tv_int(int64_t i);
+TINYI_FN tinyi_tv tinyi_tv_bool(int b);
+TINYI_FN tinyi_tv tinyi_tv_float(double f);
+TINYI_FN tinyi_tv tinyi_tv_view(const char *s, size_t n);                       /* no copy */
+TINYI_FN tinyi_tv tinyi_tv_list(tinyi_tm *m, size_t room);
+TINYI_FN tinyi_tv tinyi_tv_map(tinyi_tm *m);
+TINYI_FN int tinyi_list_add(tinyi_tm *m, tinyi_tlist *list, tinyi_tv v);
+TINYI_FN tinyi_tv *tinyi_map_find(tinyi_tm *m, const tinyi_tmap *map, const tinyi_tv *key);       /* NULL: not there */
+TINYI_FN tinyi_tv *tinyi_map_find_text(tinyi_tm *m, const tinyi_tmap *map, const char *s, size_t n);
+TINYI_FN int tinyi_map_set(tinyi_tm *m, tinyi_tmap *map, tinyi_tv key, tinyi_tv value);
+TINYI_FN int tinyi_map_drop(tinyi_tm *m, tinyi_tmap *map, const tinyi_tv *key);
+
+TINYI_FN const char *tinyi_tv_type_name(const tinyi_tv *v);
+TINYI_FN int tinyi_tv_true(const tinyi_tv *v);
+TINYI_FN int tinyi_tv_is(const tinyi_tv *v, const char *s);                     /* a string with these bytes */
+TINYI_FN int tinyi_tv_number(const tinyi_tv *v, double *f);                     /* bool, int, float */
+TINYI_FN int tinyi_tv_equal(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b);
+/* -1, 0, 1; values that have no order fail */
+TINYI_FN int tinyi_tv_compare(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, int fold);
+TINYI_FN int tinyi_tv_in(tinyi_tm *m, const tinyi_tv *item, const tinyi_tv *where);
+/* what {{ v }} prints */
+TINYI_FN int tinyi_tv_put(tinyi_tm *m, const tinyi_tv *v);
+TINYI_FN int tinyi_tv_put_repr(tinyi_tm *m, const tinyi_tv *v);
+TINYI_FN tinyi_tv tinyi_tv_string(tinyi_tm *m, const tinyi_tv *v);              /* a string as it is; others as they print */
+/* indent < 0: one line */
+typedef struct tinyi_tm_json_form { int indent, sort, ascii; tinyi_tv item_mark, key_mark; } tinyi_tm_json_form;
+TINYI_FN int tinyi_tv_put_json(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form);
+/* name: what the text is, for the sentence. Strings without escapes stay views of the text. */
+TINYI_FN int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n, tinyi_tv *out);
+/* items, characters, or keys; 0 fails for what has none */
+TINYI_FN int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list);
+
+TINYI_FN int tinyi_tm_parse_float(const char *s, size_t n, double *f);          /* the whole of s, as C writes numbers */
+TINYI_FN void tinyi_tm_show(const char *s, size_t n, char shown[80]);
+
+TINYI_C_END
+#endif
+
+/* src/llm/chat/compile.h - a chat template as a list of operations for a machine with a stack
+ *
+ * Names become numbers, texts and literals constants, blocks and conditions jumps. What stands open (blocks, brackets,
+ * operators) stands in two lists of bounded length: nothing recurses.                                                  */
+#ifndef TINYI_CHAT_COMPILE_H
+#define TINYI_CHAT_COMPILE_H
+TINYI_C_BEGIN
+
+enum {                                      /* s: what the operation takes from the stack and leaves on it */
+    TINYI_TO_NOP, TINYI_TO_TEXT,            /* a: constant */
+    TINYI_TO_OUT, TINYI_TO_POP,             /* v -> */
+    TINYI_TO_CONST, TINYI_TO_LOAD,          /* a: constant, name; -> v */
+    TINYI_TO_STORE, TINYI_TO_STORE_ATTR,    /* a: name; v -> and v namespace -> */
+    TINYI_TO_UNPACK,                        /* a: how many; list -> last .. first */
+    TINYI_TO_ATTR, TINYI_TO_INDEX, TINYI_TO_SLICE,
+    TINYI_TO_LIST, TINYI_TO_TUPLE, TINYI_TO_MAP,        /* a: how many */
+    TINYI_TO_NEG, TINYI_TO_POS, TINYI_TO_NOT,
+    TINYI_TO_ADD, TINYI_TO_SUB, TINYI_TO_MUL, TINYI_TO_DIV, TINYI_TO_FLOOR_DIV, TINYI_TO_MOD, TINYI_TO_POW, TINYI_TO_CONCAT,
+    TINYI_TO_EQ, TINYI_TO_NE, TINYI_TO_LT, TINYI_TO_LE, TINYI_TO_GT, TINYI_TO_GE, TINYI_TO_IN, TINYI_TO_NOT_IN,
+    TINYI_TO_CHAIN,                         /* b: a comparison; x y -> y, or false and jump to a */
+    TINYI_TO_JUMP, TINYI_TO_JUMP_IF, TINYI_TO_JUMP_UNLESS,      /* a: where to; v -> */
+    TINYI_TO_AND, TINYI_TO_OR,              /* a: where to with v left; else v -> */
+    TINYI_TO_CALL,                          /* a: arguments, b: of them with a name; f args (name arg)s -> v */
+    TINYI_TO_FILTER, TINYI_TO_TEST,         /* c: which, a, b as above; v args (name arg)s -> v */
+    TINYI_TO_FOR,                           /* v -> */
+    TINYI_TO_FOR_NEXT,                      /* a: exit; -> item */
+    TINYI_TO_FOR_KEEP,                      /* v ->, and back to a */
+    TINYI_TO_FOR_KEPT,                      /* -> list */
+    TINYI_TO_FOR_END,                       /* a: behind the else */
+    TINYI_TO_SCOPE, TINYI_TO_SCOPE_END,
+    TINYI_TO_CAPTURE, TINYI_TO_CAPTURE_END, /* -> string */
+    TINYI_TO_MACRO,                         /* a: which; -> macro, and on behind its body */
+    TINYI_TO_DEFAULT,                       /* b: parameter; to a when it was given */
+    TINYI_TO_RETURN, TINYI_TO_END
+};
+
+typedef struct tinyi_top { uint8_t op, c; uint16_t b; int32_t a; uint32_t pos; } tinyi_top;
+typedef struct tinyi_tname { const char *s; size_t n; uint32_t hash; int function; } tinyi_tname;      /* function: 1 + its id */
+typedef struct tinyi_tmacro_def {
+    int32_t name, start, end, first_param, n_params;
+    int varargs, kwargs;                    /* the body speaks of them */
+} tinyi_tmacro_def;
+
+enum { TINYI_TN_LOOP, TINYI_TN_CALLER, TINYI_TN_VARARGS, TINYI_TN_KWARGS };     /* names with fixed numbers */
+
+struct tllm_template {
+    tinyi_tm mem;
+    tinyi_top *code;
+    tinyi_tv *konst;
+    tinyi_tname *name;
+    uint32_t *name_slot;
+    tinyi_tmacro_def *macro;
+    int32_t *param;                         /* names of the parameters of all macros */
+    size_t n_code, code_room, n_konst, konst_room, n_names, name_room, n_slots, n_macros, macro_room, n_params, param_room;
+};
+
+/* t->mem.source is the text, lines ended by \n. */
+TINYI_FN tiny_status tinyi_tm_compile(tllm_template *t);
+
+TINYI_C_END
+#endif
+
+/* src/llm/chat/builtin.h - filters, tests, methods and functions of chat templates, and how members are found */
+#ifndef TINYI_CHAT_BUILTIN_H
+#define TINYI_CHAT_BUILTIN_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_targs {
+    const tinyi_tv *arg, *named;            /* named: name, value, name, value ... */
+    int n, n_named;
+    uint32_t used[4];                       /* bits of the named ones that were asked for */
+} tinyi_targs;
+
+/* numbers of names, -1: there is none */
+TINYI_FN int tinyi_tm_function(const char *s, size_t n);
+TINYI_FN int tinyi_tm_filter(const char *s, size_t n);
+TINYI_FN int tinyi_tm_test(const char *s, size_t n);
+
+TINYI_FN tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int id, tinyi_targs *args);
+TINYI_FN tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *args);
+TINYI_FN int tinyi_tm_call_test(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *args);
+TINYI_FN tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int id, tinyi_tv *self, tinyi_targs *args);
+
+/* x.name and x[key]; what is not there is undefined, and what an undefined value has fails */
+TINYI_FN tinyi_tv tinyi_tm_attr(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_tm_index(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *key);
+TINYI_FN tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to, const tinyi_tv *step);
+TINYI_FN tinyi_tv tinyi_tm_format(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n);   /* "%s" */
+TINYI_FN tinyi_tv tinyi_tm_repeat(tinyi_tm *m, const tinyi_tv *v, int64_t times);
+TINYI_FN int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v);                /* fails, with its name */
+
+TINYI_C_END
+#endif
+
+/* src/llm/chat/template.c - the machine that runs what compile.c made
+ *
+ * Variables: names have numbers; global[] holds what was set at the top, and local variables lie on one list, where top[]
+ * finds the innermost of each name. A macro sees its own variables, those that stood around its definition, and the global
+ * ones: what its caller has lies below its base and is passed over.                                                     */
+#include <string.h>
+#include <time.h>
+
+typedef struct tinyi_tlocal { tinyi_tv v; int32_t name, below; } tinyi_tlocal;
+typedef struct tinyi_tframe {               /* of a macro */
+    int32_t back;                           /* where the operations go on */
+    const tinyi_tmacro_def *def;
+    size_t base, n_scopes, n_loops, n_captures, n_stack;
+} tinyi_tframe;
+typedef struct tinyi_tlooping { tinyi_tloop *loop; size_t n_locals, n_scopes, n_captures, n_stack; } tinyi_tlooping;
+typedef struct tinyi_tmacro {
+    const tinyi_tmacro_def *def;
+    tinyi_tlocal *around;                   /* copies of the local variables where it was defined */
+    size_t n_around;
+} tinyi_tmacro;
+
+typedef struct tinyi_trun {
+    tinyi_tm m;
+    const tllm_template *t;
+    tinyi_tv *global, *stack;
+    int32_t *top;                           /* of each name: 1 + place of its innermost local, 0 none */
+    tinyi_tlocal *local;
+    size_t *scope, *capture;                /* n_local at the start of each scope; n_out at that of each capture */
+    tinyi_tlooping *loop;
+    tinyi_tframe frame[TLLM_TEMPLATE_MAX_CALLS];
+    size_t n_stack, stack_room, n_locals, local_room, n_scopes, scope_room, n_captures, capture_room, n_loops, loop_room;
+    int n_frames;
+} tinyi_trun;
+
+/* ---- stacks --------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_tr_push(tinyi_trun *r, tinyi_tv v)
+{
+    void *stack = r->stack;
+    if (r->m.status || !tinyi_tm_grow(&r->m, &stack, r->n_stack, &r->stack_room, r->n_stack + 1, sizeof v)) return;
+    r->stack = (tinyi_tv *)stack;
+    r->stack[r->n_stack++] = v;
+}
+static tinyi_tv tinyi_tr_pop(tinyi_trun *r)
+{
+    TINY_ASSERT(r->n_stack);
+    return r->n_stack ? r->stack[--r->n_stack] : tinyi_tv_of(TINYI_TM_UNDEFINED);
+}
+static size_t tinyi_tr_base(const tinyi_trun *r) { return r->n_frames ? r->frame[r->n_frames - 1].base : 0; }
+
+static void tinyi_tr_drop_locals(tinyi_trun *r, size_t n)
+{
+    while (r->n_locals > n) {
+        const tinyi_tlocal *l = &r->local[--r->n_locals];
+        r->top[l->name] = l->below;
+    }
+}
+static void tinyi_tr_scope(tinyi_trun *r)
+{
+    void *scope = r->scope;
+    if (!tinyi_tm_grow(&r->m, &scope, r->n_scopes, &r->scope_room, r->n_scopes + 1, sizeof *r->scope)) return;
+    r->scope = (size_t *)scope;
+    r->scope[r->n_scopes++] = r->n_locals;
+}
+static void tinyi_tr_scope_end(tinyi_trun *r, size_t n_scopes)
+{
+    if (r->n_scopes <= n_scopes) return;
+    tinyi_tr_drop_locals(r, r->scope[n_scopes]);
+    r->n_scopes = n_scopes;
+}
+static void tinyi_tr_capture(tinyi_trun *r)
+{
+    void *capture = r->capture;
+    if (!tinyi_tm_grow(&r->m, &capture, r->n_captures, &r->capture_room, r->n_captures + 1, sizeof *r->capture)) return;
+    r->capture = (size_t *)capture;
+    r->capture[r->n_captures++] = r->m.n_out;
+}
+static void tinyi_tr_capture_drop(tinyi_trun *r, size_t n)
+{
+    if (r->n_captures <= n) return;
+    r->m.n_out = r->capture[n];
+    r->n_captures = n;
+}
+
+/* ---- variables -------------------------------------------------------------------------------------------------------- */
+
+static tinyi_tv *tinyi_tr_find(tinyi_trun *r, int32_t name)
+{
+    int32_t at = r->top[name];
+    if (at && (size_t)at > tinyi_tr_base(r)) return &r->local[at - 1].v;
+    return r->global[name].type == TINYI_TM_MISSING ? NULL : &r->global[name];
+}
+
+static void tinyi_tr_local(tinyi_trun *r, int32_t name, tinyi_tv v)
+{
+    void *local = r->local;
+    if (r->m.status || !tinyi_tm_grow(&r->m, &local, r->n_locals, &r->local_room, r->n_locals + 1, sizeof *r->local)) return;
+    r->local = (tinyi_tlocal *)local;
+    r->local[r->n_locals].v = v;
+    r->local[r->n_locals].name = name;
+    r->local[r->n_locals].below = r->top[name];
+    r->top[name] = (int32_t)++r->n_locals;
+}
+
+static void tinyi_tr_store(tinyi_trun *r, int32_t name, tinyi_tv v)
+{
+    size_t scope_base = r->n_frames ? r->frame[r->n_frames - 1].n_scopes : 0;
+    size_t start = r->n_scopes > scope_base ? r->scope[r->n_scopes - 1] : tinyi_tr_base(r);
+    if (!r->n_frames && !r->n_scopes) r->global[name] = v;
+    else if (r->top[name] && (size_t)r->top[name] > start) r->local[r->top[name] - 1].v = v;
+    else tinyi_tr_local(r, name, v);
+}
+
+static void tinyi_tr_load(tinyi_trun *r, int32_t name)
+{
+    const tinyi_tv *v = tinyi_tr_find(r, name);
+    const tinyi_tname *n = &r->t->name[name];
+    tinyi_tv made;
+    if (v && v->type != TINYI_TM_MISSING) { tinyi_tr_push(r, *v); return; }
+    made = tinyi_tv_of(n->function ? TINYI_TM_FUNCTION : TINYI_TM_UNDEFINED);
+    if (n->function) made.id = (uint32_t)(n->function - 1);
+    else { made.u.s = n->s; made.n = n->n; }
+    tinyi_tr_push(r, made);
+}
+
+/* ---- macros and calls --------------------------------------------------------------------------------------------------- */
+
+static void tinyi_tr_define(tinyi_trun *r, int32_t which)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_MACRO);
+    size_t i, base = tinyi_tr_base(r);
+    tinyi_tmacro *macro = (tinyi_tmacro *)tinyi_tm_alloc(&r->m, 1, sizeof *macro);
+    if (!macro) return;
+    macro->def = &r->t->macro[which];
+    macro->n_around = r->n_locals - base;
+    macro->around = NULL;
+    if (macro->n_around) {
+        macro->around = (tinyi_tlocal *)tinyi_tm_alloc(&r->m, macro->n_around, sizeof *macro->around);
+        if (!macro->around || !tinyi_tm_work(&r->m, macro->n_around)) return;
+        for (i = 0; i < macro->n_around; i++) macro->around[i] = r->local[base + i];
+    }
+    v.u.macro = macro;
+    tinyi_tr_push(r, v);
+}
+
+/* The frame of a macro; its arguments become local variables. 1: run it from its start. */
+static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_targs *a, size_t n_stack, int32_t back)
+{
+    const tinyi_tmacro_def *def = macro->def;
+    tinyi_tframe *f;
+    tinyi_tv rest, named;
+    char shown[80], name[80];
+    size_t i;
+    int k, p;
+    tinyi_tm_show(r->t->name[def->name].s, r->t->name[def->name].n, name);
+    if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS) return tinyi_tm_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name, TLLM_TEMPLATE_MAX_CALLS);
+    f = &r->frame[r->n_frames];
+    f->back = back;
+    f->def = def;
+    f->base = r->n_locals;
+    f->n_scopes = r->n_scopes;
+    f->n_loops = r->n_loops;
+    f->n_captures = r->n_captures;
+    f->n_stack = n_stack;
+    r->n_frames++;
+    if (!tinyi_tm_work(&r->m, macro->n_around + 1)) return 0;
+    for (i = 0; i < macro->n_around; i++) tinyi_tr_local(r, macro->around[i].name, macro->around[i].v);
+    tinyi_tr_scope(r);
+    if (a->n > def->n_params && !def->varargs) return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s takes %d arguments, not %d", name, (int)def->n_params, a->n);
+    for (p = 0; p < def->n_params; p++) tinyi_tr_local(r, r->t->param[def->first_param + p], p < a->n ? a->arg[p] : tinyi_tv_of(TINYI_TM_MISSING));
+    named = def->kwargs ? tinyi_tv_map(&r->m) : tinyi_tv_of(TINYI_TM_NONE);
+    for (k = 0; k < a->n_named && !r->m.status; k++) {
+        const tinyi_tv *key = &a->named[2 * k];
+        for (p = 0; p < def->n_params; p++) {
+            const tinyi_tname *pn = &r->t->name[r->t->param[def->first_param + p]];
+            if (pn->n == key->n && !memcmp(pn->s, key->u.s, key->n)) break;
+        }
+        tinyi_tm_show(key->u.s, key->n, shown);
+        if (p < def->n_params) {
+            if (p < a->n) return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s is given %s twice", name, shown);
+            r->local[r->n_locals - (size_t)(def->n_params - p)].v = a->named[2 * k + 1];
+        } else if (tinyi_tv_is(key, "caller")) {
+            continue;
+        } else if (def->kwargs) {
+            (void)tinyi_map_set(&r->m, named.u.map, *key, a->named[2 * k + 1]);
+        } else {
+            return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s has no parameter %s", name, shown);
+        }
+    }
+    for (k = 0; k < a->n_named && !r->m.status; k++)
+        if (tinyi_tv_is(&a->named[2 * k], "caller")) tinyi_tr_local(r, TINYI_TN_CALLER, a->named[2 * k + 1]);
+    if (def->kwargs) tinyi_tr_local(r, TINYI_TN_KWARGS, named);
+    if (def->varargs) {
+        rest = tinyi_tv_list(&r->m, 0);
+        rest.id = 1;
+        for (p = def->n_params; p < a->n && !r->m.status; p++) (void)tinyi_list_add(&r->m, rest.u.list, a->arg[p]);
+        tinyi_tr_local(r, TINYI_TN_VARARGS, rest);
+    }
+    tinyi_tr_capture(r);
+    return !r->m.status;
+}
+
+static int32_t tinyi_tr_return(tinyi_trun *r)
+{
+    const tinyi_tframe *f = &r->frame[--r->n_frames];
+    tinyi_tv v = tinyi_tm_take(&r->m, r->capture[f->n_captures]);
+    r->n_captures = f->n_captures;
+    r->n_scopes = f->n_scopes;
+    r->n_loops = f->n_loops;
+    r->n_stack = f->n_stack;
+    tinyi_tr_drop_locals(r, f->base);
+    tinyi_tr_push(r, v);
+    return f->back;
+}
+
+static void tinyi_tr_args(const tinyi_trun *r, const tinyi_top *o, tinyi_targs *a)
+{
+    size_t n = (size_t)o->a + 2u * o->b;
+    memset(a, 0, sizeof *a);
+    a->n = o->a;
+    a->n_named = o->b;
+    a->arg = r->stack + (r->n_stack - n);
+    a->named = a->arg + o->a;
+}
+
+/* next: the operation that comes then */
+static void tinyi_tr_call(tinyi_trun *r, const tinyi_top *o, int32_t *next)
+{
+    size_t n = (size_t)o->a + 2u * o->b;
+    tinyi_targs a;
+    tinyi_tv f, v, *self;
+    char shown[80];
+    TINY_ASSERT(r->n_stack > n);
+    tinyi_tr_args(r, o, &a);
+    f = r->stack[r->n_stack - n - 1];
+    switch (f.type) {
+    case TINYI_TM_MACRO:
+        if (tinyi_tr_enter(r, f.u.macro, &a, r->n_stack - n - 1, *next)) *next = f.u.macro->def->start;
+        return;
+    case TINYI_TM_FUNCTION: v = tinyi_tm_call_function(&r->m, (int)f.id, &a); break;
+    case TINYI_TM_METHOD:
+        self = f.u.self;
+        v = tinyi_tm_call_method(&r->m, (int)f.id, self, &a);
+        break;
+    case TINYI_TM_UNDEFINED: (void)tinyi_tm_undefined(&r->m, &f); return;
+    default:
+        tinyi_tm_show(tinyi_tv_type_name(&f), strlen(tinyi_tv_type_name(&f)), shown);
+        (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%s is called like a function", shown);
+        return;
+    }
+    r->n_stack -= n + 1;
+    tinyi_tr_push(r, v);
+}
+
+/* ---- operators -------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tr_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+
+static int tinyi_tr_mul(int64_t a, int64_t b, int64_t *out)
+{
+    if (a && b) {
+        if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a) : b > 0 ? a < INT64_MIN / b : b < INT64_MAX / a) return 0;
+    }
+    *out = a * b;
+    return 1;
+}
+
+static double tinyi_tr_floor(double x)
+{
+    double whole;
+    if (!(x > -4.5e15 && x < 4.5e15)) return x;
+    whole = (double)(int64_t)x;
+    return whole > x ? whole - 1 : whole;
+}
+
+static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const tinyi_tv *b)
+{
+    int64_t x = a->u.i, y = b->u.i, z = 0;
+    double f, g;
+    int fits = 1, i;
+    if (tinyi_tr_whole(a) && tinyi_tr_whole(b) && op != TINYI_TO_DIV && !(op == TINYI_TO_POW && y < 0)) {
+        switch (op) {
+        case TINYI_TO_ADD: fits = y > 0 ? x <= INT64_MAX - y : x >= INT64_MIN - y; z = fits ? x + y : 0; break;
+        case TINYI_TO_SUB: fits = y > 0 ? x >= INT64_MIN + y : x <= INT64_MAX + y; z = fits ? x - y : 0; break;
+        case TINYI_TO_MUL: fits = tinyi_tr_mul(x, y, &z); break;
+        case TINYI_TO_POW:
+            z = 1;
+            if (x == 0 || x == 1 || x == -1) z = !y ? 1 : x == -1 && y % 2 == 0 ? 1 : x;
+            else for (; y > 0 && fits; y--) fits = tinyi_tr_mul(z, x, &z);
+            break;
+        default:
+            if (!y) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); return tinyi_tv_int(0); }
+            fits = !(x == INT64_MIN && y == -1);
+            if (!fits) break;
+            z = x / y;
+            if (x % y != 0 && (x % y < 0) != (y < 0)) z--;
+            if (op == TINYI_TO_MOD) z = x - z * y;
+        }
+        if (!fits) (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a whole number grows past 64 bits");
+        return tinyi_tv_int(z);
+    }
+    (void)tinyi_tv_number(a, &f);
+    (void)tinyi_tv_number(b, &g);
+    switch (op) {
+    case TINYI_TO_ADD: return tinyi_tv_float(f + g);
+    case TINYI_TO_SUB: return tinyi_tv_float(f - g);
+    case TINYI_TO_MUL: return tinyi_tv_float(f * g);
+    case TINYI_TO_POW: {
+        double p = 1;
+        if (g != tinyi_tr_floor(g) || g > 1100 || g < -1100) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100"); break; }
+        for (i = (int)(g < 0 ? -g : g); i > 0; i--) p *= f;
+        if (g < 0 && p == 0) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        return tinyi_tv_float(g < 0 ? 1 / p : p);
+    }
+    default:
+        if (g == 0) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        if (op == TINYI_TO_DIV) return tinyi_tv_float(f / g);
+        if (op == TINYI_TO_FLOOR_DIV) return tinyi_tv_float(tinyi_tr_floor(f / g));
+        return tinyi_tv_float(f - tinyi_tr_floor(f / g) * g);
+    }
+    return tinyi_tv_int(0);
+}
+
+static const char *tinyi_tr_sign(int op)
+{
+    static const char *const sign[] = { "+", "-", "*", "/", "//", "%", "**" };
+    return sign[op - TINYI_TO_ADD];
+}
+
+static tinyi_tv tinyi_tr_arithmetic(tinyi_trun *r, int op, const tinyi_tv *a, const tinyi_tv *b)
+{
+    double f;
+    tinyi_tv list;
+    size_t i;
+    if (tinyi_tv_number(a, &f) && tinyi_tv_number(b, &f)) return tinyi_tr_number(r, op, a, b);
+    if (a->type == TINYI_TM_UNDEFINED || b->type == TINYI_TM_UNDEFINED) {
+        (void)tinyi_tm_undefined(&r->m, a->type == TINYI_TM_UNDEFINED ? a : b);
+        return *a;
+    }
+    if (op == TINYI_TO_ADD && a->type == TINYI_TM_STRING && b->type == TINYI_TM_STRING) return tinyi_tm_concat(&r->m, a, b);
+    if (op == TINYI_TO_ADD && a->type == TINYI_TM_LIST && b->type == TINYI_TM_LIST && a->id == b->id) {
+        list = tinyi_tv_list(&r->m, a->u.list->n + b->u.list->n);
+        list.id = a->id;
+        for (i = 0; i < a->u.list->n && !r->m.status; i++) (void)tinyi_list_add(&r->m, list.u.list, a->u.list->item[i]);
+        for (i = 0; i < b->u.list->n && !r->m.status; i++) (void)tinyi_list_add(&r->m, list.u.list, b->u.list->item[i]);
+        return list;
+    }
+    if (op == TINYI_TO_MUL && (a->type == TINYI_TM_STRING || a->type == TINYI_TM_LIST) && tinyi_tr_whole(b)) return tinyi_tm_repeat(&r->m, a, b->u.i);
+    if (op == TINYI_TO_MUL && (b->type == TINYI_TM_STRING || b->type == TINYI_TM_LIST) && tinyi_tr_whole(a)) return tinyi_tm_repeat(&r->m, b, a->u.i);
+    if (op == TINYI_TO_MOD && a->type == TINYI_TM_STRING) {
+        if (b->type == TINYI_TM_LIST && b->id) return tinyi_tm_format(&r->m, a, b->u.list->item, b->u.list->n);
+        return tinyi_tm_format(&r->m, a, b, 1);
+    }
+    (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_tr_sign(op), tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+    return *a;
+}
+
+static int tinyi_tr_compare(tinyi_trun *r, int op, const tinyi_tv *a, const tinyi_tv *b)
+{
+    int c;
+    switch (op) {
+    case TINYI_TO_EQ: return tinyi_tv_equal(&r->m, a, b);
+    case TINYI_TO_NE: return !tinyi_tv_equal(&r->m, a, b);
+    case TINYI_TO_IN: return tinyi_tv_in(&r->m, a, b);
+    case TINYI_TO_NOT_IN: return !tinyi_tv_in(&r->m, a, b);
+    default: break;
+    }
+    if (a->type == TINYI_TM_UNDEFINED || b->type == TINYI_TM_UNDEFINED) return tinyi_tm_undefined(&r->m, a->type == TINYI_TM_UNDEFINED ? a : b);
+    c = tinyi_tv_compare(&r->m, a, b, 0);
+    if (r->m.status || c == 2) return 0;
+    return op == TINYI_TO_LT ? c < 0 : op == TINYI_TO_LE ? c <= 0 : op == TINYI_TO_GT ? c > 0 : c >= 0;
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_tr_for(tinyi_trun *r)
+{
+    tinyi_tv v = tinyi_tr_pop(r), list;
+    tinyi_tlooping *l;
+    void *loop = r->loop;
+    if (!tinyi_tv_items(&r->m, &v, &list) || !tinyi_tm_grow(&r->m, &loop, r->n_loops, &r->loop_room, r->n_loops + 1, sizeof *r->loop)) return;
+    r->loop = (tinyi_tlooping *)loop;
+    l = &r->loop[r->n_loops];
+    l->loop = (tinyi_tloop *)tinyi_tm_alloc(&r->m, 1, sizeof *l->loop);
+    if (!l->loop) return;
+    memset(l->loop, 0, sizeof *l->loop);
+    l->loop->list = list.u.list;
+    l->n_locals = r->n_locals;
+    l->n_scopes = r->n_scopes;
+    l->n_captures = r->n_captures;
+    l->n_stack = r->n_stack;
+    r->n_loops++;
+}
+
+/* what stood when the loop began: break and continue leave scopes and captures behind */
+static tinyi_tlooping *tinyi_tr_reset(tinyi_trun *r)
+{
+    tinyi_tlooping *l = &r->loop[r->n_loops - 1];
+    tinyi_tr_drop_locals(r, l->n_locals);
+    r->n_scopes = l->n_scopes;
+    tinyi_tr_capture_drop(r, l->n_captures);
+    r->n_stack = l->n_stack;
+    return l;
+}
+
+static void tinyi_tr_for_next(tinyi_trun *r, const tinyi_top *o, int32_t *next)
+{
+    tinyi_tlooping *l = tinyi_tr_reset(r);
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_LOOP);
+    if (l->loop->n_done >= l->loop->list->n) { *next = o->a; return; }
+    l->loop->i = l->loop->n_done++;
+    v.u.loop = l->loop;
+    tinyi_tr_scope(r);
+    tinyi_tr_local(r, TINYI_TN_LOOP, v);
+    tinyi_tr_push(r, l->loop->list->item[l->loop->i]);
+}
+
+static void tinyi_tr_for_keep(tinyi_trun *r)
+{
+    tinyi_tv v = tinyi_tr_pop(r);
+    tinyi_tloop *l = r->loop[r->n_loops - 1].loop;
+    if (!l->kept) l->kept = tinyi_tv_list(&r->m, 0).u.list;
+    if (!r->m.status && tinyi_tv_true(&v)) (void)tinyi_list_add(&r->m, l->kept, l->list->item[l->i]);
+}
+
+static void tinyi_tr_for_kept(tinyi_trun *r)
+{
+    tinyi_tlooping *l = tinyi_tr_reset(r);
+    tinyi_tv v = tinyi_tv_list(&r->m, 0);
+    if (l->loop->kept && !r->m.status) v.u.list = l->loop->kept;
+    r->n_loops--;
+    tinyi_tr_push(r, v);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------------ */
+
+static void tinyi_tr_unpack(tinyi_trun *r, int32_t n)
+{
+    tinyi_tv v = tinyi_tr_pop(r), list;
+    int32_t i;
+    if (!tinyi_tv_items(&r->m, &v, &list)) return;
+    if (list.u.list->n != (size_t)n) {
+        (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%zu values for %d names", list.u.list->n, (int)n);
+        return;
+    }
+    for (i = n; i-- > 0;) tinyi_tr_push(r, list.u.list->item[i]);
+}
+
+static void tinyi_tr_collect(tinyi_trun *r, const tinyi_top *o)
+{
+    size_t n = (size_t)o->a, i;
+    tinyi_tv v;
+    if (o->op == TINYI_TO_MAP) {
+        v = tinyi_tv_map(&r->m);
+        n *= 2;
+        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i += 2) (void)tinyi_map_set(&r->m, v.u.map, r->stack[i], r->stack[i + 1]);
+    } else {
+        v = tinyi_tv_list(&r->m, n);
+        v.id = o->op == TINYI_TO_TUPLE;
+        for (i = r->n_stack - n; i < r->n_stack && !r->m.status; i++) (void)tinyi_list_add(&r->m, v.u.list, r->stack[i]);
+    }
+    r->n_stack -= n;
+    tinyi_tr_push(r, v);
+}
+
+static void tinyi_tr_store_attr(tinyi_trun *r, int32_t name)
+{
+    tinyi_tv to = tinyi_tr_pop(r), v = tinyi_tr_pop(r);
+    const tinyi_tname *n = &r->t->name[name];
+    if (to.type != TINYI_TM_NAMESPACE) (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it", tinyi_tv_type_name(&to));
+    else (void)tinyi_map_set(&r->m, to.u.map, tinyi_tv_view(n->s, n->n), v);
+}
+
+static void tinyi_tr_go(tinyi_trun *r)
+{
+    tinyi_tm *m = &r->m;
+    int32_t next = 0;
+    while (!m->status) {
+        const tinyi_top *o = &r->t->code[next++];
+        tinyi_tv a, b, c, d;
+        tinyi_targs args;
+        m->pos = o->pos;
+        if (!tinyi_tm_work(m, 1)) return;
+        switch (o->op) {
+        case TINYI_TO_NOP: break;
+        case TINYI_TO_TEXT: (void)tinyi_tm_put(m, r->t->konst[o->a].u.s, r->t->konst[o->a].n); break;
+        case TINYI_TO_OUT: a = tinyi_tr_pop(r); (void)tinyi_tv_put(m, &a); break;
+        case TINYI_TO_POP: (void)tinyi_tr_pop(r); break;
+        case TINYI_TO_CONST: tinyi_tr_push(r, r->t->konst[o->a]); break;
+        case TINYI_TO_LOAD: tinyi_tr_load(r, o->a); break;
+        case TINYI_TO_STORE: tinyi_tr_store(r, o->a, tinyi_tr_pop(r)); break;
+        case TINYI_TO_STORE_ATTR: tinyi_tr_store_attr(r, o->a); break;
+        case TINYI_TO_UNPACK: tinyi_tr_unpack(r, o->a); break;
+        case TINYI_TO_ATTR: a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tm_attr(m, &a, r->t->name[o->a].s, r->t->name[o->a].n)); break;
+        case TINYI_TO_INDEX: b = tinyi_tr_pop(r); a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tm_index(m, &a, &b)); break;
+        case TINYI_TO_SLICE:
+            d = tinyi_tr_pop(r);
+            c = tinyi_tr_pop(r);
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            tinyi_tr_push(r, tinyi_tm_slice(m, &a, &b, &c, &d));
+            break;
+        case TINYI_TO_LIST: case TINYI_TO_TUPLE: case TINYI_TO_MAP: tinyi_tr_collect(r, o); break;
+        case TINYI_TO_NEG: case TINYI_TO_POS:
+            a = tinyi_tr_pop(r);
+            b = tinyi_tv_int(o->op == TINYI_TO_NEG ? -1 : 1);
+            if (a.type == TINYI_TM_FLOAT) tinyi_tr_push(r, tinyi_tv_float(o->op == TINYI_TO_NEG ? -a.u.f : a.u.f));
+            else if (tinyi_tr_whole(&a)) tinyi_tr_push(r, tinyi_tr_number(r, TINYI_TO_MUL, &a, &b));
+            else if (a.type == TINYI_TM_UNDEFINED) (void)tinyi_tm_undefined(m, &a);
+            else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sign before %s", tinyi_tv_type_name(&a));
+            break;
+        case TINYI_TO_NOT: a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tv_bool(!tinyi_tv_true(&a))); break;
+        case TINYI_TO_ADD: case TINYI_TO_SUB: case TINYI_TO_MUL: case TINYI_TO_DIV: case TINYI_TO_FLOOR_DIV: case TINYI_TO_MOD: case TINYI_TO_POW:
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            tinyi_tr_push(r, tinyi_tr_arithmetic(r, o->op, &a, &b));
+            break;
+        case TINYI_TO_CONCAT:
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            c = tinyi_tv_string(m, &a);
+            d = tinyi_tv_string(m, &b);
+            tinyi_tr_push(r, tinyi_tm_concat(m, &c, &d));
+            break;
+        case TINYI_TO_EQ: case TINYI_TO_NE: case TINYI_TO_LT: case TINYI_TO_LE: case TINYI_TO_GT: case TINYI_TO_GE: case TINYI_TO_IN: case TINYI_TO_NOT_IN:
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            tinyi_tr_push(r, tinyi_tv_bool(tinyi_tr_compare(r, o->op, &a, &b)));
+            break;
+        case TINYI_TO_CHAIN:
+            b = tinyi_tr_pop(r);
+            a = tinyi_tr_pop(r);
+            if (tinyi_tr_compare(r, o->b, &a, &b)) {
+                tinyi_tr_push(r, b);
+            } else {
+                tinyi_tr_push(r, tinyi_tv_bool(0));
+                next = o->a;
+            }
+            break;
+        case TINYI_TO_JUMP: next = o->a; break;
+        case TINYI_TO_JUMP_IF: a = tinyi_tr_pop(r); if (tinyi_tv_true(&a)) next = o->a; break;
+        case TINYI_TO_JUMP_UNLESS: a = tinyi_tr_pop(r); if (!tinyi_tv_true(&a)) next = o->a; break;
+        case TINYI_TO_AND: case TINYI_TO_OR:
+            a = tinyi_tr_pop(r);
+            if (tinyi_tv_true(&a) == (o->op == TINYI_TO_OR)) {
+                tinyi_tr_push(r, a);
+                next = o->a;
+            }
+            break;
+        case TINYI_TO_CALL: tinyi_tr_call(r, o, &next); break;
+        case TINYI_TO_FILTER: case TINYI_TO_TEST:
+            tinyi_tr_args(r, o, &args);
+            a = r->stack[r->n_stack - (size_t)o->a - 2u * o->b - 1];
+            b = o->op == TINYI_TO_FILTER ? tinyi_tm_call_filter(m, o->c, &a, &args) : tinyi_tv_bool(tinyi_tm_call_test(m, o->c, &a, &args));
+            r->n_stack -= (size_t)o->a + 2u * o->b + 1;
+            tinyi_tr_push(r, b);
+            break;
+        case TINYI_TO_FOR: tinyi_tr_for(r); break;
+        case TINYI_TO_FOR_NEXT: tinyi_tr_for_next(r, o, &next); break;
+        case TINYI_TO_FOR_KEEP: tinyi_tr_for_keep(r); next = o->a; break;
+        case TINYI_TO_FOR_KEPT: tinyi_tr_for_kept(r); break;
+        case TINYI_TO_FOR_END:
+            if (tinyi_tr_reset(r)->loop->n_done) next = o->a;
+            r->n_loops--;
+            break;
+        case TINYI_TO_SCOPE: tinyi_tr_scope(r); break;
+        case TINYI_TO_SCOPE_END: tinyi_tr_scope_end(r, r->n_scopes - 1); break;
+        case TINYI_TO_CAPTURE: tinyi_tr_scope(r); tinyi_tr_capture(r); break;
+        case TINYI_TO_CAPTURE_END:
+            tinyi_tr_scope_end(r, r->n_scopes - 1);
+            a = tinyi_tm_take(m, r->capture[r->n_captures - 1]);
+            r->n_captures--;
+            tinyi_tr_push(r, a);
+            break;
+        case TINYI_TO_MACRO: tinyi_tr_define(r, o->a); next = r->t->macro[o->a].end; break;
+        case TINYI_TO_DEFAULT: {
+            const tinyi_tmacro_def *def = r->frame[r->n_frames - 1].def;
+            const tinyi_tv *v = tinyi_tr_find(r, r->t->param[def->first_param + o->b]);
+            if (!v || v->type != TINYI_TM_MISSING) next = o->a;
+            break;
+        }
+        case TINYI_TO_RETURN: next = tinyi_tr_return(r); break;
+        default: return;
+        }
+    }
+}
+
+/* ---- the public face -------------------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_tr_set(tinyi_trun *r, const char *name, size_t n, tinyi_tv v)
+{
+    size_t i;
+    for (i = 0; i < r->t->n_names; i++)
+        if (r->t->name[i].n == n && !memcmp(r->t->name[i].s, name, n)) {
+            r->global[i] = v;
+            return;
+        }
+}
+
+static int tinyi_tr_json(tinyi_trun *r, const char *what, const char *text, size_t n, int type, tinyi_tv *v)
+{
+    if (!tinyi_tv_read_json(&r->m, what, text, n ? n : strlen(text), v)) return 0;
+    if ((int)v->type == type) return 1;
+    r->m.status = tinyi_fail(r->m.ctx, TINY_E_FORMAT, "%s: the JSON is %s; it must be %s", what, tinyi_tv_type_name(v), type == TINYI_TM_LIST ? "a list" : "an object");
+    return 0;
+}
+
+static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
+{
+    tinyi_tv v;
+    size_t i;
+    if (values->messages_json) {
+        if (!tinyi_tr_json(r, "messages", values->messages_json, values->messages_json_bytes, TINYI_TM_LIST, &v)) return;
+    } else {
+        v = tinyi_tv_list(&r->m, values->n_messages);
+        for (i = 0; i < values->n_messages && !r->m.status; i++) {
+            const tllm_chat_message *talk = &values->message[i];
+            tinyi_tv one = tinyi_tv_map(&r->m);
+            if (r->m.status) return;
+            if (!talk->role) { r->m.status = tinyi_fail(r->m.ctx, TINY_E_ARGUMENT, "message %zu has no role", i); return; }
+            (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("role", 4), tinyi_tv_view(talk->role, strlen(talk->role)));
+            (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("content", 7),
+                                talk->content ? tinyi_tv_view(talk->content, talk->content_bytes ? talk->content_bytes : strlen(talk->content)) : tinyi_tv_of(TINYI_TM_NONE));
+            (void)tinyi_list_add(&r->m, v.u.list, one);
+        }
+    }
+    tinyi_tr_set(r, "messages", 8, v);
+    v = tinyi_tv_of(TINYI_TM_NONE);
+    tinyi_tr_set(r, "documents", 9, v);
+    if (values->tools_json && !tinyi_tr_json(r, "tools", values->tools_json, values->tools_json_bytes, TINYI_TM_LIST, &v)) return;
+    tinyi_tr_set(r, "tools", 5, v);
+    tinyi_tr_set(r, "add_generation_prompt", 21, tinyi_tv_bool(values->add_generation_prompt));
+    if (values->bos_token) tinyi_tr_set(r, "bos_token", 9, tinyi_tv_view(values->bos_token, strlen(values->bos_token)));
+    if (values->eos_token) tinyi_tr_set(r, "eos_token", 9, tinyi_tv_view(values->eos_token, strlen(values->eos_token)));
+    if (!values->more_json || !tinyi_tr_json(r, "more", values->more_json, values->more_json_bytes, TINYI_TM_MAP, &v)) return;
+    for (i = 0; i < r->t->n_names && !r->m.status; i++) {           /* by the names of the template, of which there are few */
+        const tinyi_tv *found = tinyi_map_find_text(&r->m, v.u.map, r->t->name[i].s, r->t->name[i].n);
+        if (found) r->global[i] = *found;
+    }
+}
+
+TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
+{
+    tllm_template *t;
+    tiny_status st;
+    char *copy;
+    size_t i, k = 0;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
+    if (n > TLLM_TEMPLATE_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n, TLLM_TEMPLATE_MAX_BYTES);
+    t = (tllm_template *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    t->mem.ctx = ctx;
+    t->mem.max_steps = UINT64_C(1) << 32;
+    t->mem.max_held = t->mem.max_out = (size_t)64 << 20;
+    copy = (char *)tinyi_tm_alloc(&t->mem, n + 1, 1);
+    for (i = 0; copy && i < n; i++) {       /* \r\n and \r are lines' ends too */
+        copy[k++] = text[i] == '\r' ? '\n' : text[i];
+        if (text[i] == '\r' && i + 1 < n && text[i + 1] == '\n') i++;
+    }
+    if (k && copy[k - 1] == '\n') k--;      /* the newline that ends the text is not part of it */
+    t->mem.source = copy;
+    t->mem.n_source = k;
+    if (!t->mem.status) (void)tinyi_tm_compile(t);
+    st = t->mem.status;
+    if (st) tllm_template_close(ctx, t);
+    else *out = t;
+    return st;
+}
+
+TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
+{
+    if (!t) return;
+    tinyi_tm_end(&t->mem);
+    tiny_free(ctx, t);
+}
+
+TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n)
+{
+    tinyi_trun *r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i;
+    if (text) *text = NULL;
+    if (n) *n = 0;
+    if (st) return st;
+    if (!t || !values || !text || (values->n_messages && !values->message && !values->messages_json))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template runs with values, and with a place for its text");
+    r = (tinyi_trun *)tinyi_alloc(ctx, 1, sizeof *r);
+    if (!r) return tiny_ctx_status(ctx);
+    memset(r, 0, sizeof *r);
+    r->t = t;
+    r->m.ctx = ctx;
+    r->m.source = t->mem.source;
+    r->m.n_source = t->mem.n_source;
+    r->m.max_steps = values->max_steps ? values->max_steps : TLLM_TEMPLATE_STEPS;
+    r->m.max_held = values->max_memory ? values->max_memory : TLLM_TEMPLATE_MEMORY;
+    r->m.max_out = values->max_text ? values->max_text : TLLM_TEMPLATE_TEXT;
+    r->m.now = values->now ? values->now : (int64_t)time(NULL);
+    r->global = (tinyi_tv *)tinyi_tm_alloc(&r->m, t->n_names, sizeof *r->global);
+    r->top = (int32_t *)tinyi_tm_alloc(&r->m, t->n_names, sizeof *r->top);
+    for (i = 0; i < t->n_names && !r->m.status; i++) {
+        r->global[i] = tinyi_tv_of(TINYI_TM_MISSING);
+        r->top[i] = 0;
+    }
+    if (!r->m.status) tinyi_tr_values(r, values);
+    if (!r->m.status) tinyi_tr_go(r);
+    if (!r->m.status) (void)tinyi_tm_put(&r->m, "", 1);
+    st = r->m.status;
+    if (!st) {
+        *text = r->m.out;
+        if (n) *n = r->m.n_out - 1;
+        r->m.out = NULL;
+    }
+    tinyi_tm_end(&r->m);
+    tiny_free(ctx, r);
+    return st;
 }
 
 /* src/llm/model/arch.h - the architectures: one row each
@@ -27818,6 +28943,8 @@ struct tllm_model {
     const tinyi_lm_w *enc_norm;
 };
 
+#define TINYI_LM_MOST (1 << 26)            /* of any width; six times that is still counted on 32 bits */
+
 /* ---- loading ------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_load {
@@ -27849,6 +28976,8 @@ TINYI_FN const tinyi_lm_w *tinyi_lm_may_vec(tinyi_lm_load *ld, tinyi_lm_layer *l
 TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed);
 /* second dimension of a tensor, for sizes that no key names; 0: none */
 TINYI_FN tiny_idx tinyi_lm_width(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t);
+/* Is a times b small enough to be counted on any machine? A failure with its sentence where not. */
+TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx a, tiny_idx b);
 /* a failure with its sentence, unless there was one before: what must hold, and the two numbers that do not agree */
 TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
 TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);
@@ -27865,7 +28994,7 @@ struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
-    size_t bytes;                           /* of this block */
+    size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
     tiny_idx n_ctx, n_batch, n_held;
     int64_t *pos;                           /* of each cell */
     tinyi_lm_held *held;                    /* for each layer */
@@ -27888,6 +29017,7 @@ typedef struct tinyi_lm_fwd {
     int64_t pos0;
     unsigned char *base;
     size_t used, high, size;
+    size_t work;                            /* dry: the most that a step takes of the context's own workspace */
     float *rope_cos[2], *rope_sin[2];       /* (n, n_rot / 2) */
     float *embd;                            /* (n, n_embd): what the first layer reads */
     float *ple;                             /* (n, n_layer, n_ple) */
@@ -27899,6 +29029,8 @@ typedef struct tinyi_lm_fwd {
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 /* fn(arg, i0, i1) on the threads of the context for pieces of 0..n */
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
+/* An operation through the door; in a dry pass, what it would take of the workspace. */
+TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
@@ -28034,7 +29166,9 @@ TINYI_C_END
 
 #define TINYI_LM_MAGIC 0x6c646f6du
 #define TINYI_LM_MAX_LAYERS 4096
-#define TINYI_LM_MOST INT32_MAX
+#define TINYI_LM_MAX_EXPERTS 4096
+#define TINYI_LM_MAX_USED 256               /* experts of one token */
+#define TINYI_LM_MOST_CONTEXT INT32_MAX
 
 static const tinyi_lm_mixer tinyi_lm_mixers[] = {
     { "none", NULL, NULL, NULL },
@@ -28071,7 +29205,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     const tllm_meta *meta;
     m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
     m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
-    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST);
+    m->n_context = tinyi_lm_count(ld, "context_length", -1, 2048, 1, TINYI_LM_MOST_CONTEXT);
     if (a->top & TINYI_LM_T_T5) {
         m->n_enc = m->n_layer;
         m->n_layer = a->top & TINYI_LM_T_HIDDEN ? 0 : tinyi_lm_count(ld, "decoder_block_count", -1, m->n_enc, 1, TINYI_LM_MAX_LAYERS);
@@ -28103,8 +29237,8 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
     m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
     m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
-    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, 4096);
-    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, m->n_expert);
+    m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, TINYI_LM_MAX_EXPERTS);
+    m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, TINYI_MIN(m->n_expert, TINYI_LM_MAX_USED));
     m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
     m->n_group_used = tinyi_lm_count(ld, "expert_group_used_count", -1, 0, 0, m->n_group);
     if (!ld->st && m->n_group > 1 && (m->n_expert % m->n_group || m->n_group_used < 1 || m->n_expert / m->n_group * m->n_group_used < m->n_used))
@@ -28117,9 +29251,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
     m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
     if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
-    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST);
+    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
     m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
-    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (a->attn & TINYI_LM_A_CHUNKED) {
         m->temp_length = m->temp_length ? m->temp_length : 8192;
         m->temp_scale = m->temp_scale != 0.0f ? m->temp_scale : 0.1f;
@@ -28285,7 +29419,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
     base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
     factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
-    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST);
+    m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
     yarn = tllm_text_is(text, "yarn") && factor != 1.0;
     scaled = !(how & (TINYI_LM_A_LOCAL_10000 | TINYI_LM_A_LOCAL_UNSCALED));
@@ -28320,7 +29454,7 @@ static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
     int64_t n = 0;
     if (!period) return 0;
     if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
-    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0) return 0;
+    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0) return 0;
     if (list && list->type == TLLM_ARRAY) {
         if (tllm_meta_bool(list, (size_t)i, &v)) return v;
         if (tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
@@ -28373,8 +29507,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->local) {
         l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
         l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
-        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST);
-        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST_CONTEXT);
+        if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST_CONTEXT);
         if (!strcmp(a->name, "smallthinker")) window = 4096;
         l->window = window;
     }
@@ -28388,7 +29522,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
     if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
     if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
-        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST) == 0)) l->rope = 0;
+        (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0)) l->rope = 0;
     if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
     if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
     if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
@@ -29357,6 +30491,990 @@ TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out)
     tllm_stop_reset(stop);
 }
 
+/* src/llm/sample/grammar.c
+ *
+ * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular Expression
+ *          Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
+ * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are relative, so
+ *          that a repetition copies what it repeats.
+ * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on, and in
+ *          which frame, when it returns: calls of one rule at one character share a frame, whoever made them. Only frames of
+ *          the present character get edges, so that trying a piece leaves the older ones as they are: what was added is
+ *          dropped by its number. A call at the end of a rule hands its own edges on instead of adding a frame to the chain.
+ * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead decides.
+ *          Frames that nothing reaches are swept out when their number has doubled.                                       */
+#include <string.h>
+
+enum { TINYI_GO_CHAR, TINYI_GO_NOT, TINYI_GO_JUMP, TINYI_GO_SPLIT, TINYI_GO_CALL, TINYI_GO_TAIL, TINYI_GO_RETURN, TINYI_GO_ACCEPT };
+
+/* CHAR, NOT: ranges a .. a + b - 1; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
+typedef struct tinyi_gop { int32_t op, a, b; } tinyi_gop;
+typedef struct tinyi_grange { uint32_t lo, hi; } tinyi_grange;
+typedef struct tinyi_grule { const char *name; size_t n, pos; uint32_t hash; int32_t start, end; } tinyi_grule;     /* start -1: not defined */
+
+struct tllm_grammar {
+    char *text;
+    size_t n_text;
+    tinyi_gop *op;
+    tinyi_grange *range;
+    tinyi_grule *rule;
+    uint32_t *slot;
+    size_t n_ops, op_room, n_ranges, range_room, n_rules, rule_room, n_slots;
+    int32_t root;
+};
+
+/* room for want; the first n stay */
+static int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t want, size_t each)
+{
+    size_t more = *room ? *room : 16;
+    void *fresh;
+    if (want <= *room) return 1;
+    while (more < want) more *= 2;
+    fresh = tinyi_alloc(ctx, more, each);
+    if (!fresh) return 0;
+    if (n) memcpy(fresh, *p, n * each);
+    tiny_free(ctx, *p);
+    *p = fresh;
+    *room = more;
+    return 1;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;     /* ends: chain of jumps behind the group */
+typedef struct tinyi_gparse {
+    tiny_ctx *ctx;
+    tllm_grammar *g;
+    const char *s;
+    size_t n, at;
+    tiny_status st;
+    tinyi_gopen open[TLLM_GRAMMAR_MAX_DEPTH + 1];
+    int depth;
+} tinyi_gparse;
+
+static int tinyi_gp_fail(tinyi_gparse *p, size_t pos, const char *what, const char *name, size_t n_name)
+{
+    size_t line = 1, column = 1, i;
+    if (p->st) return 0;
+    for (i = 0; i < pos && i < p->n; i++)
+        if (p->s[i] == '\n') { line++; column = 1; }
+        else if (((unsigned char)p->s[i] & 0xc0) != 0x80) column++;
+    if (name) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: rule %.*s %s", line, column, (int)TINYI_MIN(n_name, 60), name, what);
+    else p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: %s", line, column, what);
+    return 0;
+}
+static int tinyi_gp_peek(const tinyi_gparse *p) { return p->at < p->n ? (unsigned char)p->s[p->at] : -1; }
+static int tinyi_gp_word(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+
+static void tinyi_gp_space(tinyi_gparse *p, int lines)
+{
+    for (;;) {
+        int c = tinyi_gp_peek(p);
+        if (c == '#') while (p->at < p->n && p->s[p->at] != '\n' && p->s[p->at] != '\r') p->at++;
+        else if (c == ' ' || c == '\t' || (lines && (c == '\n' || c == '\r'))) p->at++;
+        else return;
+    }
+}
+
+static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
+{
+    tllm_grammar *g = p->g;
+    void *ops = g->op;
+    if (p->st) return 0;
+    if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE) return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations", NULL, 0);
+    if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->op = (tinyi_gop *)ops;
+    g->op[g->n_ops].op = op;
+    g->op[g->n_ops].a = a;
+    g->op[g->n_ops++].b = b;
+    return 1;
+}
+/* One operation before what stands from there on. */
+static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
+{
+    tllm_grammar *g = p->g;
+    if (!tinyi_gp_emit(p, op, a, 0)) return 0;
+    memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
+    g->op[from].op = op;
+    g->op[from].a = a;
+    g->op[from].b = 0;
+    return 1;
+}
+
+static int tinyi_gp_range(tinyi_gparse *p, uint32_t lo, uint32_t hi)
+{
+    tllm_grammar *g = p->g;
+    void *ranges = g->range;
+    if (p->st) return 0;
+    if (!tinyi_grammar_grow(p->ctx, &ranges, g->n_ranges, &g->range_room, g->n_ranges + 1, sizeof *g->range)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->range = (tinyi_grange *)ranges;
+    g->range[g->n_ranges].lo = lo;
+    g->range[g->n_ranges++].hi = hi;
+    return 1;
+}
+
+static int32_t tinyi_gp_rule(tinyi_gparse *p, const char *s, size_t n)
+{
+    tllm_grammar *g = p->g;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *rules = g->rule;
+    if (p->st) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    h ^= h >> 15;
+    if ((g->n_rules + 1) * 2 > g->n_slots) {
+        size_t n_slots = g->n_slots ? g->n_slots * 2 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_alloc(p->ctx, n_slots, sizeof *slot);
+        if (!slot) { p->st = tiny_ctx_status(p->ctx); return 0; }
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < g->n_rules; i++) {
+            for (k = g->rule[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        tiny_free(p->ctx, g->slot);
+        g->slot = slot;
+        g->n_slots = n_slots;
+    }
+    for (k = h & (g->n_slots - 1); g->slot[k]; k = (k + 1) & (g->n_slots - 1)) {
+        const tinyi_grule *r = &g->rule[g->slot[k] - 1];
+        if (r->hash == h && r->n == n && !memcmp(r->name, s, n)) return (int32_t)g->slot[k] - 1;
+    }
+    if (!tinyi_grammar_grow(p->ctx, &rules, g->n_rules, &g->rule_room, g->n_rules + 1, sizeof *g->rule)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->rule = (tinyi_grule *)rules;
+    memset(&g->rule[g->n_rules], 0, sizeof *g->rule);
+    g->rule[g->n_rules].name = s;
+    g->rule[g->n_rules].n = n;
+    g->rule[g->n_rules].hash = h;
+    g->rule[g->n_rules].pos = p->at;
+    g->rule[g->n_rules].start = -1;
+    g->slot[k] = (uint32_t)++g->n_rules;
+    return (int32_t)g->n_rules - 1;
+}
+
+/* a character of a literal or a class */
+static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
+{
+    size_t pos = p->at, i, n;
+    if (p->at >= p->n || p->s[p->at] == '\n') return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
+    if (p->s[p->at] != '\\') {
+        n = tinyi_utf8_get((const unsigned char *)p->s + p->at, p->n - p->at, c);
+        if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "a byte that is no UTF-8", NULL, 0);
+        p->at += n;
+        return 1;
+    }
+    p->at++;
+    switch (tinyi_gp_peek(p)) {
+    case 'n': *c = '\n'; break;
+    case 'r': *c = '\r'; break;
+    case 't': *c = '\t'; break;
+    case '\\': case '"': case '[': case ']': case '^': case '-': case '/': *c = (uint32_t)tinyi_gp_peek(p); break;
+    case 'x': case 'u': case 'U':
+        n = p->s[p->at] == 'x' ? 2 : p->s[p->at] == 'u' ? 4 : 8;
+        *c = 0;
+        for (i = 0; i < n; i++) {
+            int h = p->at + 1 + i < p->n ? (unsigned char)p->s[p->at + 1 + i] : 0;
+            int d = h >= '0' && h <= '9' ? h - '0' : (h | 32) >= 'a' && (h | 32) <= 'f' ? (h | 32) - 'a' + 10 : -1;
+            if (d < 0) return tinyi_gp_fail(p, pos, "an escape with too few hexadecimal digits", NULL, 0);
+            *c = *c << 4 | (uint32_t)d;
+        }
+        if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff)) return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
+        p->at += n;
+        break;
+    default: return tinyi_gp_fail(p, pos, "an unknown escape", NULL, 0);
+    }
+    p->at++;
+    return 1;
+}
+
+/* Sorts the ranges from first on (by heap) and joins those that touch. */
+static void tinyi_gp_sort(tllm_grammar *g, size_t first)
+{
+    tinyi_grange *r = g->range + first, t;
+    size_t n = g->n_ranges - first, i, k, end;
+    for (i = n / 2, end = n; end > 1;) {
+        if (i) {
+            t = r[--i];
+        } else {
+            t = r[--end];
+            r[end] = r[0];
+        }
+        for (k = i; 2 * k + 1 < end;) {
+            size_t c = 2 * k + 1;
+            if (c + 1 < end && r[c + 1].lo > r[c].lo) c++;
+            if (r[c].lo <= t.lo) break;
+            r[k] = r[c];
+            k = c;
+        }
+        r[k] = t;
+    }
+    for (i = k = 0; i < n; i++) {
+        if (k && r[i].lo <= r[k - 1].hi + 1) { if (r[i].hi > r[k - 1].hi) r[k - 1].hi = r[i].hi; }
+        else r[k++] = r[i];
+    }
+    g->n_ranges = first + k;
+}
+
+static int tinyi_gp_class(tinyi_gparse *p)
+{
+    size_t pos = p->at++, first = p->g->n_ranges;
+    int op = TINYI_GO_CHAR;
+    if (tinyi_gp_peek(p) == '^') { op = TINYI_GO_NOT; p->at++; }
+    while (!p->st && tinyi_gp_peek(p) != ']') {
+        uint32_t lo, hi;
+        if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a class without its ]", NULL, 0);
+        if (!tinyi_gp_char(p, &lo)) return 0;
+        hi = lo;
+        if (tinyi_gp_peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
+            p->at++;
+            if (!tinyi_gp_char(p, &hi)) return 0;
+            if (hi < lo) return tinyi_gp_fail(p, pos, "a range of a class runs backwards", NULL, 0);
+        }
+        (void)tinyi_gp_range(p, lo, hi);
+    }
+    p->at++;
+    if (!p->st) tinyi_gp_sort(p->g, first);
+    return tinyi_gp_emit(p, op, (int32_t)first, (int32_t)(p->g->n_ranges - first));
+}
+
+static int tinyi_gp_number(tinyi_gparse *p, long *v)
+{
+    if (tinyi_gp_peek(p) < '0' || tinyi_gp_peek(p) > '9') return 0;
+    for (*v = 0; tinyi_gp_peek(p) >= '0' && tinyi_gp_peek(p) <= '9'; p->at++)
+        if (*v < TLLM_GRAMMAR_MAX_SIZE + 1L) *v = *v * 10 + (p->s[p->at] - '0');
+    return 1;
+}
+
+/* n copies of the n_ops operations at from, at the end; optional: each may be left out, and those behind it with it */
+static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, int optional)
+{
+    long k;
+    size_t i;
+    for (k = 0; k < n && !p->st; k++) {
+        if (optional) (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)(n - k) * (n_ops + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1), 0);
+        for (i = 0; i < n_ops && !p->st; i++) (void)tinyi_gp_emit(p, p->g->op[from + i].op, p->g->op[from + i].a, p->g->op[from + i].b);
+    }
+}
+
+/* what stands behind the item from there on: * + ? {..}; item moves behind itself as often as needed */
+static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
+{
+    tllm_grammar *g = p->g;
+    for (;;) {
+        size_t pos = p->at, n = g->n_ops - from;
+        int c = tinyi_gp_peek(p);
+        long least = c == '+' ? 1 : 0, most = c == '?' ? 1 : -1;
+        if (p->st) return 0;
+        if (c != '*' && c != '+' && c != '?' && c != '{') return 1;
+        p->at++;
+        if (c == '{') {
+            tinyi_gp_space(p, 0);
+            if (!tinyi_gp_number(p, &least)) return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
+            tinyi_gp_space(p, 0);
+            most = least;
+            if (tinyi_gp_peek(p) == ',') {
+                p->at++;
+                tinyi_gp_space(p, 0);
+                if (!tinyi_gp_number(p, &most)) most = -1;
+                tinyi_gp_space(p, 0);
+            }
+            if (tinyi_gp_peek(p) != '}') return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
+            p->at++;
+            if (most >= 0 && most < least) return tinyi_gp_fail(p, pos, "a repetition with a maximum below its minimum", NULL, 0);
+        }
+        if (!n) continue;
+        if (least == 0) {
+            if (most == 0) { g->n_ops = from; continue; }
+            if (most < 0) {                 /* L: split over; item; jump L */
+                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)n + 2);
+                (void)tinyi_gp_emit(p, TINYI_GO_JUMP, -(int32_t)n - 1, 0);
+            } else {
+                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)most * (n + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1));
+                tinyi_gp_copies(p, from + 1, n, most - 1, 1);
+            }
+        } else {
+            tinyi_gp_copies(p, from, n, least - 1, 0);
+            if (most < 0) {                 /* L: item; split back to L */
+                (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, -(int32_t)n, 0);
+            } else {
+                tinyi_gp_copies(p, from, n, most - least, 1);
+            }
+        }
+    }
+}
+
+/* | or the end of a group or of a rule: what stood since the last | becomes an alternative */
+static void tinyi_gp_alternative(tinyi_gparse *p, int last)
+{
+    tinyi_gopen *o = &p->open[p->depth];
+    tllm_grammar *g = p->g;
+    if (p->st) return;
+    if (!last) {
+        size_t n = g->n_ops - o->alternative;
+        (void)tinyi_gp_insert(p, o->alternative, TINYI_GO_SPLIT, (int32_t)n + 2);
+        (void)tinyi_gp_emit(p, TINYI_GO_JUMP, o->ends, 0);
+        o->ends = (int32_t)g->n_ops - 1;
+        o->alternative = g->n_ops;
+        return;
+    }
+    while (o->ends >= 0) {
+        int32_t next = g->op[o->ends].a;
+        g->op[o->ends].a = (int32_t)g->n_ops - o->ends;
+        o->ends = next;
+    }
+}
+
+/* The right side of a rule. */
+static int tinyi_gp_body(tinyi_gparse *p)
+{
+    tllm_grammar *g = p->g;
+    p->depth = 0;
+    p->open[0].alternative = g->n_ops;
+    p->open[0].ends = -1;
+    for (;;) {
+        size_t from = g->n_ops, pos;
+        int c;
+        tinyi_gp_space(p, p->depth > 0);
+        pos = p->at;
+        c = tinyi_gp_peek(p);
+        if (p->st) return 0;
+        if (c == '"') {
+            p->at++;
+            while (!p->st && tinyi_gp_peek(p) != '"') {
+                uint32_t u;
+                if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a literal without its closing quote", NULL, 0);
+                if (tinyi_gp_char(p, &u) && tinyi_gp_range(p, u, u)) (void)tinyi_gp_emit(p, TINYI_GO_CHAR, (int32_t)g->n_ranges - 1, 1);
+            }
+            p->at++;
+        } else if (c == '[') {
+            if (!tinyi_gp_class(p)) return 0;
+        } else if (c == '.') {
+            p->at++;
+            (void)tinyi_gp_emit(p, TINYI_GO_NOT, 0, 0);
+        } else if (tinyi_gp_word(c)) {
+            while (tinyi_gp_word(tinyi_gp_peek(p))) p->at++;
+            {
+                size_t end = p->at;
+                int32_t rule;
+                p->at = pos;
+                rule = tinyi_gp_rule(p, p->s + pos, end - pos);
+                p->at = end;
+                (void)tinyi_gp_emit(p, TINYI_GO_CALL, rule, 0);
+            }
+        } else if (c == '(') {
+            if (p->depth == TLLM_GRAMMAR_MAX_DEPTH) return tinyi_gp_fail(p, pos, "groups nested more than 200 deep", NULL, 0);
+            p->at++;
+            p->depth++;
+            p->open[p->depth].alternative = g->n_ops;
+            p->open[p->depth].pos = g->n_ops;
+            p->open[p->depth].ends = -1;
+            continue;
+        } else if (c == ')') {
+            if (!p->depth) return tinyi_gp_fail(p, pos, "a ) without its (", NULL, 0);
+            tinyi_gp_alternative(p, 1);
+            from = p->open[p->depth].pos;
+            p->depth--;
+            p->at++;
+        } else if (c == '|') {
+            tinyi_gp_alternative(p, 0);
+            p->at++;
+            tinyi_gp_space(p, 1);
+            continue;
+        } else if (c == '\n' || c == '\r' || c < 0) {
+            size_t line = p->at;
+            if (p->depth) return tinyi_gp_fail(p, pos, "the grammar ends inside of a group", NULL, 0);
+            tinyi_gp_space(p, 1);
+            if (tinyi_gp_peek(p) == '|') continue;
+            p->at = line;
+            tinyi_gp_alternative(p, 1);
+            return tinyi_gp_emit(p, TINYI_GO_RETURN, 0, 0);
+        } else {
+            return tinyi_gp_fail(p, pos, c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition of nothing" : "a character that means nothing here", NULL, 0);
+        }
+        if (!tinyi_gp_repeat(p, from)) return 0;
+    }
+}
+
+/* Marks calls that end their rule; finds what is missing, and rules that come back to themselves before a character. */
+static int tinyi_gp_check(tinyi_gparse *p)
+{
+    tllm_grammar *g = p->g;
+    size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
+    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work = memory, *rule_of = work + 2 * n, *waits = rule_of + n, *edge_to = waits + n,
+            *edge_next = edge_to + n, *first_wait = edge_next + n, *first_edge, *mark, *stack, *nullable;
+    uint8_t *seen;
+    if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    first_edge = first_wait + g->n_rules;
+    mark = first_edge + g->n_rules;
+    stack = mark + g->n_rules;
+    nullable = stack + g->n_rules + 1;
+    seen = (uint8_t *)tinyi_alloc(p->ctx, n, 1);
+    if (!seen) { p->st = tiny_ctx_status(p->ctx); tiny_free(p->ctx, memory); return 0; }
+    memset(seen, 0, n);
+    for (i = 0; i < g->n_rules; i++) {
+        const tinyi_grule *r = &g->rule[i];
+        first_wait[i] = first_edge[i] = -1;
+        mark[i] = nullable[i] = 0;
+        if (r->start < 0) {
+            (void)tinyi_gp_fail(p, r->pos, "is not defined", r->name, r->n);
+            goto done;
+        }
+        for (n = (size_t)r->start; n < (size_t)r->end; n++) rule_of[n] = (int32_t)i;
+        work[n_work++] = r->start;
+    }
+    for (i = 0; i < g->n_ops; i++) {
+        size_t k = i + 1, hops = 0;
+        if (g->op[i].op != TINYI_GO_CALL) continue;
+        while (g->op[k].op == TINYI_GO_JUMP && hops++ < 2 * TLLM_GRAMMAR_MAX_DEPTH) k = (size_t)((int32_t)k + g->op[k].a);
+        if (g->op[k].op == TINYI_GO_RETURN) g->op[i].op = TINYI_GO_TAIL;
+    }
+    while (n_work) {                        /* every place that is reached from its rule's start without a character, once */
+        int32_t at = work[--n_work], to, w;
+        const tinyi_gop *o = &g->op[at];
+        if (seen[at]) continue;
+        seen[at] = 1;
+        switch (o->op) {
+        case TINYI_GO_JUMP: work[n_work++] = at + o->a; break;
+        case TINYI_GO_SPLIT: work[n_work++] = at + 1; work[n_work++] = at + o->a; break;
+        case TINYI_GO_CALL: case TINYI_GO_TAIL:
+            to = o->a;
+            edge_to[n_edges] = to;
+            edge_next[n_edges] = first_edge[rule_of[at]];
+            first_edge[rule_of[at]] = (int32_t)n_edges++;
+            if (nullable[to]) work[n_work++] = at + 1;
+            else { waits[at] = first_wait[to]; first_wait[to] = at; }
+            break;
+        case TINYI_GO_RETURN:
+            to = rule_of[at];
+            if (nullable[to]) break;
+            nullable[to] = 1;
+            for (w = first_wait[to]; w >= 0; w = waits[w]) work[n_work++] = w + 1;
+            break;
+        default: break;
+        }
+    }
+    for (i = 0; i < g->n_rules && !p->st; i++) {
+        size_t n_stack = 0;
+        if (mark[i]) continue;
+        stack[n_stack++] = (int32_t)i;
+        mark[i] = 1;                        /* 1: on the way, 2: done */
+        while (n_stack) {
+            int32_t r = stack[n_stack - 1], e = first_edge[r];
+            if (e < 0) { mark[r] = 2; n_stack--; continue; }
+            first_edge[r] = edge_next[e];
+            r = edge_to[e];
+            if (mark[r] == 1) {
+                (void)tinyi_gp_fail(p, g->rule[r].pos, "comes back to itself before it takes a character (left recursion)", g->rule[r].name, g->rule[r].n);
+                break;
+            }
+            if (!mark[r]) { mark[r] = 1; stack[n_stack++] = r; }
+        }
+    }
+done:
+    tiny_free(p->ctx, seen);
+    tiny_free(p->ctx, memory);
+    return !p->st;
+}
+
+static void tinyi_gp_all(tinyi_gparse *p, const char *root)
+{
+    tllm_grammar *g = p->g;
+    int32_t rule;
+    size_t i;
+    if (!tinyi_gp_emit(p, TINYI_GO_ACCEPT, 0, 0)) return;
+    for (;;) {
+        size_t pos, end;
+        tinyi_gp_space(p, 1);
+        if (p->st || p->at >= p->n) break;
+        pos = end = p->at;
+        while (end < p->n && tinyi_gp_word((unsigned char)p->s[end])) end++;
+        if (end == pos) { (void)tinyi_gp_fail(p, pos, "the name of a rule should stand here", NULL, 0); return; }
+        rule = tinyi_gp_rule(p, p->s + pos, end - pos);
+        if (p->st) return;
+        p->at = end;
+        tinyi_gp_space(p, 0);
+        if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) { (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0); return; }
+        p->at += 3;
+        tinyi_gp_space(p, 1);
+        if (g->rule[rule].start >= 0) { (void)tinyi_gp_fail(p, pos, "is defined a second time", p->s + pos, end - pos); return; }
+        g->rule[rule].pos = pos;
+        g->rule[rule].start = (int32_t)g->n_ops;
+        if (!tinyi_gp_body(p)) return;
+        g->rule[rule].end = (int32_t)g->n_ops;
+    }
+    if (p->st) return;
+    g->root = -1;
+    for (i = 0; i < g->n_rules; i++)
+        if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
+    if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
+    (void)tinyi_gp_check(p);
+}
+
+TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out)
+{
+    tinyi_gparse *p;
+    tllm_grammar *g;
+    tiny_status st;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if ((!text && n) || !root) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
+    if (n > TLLM_GRAMMAR_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n, TLLM_GRAMMAR_MAX_BYTES);
+    g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
+    if (!g) return tiny_ctx_status(ctx);
+    memset(g, 0, sizeof *g);
+    g->text = (char *)tinyi_alloc(ctx, n + 1, 1);
+    p = g->text ? (tinyi_gparse *)tinyi_alloc(ctx, 1, sizeof *p) : NULL;
+    if (!p) {
+        st = tiny_ctx_status(ctx);
+        tllm_grammar_close(ctx, g);
+        return st;
+    }
+    if (n) memcpy(g->text, text, n);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->g = g;
+    p->s = g->text;
+    p->n = g->n_text = n;
+    tinyi_gp_all(p, root);
+    st = p->st;
+    tiny_free(ctx, p);
+    if (st) tllm_grammar_close(ctx, g);
+    else *out = g;
+    return st;
+}
+
+TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
+{
+    if (!g) return;
+    tiny_free(ctx, g->text);
+    tiny_free(ctx, g->op);
+    tiny_free(ctx, g->range);
+    tiny_free(ctx, g->rule);
+    tiny_free(ctx, g->slot);
+    tiny_free(ctx, g);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /* go on at back in frame; frame -1: behind the root */
+typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;  /* heirs: frames that get its edges too; returned: at this character */
+typedef struct tinyi_gheir { int32_t frame, next; } tinyi_gheir;
+typedef struct tinyi_gthread { int32_t at, frame; } tinyi_gthread;
+typedef struct tinyi_gseen { uint64_t turn; int32_t a, b, c; } tinyi_gseen;
+
+struct tllm_grammar_state {
+    const tllm_grammar *g;
+    tinyi_gframe *frame;
+    tinyi_gedge *edge;
+    tinyi_gheir *heir;
+    tinyi_gthread *thread, *next, *work, *saved;
+    tinyi_gseen *seen;                      /* what this character has met: places with frames, and edges */
+    uint64_t *called;                       /* of each rule: turn << 32 | frame, the frame of its call at this character */
+    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room;
+    size_t first_frame, swept;              /* the first frame of this character; how many stood after the last sweep */
+    uint64_t turn;
+    int may_end;
+    uint32_t partial;                       /* bits of a character that is not finished, and its missing bytes */
+    int missing, length;
+};
+
+#define TINYI_G_ROOM(s, ctx, what, n, room, want) tinyi_grammar_grow(ctx, (void **)(void *)&(s)->what, (s)->n, &(s)->room, want, sizeof *(s)->what)
+
+/* 1: met before at this character; -1: no memory */
+static int tinyi_gs_seen(tiny_ctx *ctx, tllm_grammar_state *s, int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h;
+    size_t i;
+    if (s->n_seen * 2 >= s->seen_room) {
+        size_t room = s->seen_room ? s->seen_room * 2 : 256;
+        tinyi_gseen *fresh = (tinyi_gseen *)tinyi_alloc(ctx, room, sizeof *fresh), *old = s->seen;
+        size_t k, old_room = s->seen_room;
+        if (!fresh) return -1;
+        memset(fresh, 0, room * sizeof *fresh);
+        s->seen = fresh;
+        s->seen_room = room;
+        s->n_seen = 0;
+        for (k = 0; k < old_room; k++)
+            if (old[k].turn == s->turn) (void)tinyi_gs_seen(ctx, s, old[k].a, old[k].b, old[k].c);
+        tiny_free(ctx, old);
+    }
+    h = ((uint64_t)(uint32_t)a * UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)(uint32_t)b * UINT64_C(0xc2b2ae3d27d4eb4f)) ^ ((uint64_t)(uint32_t)c * UINT64_C(0x165667b19e3779f9));
+    h ^= h >> 29;
+    for (i = (size_t)h & (s->seen_room - 1); s->seen[i].turn == s->turn; i = (i + 1) & (s->seen_room - 1))
+        if (s->seen[i].a == a && s->seen[i].b == b && s->seen[i].c == c) return 1;
+    s->seen[i].turn = s->turn;
+    s->seen[i].a = a;
+    s->seen[i].b = b;
+    s->seen[i].c = c;
+    s->n_seen++;
+    return 0;
+}
+
+static int tinyi_gs_push(tiny_ctx *ctx, tllm_grammar_state *s, int32_t at, int32_t frame)
+{
+    int seen = tinyi_gs_seen(ctx, s, at, frame, -1);
+    if (seen) return seen > 0;
+    if (!TINYI_G_ROOM(s, ctx, work, n_work, work_room, s->n_work + 1)) return 0;
+    s->work[s->n_work].at = at;
+    s->work[s->n_work++].frame = frame;
+    return 1;
+}
+
+static int tinyi_gs_limit(tiny_ctx *ctx)
+{
+    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: more than %d open rules", TLLM_GRAMMAR_MAX_WAYS);
+    return 0;
+}
+
+/* An edge for the frame, and for all that inherit from it. pending: where work that this starts is kept, as an edge (-2, ..). */
+static int tinyi_gs_edge(tiny_ctx *ctx, tllm_grammar_state *s, int32_t frame, int32_t back, int32_t to)
+{
+    size_t bottom = s->n_next, h;
+    int seen;
+    /* the list of heirs to visit lies above the threads of the next character */
+    for (;;) {
+        seen = tinyi_gs_seen(ctx, s, frame, back, to >= 0 ? to : INT32_MAX);
+        if (seen < 0) return 0;
+        if (!seen) {
+            if (s->n_edges >= TLLM_GRAMMAR_MAX_WAYS) return tinyi_gs_limit(ctx);
+            if (!TINYI_G_ROOM(s, ctx, edge, n_edges, edge_room, s->n_edges + 1)) return 0;
+            s->edge[s->n_edges].back = back;
+            s->edge[s->n_edges].frame = to;
+            s->edge[s->n_edges].next = s->frame[frame].edges;
+            s->frame[frame].edges = (int32_t)s->n_edges++;
+            if (s->frame[frame].returned && !tinyi_gs_push(ctx, s, back, to)) return 0;
+            for (h = (size_t)(s->frame[frame].heirs + 1); h; h = (size_t)(s->heir[h - 1].next + 1)) {
+                if (!TINYI_G_ROOM(s, ctx, next, n_next, next_room, s->n_next + 1)) return 0;
+                s->next[s->n_next++].frame = s->heir[h - 1].frame;
+            }
+        }
+        if (s->n_next == bottom) return 1;
+        frame = s->next[--s->n_next].frame;
+    }
+}
+
+/* The frame of the rule at this character; its body starts when it is new. -1: no memory. */
+static int32_t tinyi_gs_called(tiny_ctx *ctx, tllm_grammar_state *s, int32_t rule)
+{
+    if (s->called[rule] >> 32 == (s->turn & UINT32_MAX)) return (int32_t)(s->called[rule] & UINT32_MAX);
+    if (s->n_frames >= TLLM_GRAMMAR_MAX_WAYS) { (void)tinyi_gs_limit(ctx); return -1; }
+    if (!TINYI_G_ROOM(s, ctx, frame, n_frames, frame_room, s->n_frames + 1)) return -1;
+    s->frame[s->n_frames].edges = s->frame[s->n_frames].heirs = -1;
+    s->frame[s->n_frames].returned = 0;
+    s->called[rule] = (s->turn & UINT32_MAX) << 32 | s->n_frames;
+    if (!tinyi_gs_push(ctx, s, s->g->rule[rule].start, (int32_t)s->n_frames)) return -1;
+    return (int32_t)s->n_frames++;
+}
+
+/* From work to threads that want a character: s->next. */
+static int tinyi_gs_close(tiny_ctx *ctx, tllm_grammar_state *s)
+{
+    int32_t e, frame;
+    while (s->n_work) {
+        tinyi_gthread w = s->work[--s->n_work];
+        const tinyi_gop *o = &s->g->op[w.at];
+        switch (o->op) {
+        case TINYI_GO_CHAR: case TINYI_GO_NOT:
+            if (!TINYI_G_ROOM(s, ctx, next, n_next, next_room, s->n_next + 1)) return 0;
+            s->next[s->n_next++] = w;
+            break;
+        case TINYI_GO_JUMP: if (!tinyi_gs_push(ctx, s, w.at + o->a, w.frame)) return 0; break;
+        case TINYI_GO_SPLIT: if (!tinyi_gs_push(ctx, s, w.at + o->a, w.frame) || !tinyi_gs_push(ctx, s, w.at + 1, w.frame)) return 0; break;
+        case TINYI_GO_CALL:
+            frame = tinyi_gs_called(ctx, s, o->a);
+            if (frame < 0 || !tinyi_gs_edge(ctx, s, frame, w.at + 1, w.frame)) return 0;
+            break;
+        case TINYI_GO_TAIL:
+            frame = tinyi_gs_called(ctx, s, o->a);
+            if (frame < 0) return 0;
+            if ((size_t)w.frame >= s->first_frame) {    /* its edges are not all there yet */
+                if (!TINYI_G_ROOM(s, ctx, heir, n_heirs, heir_room, s->n_heirs + 1)) return 0;
+                s->heir[s->n_heirs].frame = frame;
+                s->heir[s->n_heirs].next = s->frame[w.frame].heirs;
+                s->frame[w.frame].heirs = (int32_t)s->n_heirs++;
+            }
+            for (e = s->frame[w.frame].edges; e >= 0; e = s->edge[e].next)
+                if (!tinyi_gs_edge(ctx, s, frame, s->edge[e].back, s->edge[e].frame)) return 0;
+            break;
+        case TINYI_GO_RETURN:
+            if ((size_t)w.frame >= s->first_frame) s->frame[w.frame].returned = 1;
+            for (e = s->frame[w.frame].edges; e >= 0; e = s->edge[e].next)
+                if (!tinyi_gs_push(ctx, s, s->edge[e].back, s->edge[e].frame)) return 0;
+            break;
+        default: s->may_end = 1;
+        }
+    }
+    return 1;
+}
+
+static void tinyi_gs_turn(tllm_grammar_state *s)
+{
+    size_t i;
+    s->turn++;
+    if ((s->turn & UINT32_MAX) == 0) {      /* a turn is never 0, so that cleared memory means never */
+        s->turn++;
+        for (i = 0; i < s->g->n_rules; i++) s->called[i] = 0;
+    }
+    s->n_seen = s->n_work = s->n_next = s->n_heirs = 0;
+    s->first_frame = s->n_frames;
+    s->may_end = 0;
+}
+
+/* Some character from lo to hi; the ranges are sorted and do not touch. */
+static int tinyi_gs_matches(const tllm_grammar *g, int32_t at, uint32_t lo, uint32_t hi)
+{
+    const tinyi_gop *o = &g->op[at];
+    const tinyi_grange *r = g->range + o->a;
+    int32_t first = 0, end = o->b;
+    while (first < end) {                   /* the first range that does not end before lo */
+        int32_t mid = first + (end - first) / 2;
+        if (r[mid].hi < lo) first = mid + 1;
+        else end = mid;
+    }
+    if (o->op == TINYI_GO_CHAR) return first < o->b && r[first].lo <= hi;
+    return !(first < o->b && r[first].lo <= lo && r[first].hi >= hi);
+}
+
+static void tinyi_gs_swap(tllm_grammar_state *s)
+{
+    tinyi_gthread *t = s->thread;
+    size_t room = s->thread_room;
+    s->thread = s->next;
+    s->n_threads = s->n_next;
+    s->thread_room = s->next_room;
+    s->next = t;
+    s->next_room = room;
+    s->n_next = 0;
+}
+
+/* 1 taken, 0 refused, -1 failed */
+static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
+{
+    size_t i;
+    tinyi_gs_turn(s);
+    for (i = 0; i < s->n_threads; i++)
+        if (tinyi_gs_matches(s->g, s->thread[i].at, c, c) && !tinyi_gs_push(ctx, s, s->thread[i].at + 1, s->thread[i].frame)) return -1;
+    if (!s->n_work) return 0;
+    if (!tinyi_gs_close(ctx, s)) return -1;
+    tinyi_gs_swap(s);
+    return s->n_threads || s->may_end;
+}
+
+static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+{
+    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t i;
+    uint32_t lo, hi;
+    int ok;
+    for (i = 0; i < n; i++) {
+        unsigned b = (unsigned char)piece[i];
+        if (s->missing) {
+            if ((b & 0xc0) != 0x80) return 0;
+            s->partial = s->partial << 6 | (b & 0x3f);
+            s->missing--;
+        } else if (b < 0x80) {
+            s->partial = b;
+            s->length = 1;
+        } else {
+            if (b < 0xc2 || b > 0xf4) return 0;
+            s->length = b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
+            s->missing = s->length - 1;
+            s->partial = b & (0x3fu >> (s->length - 1));
+        }
+        if (s->missing) continue;
+        if (s->partial < least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
+        ok = tinyi_gs_char(ctx, s, s->partial);
+        if (ok <= 0) return ok;
+    }
+    if (!s->missing) return 1;
+    lo = s->partial << (6 * s->missing);
+    hi = lo | ((1u << (6 * s->missing)) - 1);
+    if (lo < least[s->length]) lo = least[s->length];
+    if (hi > 0x10ffff) hi = 0x10ffff;
+    for (i = 0; i < s->n_threads && lo <= hi; i++)
+        if (tinyi_gs_matches(s->g, s->thread[i].at, lo, hi)) return !(lo >= 0xd800 && hi <= 0xdfff);
+    return 0;
+}
+
+/* Drops frames that no thread reaches. */
+static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
+{
+    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack = to + s->n_frames;
+    tinyi_gedge *edge = (tinyi_gedge *)tinyi_alloc(ctx, s->n_edges + 1, sizeof *edge);
+    size_t i, n_frames = 0, n_edges = 0, n_stack = 0;
+    int32_t e;
+    if (!to || !edge) {
+        tiny_free(ctx, to);
+        tiny_free(ctx, edge);
+        return 0;
+    }
+    for (i = 0; i < s->n_frames; i++) to[i] = -1;
+    for (i = 0; i < s->n_threads; i++)
+        if (to[s->thread[i].frame] < 0) { to[s->thread[i].frame] = 0; stack[n_stack++] = s->thread[i].frame; }
+    while (n_stack)
+        for (e = s->frame[stack[--n_stack]].edges; e >= 0; e = s->edge[e].next)
+            if (s->edge[e].frame >= 0 && to[s->edge[e].frame] < 0) { to[s->edge[e].frame] = 0; stack[n_stack++] = s->edge[e].frame; }
+    for (i = 0; i < s->n_frames; i++)
+        if (to[i] >= 0) to[i] = (int32_t)n_frames++;
+    for (i = 0; i < s->n_frames; i++) {
+        tinyi_gframe f = s->frame[i];
+        if (to[i] < 0) continue;
+        e = f.edges;
+        f.edges = f.heirs = -1;
+        for (; e >= 0; e = s->edge[e].next) {
+            edge[n_edges].back = s->edge[e].back;
+            edge[n_edges].frame = s->edge[e].frame < 0 ? -1 : to[s->edge[e].frame];
+            edge[n_edges].next = f.edges;
+            f.edges = (int32_t)n_edges++;
+        }
+        s->frame[to[i]] = f;
+    }
+    for (i = 0; i < s->n_threads; i++) s->thread[i].frame = to[s->thread[i].frame];
+    if (n_edges) memcpy(s->edge, edge, n_edges * sizeof *edge);
+    s->n_frames = n_frames;
+    s->n_edges = n_edges;
+    s->swept = n_frames + n_edges;
+    tiny_free(ctx, to);
+    tiny_free(ctx, edge);
+    return 1;
+}
+
+TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s)
+{
+    if (!s) return;
+    tiny_free(ctx, s->frame);
+    tiny_free(ctx, s->edge);
+    tiny_free(ctx, s->heir);
+    tiny_free(ctx, s->thread);
+    tiny_free(ctx, s->next);
+    tiny_free(ctx, s->work);
+    tiny_free(ctx, s->saved);
+    tiny_free(ctx, s->seen);
+    tiny_free(ctx, s->called);
+    tiny_free(ctx, s);
+}
+
+static tllm_grammar_state *tinyi_gs_make(tiny_ctx *ctx, const tllm_grammar *g)
+{
+    tllm_grammar_state *s = (tllm_grammar_state *)tinyi_alloc(ctx, 1, sizeof *s);
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    s->g = g;
+    s->called = (uint64_t *)tinyi_alloc(ctx, g->n_rules + 1, sizeof *s->called);
+    if (!s->called) {
+        tllm_grammar_free(ctx, s);
+        return NULL;
+    }
+    memset(s->called, 0, (g->n_rules + 1) * sizeof *s->called);
+    return s;
+}
+
+TINY_API tiny_status tllm_grammar_begin(tiny_ctx *ctx, const tllm_grammar *g, tllm_grammar_state **out)
+{
+    tllm_grammar_state *s;
+    tiny_status st;
+    int32_t frame;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state wants its grammar");
+    s = tinyi_gs_make(ctx, g);
+    if (!s) return tiny_ctx_status(ctx);
+    tinyi_gs_turn(s);
+    frame = tinyi_gs_called(ctx, s, g->root);
+    if (frame < 0 || !tinyi_gs_edge(ctx, s, frame, 0, -1) || !tinyi_gs_close(ctx, s)) {
+        tllm_grammar_free(ctx, s);
+        return tiny_ctx_status(ctx);
+    }
+    tinyi_gs_swap(s);
+    *out = s;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state *s, tllm_grammar_state **out)
+{
+    tllm_grammar_state *c;
+    tiny_status st;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "no state is given to clone");
+    c = tinyi_gs_make(ctx, s->g);
+    if (!c) return tiny_ctx_status(ctx);
+    if (!TINYI_G_ROOM(c, ctx, frame, n_frames, frame_room, s->n_frames) || !TINYI_G_ROOM(c, ctx, edge, n_edges, edge_room, s->n_edges) ||
+        !TINYI_G_ROOM(c, ctx, thread, n_threads, thread_room, s->n_threads)) {
+        tllm_grammar_free(ctx, c);
+        return tiny_ctx_status(ctx);
+    }
+    if (s->n_frames) memcpy(c->frame, s->frame, s->n_frames * sizeof *s->frame);
+    if (s->n_edges) memcpy(c->edge, s->edge, s->n_edges * sizeof *s->edge);
+    if (s->n_threads) memcpy(c->thread, s->thread, s->n_threads * sizeof *s->thread);
+    c->n_frames = s->n_frames;
+    c->n_edges = s->n_edges;
+    c->n_threads = s->n_threads;
+    c->swept = s->swept;
+    c->may_end = s->may_end;
+    c->partial = s->partial;
+    c->missing = s->missing;
+    c->length = s->length;
+    *out = c;
+    return TINY_OK;
+}
+
+/* 1 may come, 0 may not, -1 failed; unless keep and 1, all is as before */
+static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int keep)
+{
+    size_t n_frames = s->n_frames, n_edges = s->n_edges, n_threads = s->n_threads;
+    int may_end = s->may_end, missing = s->missing, length = s->length, ok;
+    uint32_t partial = s->partial;
+    if (!tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, 0, &s->saved_room, n_threads, sizeof *s->saved)) return -1;
+    if (n_threads) memcpy(s->saved, s->thread, n_threads * sizeof *s->saved);
+    ok = tinyi_gs_bytes(ctx, s, piece, n);
+    if (ok > 0 && keep) {
+        if (s->n_frames + s->n_edges > 2 * s->swept + 256) (void)tinyi_gs_sweep(ctx, s);
+        return 1;
+    }
+    if (n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= n_threads); tinyi_gs_swap(s); }     /* one of the two had room for them */
+    if (n_threads) memcpy(s->thread, s->saved, n_threads * sizeof *s->saved);
+    s->n_threads = n_threads;
+    s->n_frames = n_frames;
+    s->n_edges = n_edges;
+    s->may_end = may_end;
+    s->missing = missing;
+    s->length = length;
+    s->partial = partial;
+    return ok;
+}
+
+TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int ok;
+    if (yes) *yes = 0;
+    if (st) return st;
+    if (!s || !yes || (!piece && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a piece is asked about without state, piece or place for the answer");
+    ok = tinyi_gs_try(ctx, s, piece, n, 0);
+    if (ok < 0) return tiny_ctx_status(ctx);
+    *yes = ok;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int ok;
+    if (st) return st;
+    if (!s || (!piece && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar goes on with a state and a piece");
+    ok = tinyi_gs_try(ctx, s, piece, n, 1);
+    if (ok < 0) return tiny_ctx_status(ctx);
+    return ok ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "the piece does not follow the grammar");
+}
+
+TINY_API int tllm_grammar_may_end(const tllm_grammar_state *s) { return s && s->may_end && !s->missing; }
+
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
 #include <string.h>
 
@@ -29642,6 +31760,51 @@ TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n
         st = tllm_generate_tokens(s, &bos, 1, desc, result);
     } else if (!st) st = tllm_generate_tokens(s, t.id, t.n, desc, result);
     tllm_tokens_free(s->ctx, &t);
+    return st;
+}
+
+TINY_REF_BEGIN
+/* rows (n, d) to one row of length 1: sums in double, in order */
+static void tinyi_embed_pool(const float *rows, size_t n, size_t d, tllm_pooling pooling, float *out)
+{
+    double square = 0.0, scale;
+    size_t i, j;
+    for (j = 0; j < d; j++) {
+        double sum = 0.0;
+        if (pooling == TLLM_POOL_MEAN) {
+            for (i = 0; i < n; i++) sum += (double)rows[i * d + j];
+            sum /= (double)n;
+        } else sum = (double)rows[(pooling == TLLM_POOL_LAST ? n - 1 : 0) * d + j];
+        out[j] = (float)sum;
+        square += sum * sum;
+    }
+    scale = square > 0.0 ? 1.0 / tinyi_sqrt(square) : 0.0;
+    for (j = 0; j < d; j++) out[j] = (float)((double)out[j] * scale);
+}
+TINY_REF_END
+
+TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out)
+{
+    tllm_tokens t;
+    float *rows = NULL;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    if (!out || (n && !text)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
+    if (s->about.output != TLLM_HIDDEN) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model", s->about.arch);
+    if (pooling < 0) pooling = s->about.pooling == TLLM_POOL_NONE ? TLLM_POOL_MEAN : (int)s->about.pooling;
+    if (pooling != TLLM_POOL_MEAN && pooling != TLLM_POOL_CLS && pooling != TLLM_POOL_LAST)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: pooling %d is not mean, cls or last", pooling);
+    st = tllm_encode(s->ctx, s->vocab, text, n, TLLM_ENCODE_ENDS, &t);
+    if (!st && !t.n) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text has no tokens");
+    if (!st && t.n > (size_t)s->n_ctx) st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n, s->n_ctx);
+    if (!st) {
+        rows = (float *)tinyi_alloc(s->ctx, t.n * (size_t)s->about.n_out, sizeof *rows);
+        st = rows ? tllm_forward_all(s->state, t.id, (tiny_idx)t.n, rows) : TINY_E_MEMORY;
+    }
+    if (!st) tinyi_embed_pool(rows, t.n, (size_t)s->about.n_out, (tllm_pooling)pooling, out);
+    tiny_free(s->ctx, rows);
+    tllm_tokens_free(s->ctx, &t);
+    s->n = 0;
     return st;
 }
 
@@ -30248,6 +32411,47 @@ TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int h
     return n_kept;
 }
 
+/* The whole numbers from bottom to top nearest to (x - base) / scale; size is 16 or 32. */
+static void tinyi_k_codes(const float *x, int size, float base, float inverse, float bottom, float top, float *q)
+{
+    int j, h;
+    for (j = 0; j < size; j += 8)
+        for (h = 0; h < 8; h++) {
+            float v = (x[j + h] - base) * inverse;
+            v = v > bottom ? v : bottom;
+            v = v < top ? v : top;
+            q[j + h] = (v + 12582912.0f) - 12582912.0f;
+        }
+}
+/* The sums of w q, w q q, w q x: four of each at once, so that none waits for the one before. */
+static void tinyi_k_sums(const float *x, const float *w, const float *q, int size, double *sums)
+{
+    double a[4] = { 0, 0, 0, 0 }, b[4] = { 0, 0, 0, 0 }, c[4] = { 0, 0, 0, 0 };
+    int j, h;
+    for (j = 0; j < size; j += 4)
+        for (h = 0; h < 4; h++) {
+            const double qj = (double)q[j + h], wq = (double)w[j + h] * qj;
+            a[h] += wq;
+            b[h] += wq * qj;
+            c[h] += wq * (double)x[j + h];
+        }
+    sums[0] = (a[0] + a[1]) + (a[2] + a[3]);
+    sums[1] = (b[0] + b[1]) + (b[2] + b[3]);
+    sums[2] = (c[0] + c[1]) + (c[2] + c[3]);
+}
+/* The error of scale * q + base. */
+static double tinyi_k_error(const float *x, const float *w, const float *q, int size, float scale, float base)
+{
+    double a[4] = { 0, 0, 0, 0 };
+    int j, h;
+    for (j = 0; j < size; j += 4)
+        for (h = 0; h < 4; h++) {
+            const float off = x[j + h] - (scale * q[j + h] + base);
+            a[h] += (double)(w[j + h] * (off * off));
+        }
+    return (a[0] + a[1]) + (a[2] + a[3]);
+}
+
 /* ---- y = D k q --------------------------------------------------------------------------------------------------- */
 
 static const signed char tinyi_k_steps[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
@@ -30283,11 +32487,21 @@ static void tinyi_k_step_table(float *table)
     for (i = 0; i < TINYI_K_STEP_AT; i++) table[i] = (float)tinyi_k_steps[tinyi_k_place(0.5f * (float)i - 127.0f)];
 }
 
-/* What v becomes, as a number; codes are kept as such: a place is found again from its step. */
-static float tinyi_k_value(const tinyi_k_even *f, const float *table, float v)
+/* What x / scale becomes, as numbers; codes are kept as such: a place is found again from its step. */
+static void tinyi_k_values(const tinyi_k_even *f, const float *table, const float *x, float inverse, float *q)
 {
-    v = v < (float)f->lo ? (float)f->lo : v > (float)f->hi ? (float)f->hi : v;
-    return f->steps ? table[(int)(2.0f * v + 254.0f)] : tinyi_q_nearest(v);
+    const float lo = (float)f->lo, hi = (float)f->hi;
+    int j;
+    if (!f->steps) {
+        tinyi_k_codes(x, f->size, 0.0f, inverse, lo, hi, q);
+        return;
+    }
+    for (j = 0; j < f->size; j++) {
+        float v = x[j] * inverse;
+        v = v > lo ? v : lo;
+        v = v < hi ? v : hi;
+        q[j] = table[(int)(2.0f * v + 254.0f)];
+    }
 }
 
 /* The wanted scale and its curvature, for trials that put the largest value to lo (end 0) and to hi (end 1); returns what it gains. */
@@ -30305,13 +32519,13 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
         if (end < 2 && !(ends >> end & 1)) continue;
         for (t = -1; t < count; t++) {      /* plain first, so that it wins where others are equal */
             const float inverse = end == 2 ? 1.0f / s : (float)(end ? f->hi : f->lo) * (t < 0 ? 1.0f : f->trial[end].first + f->trial[end].step * (float)t) / most;
-            double xq = 0.0, qq = 0.0;
+            double xq, qq, sums[3];
+            float q[32];
             if (end == 2 && t < 0) continue;
-            for (j = 0; j < f->size; j++) {
-                const double q = (double)tinyi_k_value(f, table, x[j] * inverse), wq = (double)w[j] * q;
-                xq += wq * (double)x[j];
-                qq += wq * q;
-            }
+            tinyi_k_values(f, table, x, inverse, q);
+            tinyi_k_sums(x, w, q, f->size, sums);
+            qq = sums[1];
+            xq = sums[2];
             if (qq > 0.0 && xq * xq > best * qq * (1.0 + 1e-9)) {
                 best = xq * xq / qq;
                 s = (float)(xq / qq);
@@ -30327,15 +32541,11 @@ static double tinyi_k_even_group(const tinyi_k_even *f, const float *table, cons
 /* Codes under the scale s, and their error. */
 static double tinyi_k_even_codes(const tinyi_k_even *f, const float *table, const float *x, const float *w, float s, signed char *code)
 {
-    const float inverse = s != 0.0f ? 1.0f / s : 0.0f;
-    double error = 0.0;
+    float q[32];
     int j;
-    for (j = 0; j < f->size; j++) {
-        const float q = tinyi_k_value(f, table, x[j] * inverse), off = x[j] - s * q;
-        error += (double)(w[j] * (off * off));
-        code[j] = (signed char)q;
-    }
-    return error;
+    tinyi_k_values(f, table, x, s != 0.0f ? 1.0f / s : 0.0f, q);
+    for (j = 0; j < f->size; j++) code[j] = (signed char)q[j];
+    return tinyi_k_error(x, w, q, f->size, s, 0.0f);
 }
 
 /* All groups under D; returns the error. */
@@ -30460,8 +32670,9 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     float lowest = 0.0f, highest = x[0];
     double sw = 0.0, sx = 0.0, sxx = 0.0, best = -1.0;
     int j, t;
-    const int trials = 40;                  /* 10 scales for each of 4 first values */
-    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.18f : f->top == 15 ? 0.22f : 0.34f;
+    const int trials = 54;                  /* 9 scales for each of 6 first values */
+    static const float at_first[7] = { 0.0f, 0.45f, -0.4f, 0.9f, 0.22f, -0.2f, 0.0f };      /* in steps above the least */
+    const float first = f->top == 3 ? -0.75f : f->top == 15 ? -1.0f : -1.6f, step = f->top == 3 ? 0.2f : f->top == 15 ? 0.25f : 0.38f;
     for (j = 0; j < f->size; j++) {
         if (x[j] < lowest) lowest = x[j];
         if (x[j] > highest) highest = x[j];
@@ -30474,19 +32685,16 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
     wish->m = (double)-lowest;
     if (!(highest - lowest > 1e-12f)) return;
     for (t = -1; t < trials + 2; t++) {     /* plain first, so that it wins where others are equal; last twice more from the best */
-        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 10);
+        const float spread = t < 0 ? 0.0f : first + step * (float)(t % 9);
         const float inverse = t >= trials ? 1.0f / (float)wish->s : ((float)f->top + spread) / (highest - lowest);
-        const float base = t >= trials ? -(float)wish->m : lowest + (t < 10 ? 0.0f : t < 20 ? 0.45f : t < 30 ? -0.4f : 0.9f) / inverse;
-        double sq = 0.0, sqq = 0.0, sxq = 0.0, d, s, m, e;
-        for (j = 0; j < f->size; j++) {
-            float q = (x[j] - base) * inverse;
-            double wq;
-            q = q < 0.0f ? 0.0f : q > (float)f->top ? (float)f->top : tinyi_q_nearest(q);
-            wq = (double)w[j] * (double)q;
-            sq += wq;
-            sqq += wq * (double)q;
-            sxq += wq * (double)x[j];
-        }
+        const float base = t >= trials ? -(float)wish->m : lowest + at_first[t < 0 ? 0 : t / 9] / inverse;
+        double sq, sqq, sxq, d, s, m, e, sums[3];
+        float q[32];
+        tinyi_k_codes(x, f->size, base, inverse, 0.0f, (float)f->top, q);
+        tinyi_k_sums(x, w, q, f->size, sums);
+        sq = sums[0];
+        sqq = sums[1];
+        sxq = sums[2];
         if (!(sqq > 0.0)) continue;
         d = sw * sqq - sq * sq;
         s = m = 0.0;
@@ -30510,17 +32718,11 @@ static void tinyi_k_uneven_group(const tinyi_k_uneven *f, const float *x, const 
 
 static double tinyi_k_uneven_codes(const tinyi_k_uneven *f, const float *x, const float *w, float s, float m, unsigned char *code)
 {
-    const float inverse = s != 0.0f ? 1.0f / s : 0.0f, top = (float)f->top;
-    double error = 0.0;
+    float q[32];
     int j;
-    for (j = 0; j < f->size; j++) {
-        float q = (x[j] + m) * inverse, off;
-        q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-        off = x[j] - (s * q - m);
-        error += (double)(w[j] * (off * off));
-        code[j] = (unsigned char)q;
-    }
-    return error;
+    tinyi_k_codes(x, f->size, -m, s != 0.0f ? 1.0f / s : 0.0f, 0.0f, (float)f->top, q);
+    for (j = 0; j < f->size; j++) code[j] = (unsigned char)(int)q[j];
+    return tinyi_k_error(x, w, q, f->size, s, -m);
 }
 
 static int tinyi_k_whole(double v, int top) { return v < 0.0 ? 0 : v > (double)top ? top : (int)(v + 0.5); }
@@ -30595,14 +32797,16 @@ static int tinyi_k_uneven_refit(const tinyi_k_uneven *f, const float *x, const f
     return 1;
 }
 
+#define TINYI_K_PICK 3                      /* pairs of D and M that are tried out */
+
 static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const float *importance, float *best_d, float *best_m,
                                   int *k, int *km, unsigned char *code)
 {
-    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[6][2];
+    float y[256], w[256], s[16], c[16], m[16], cm[16], d[TINYI_Q_KEEP + 1], dm[TINYI_Q_KEEP + 1], most = 0.0f, most_m = 0.0f, pick[TINYI_K_PICK + 3][2];
     tinyi_k_wish wish[16];
     unsigned char trial[256];
     int trial_k[16], trial_m[16], g, i, j, at, n, n_m, n_pick = 0;
-    double least = -1.0, e, loss[3];
+    double least = -1.0, e, loss[TINYI_K_PICK];
     memset(k, 0, (size_t)f->groups * sizeof *k);
     memset(km, 0, (size_t)f->groups * sizeof *km);
     memset(code, 0, 256);
@@ -30628,12 +32832,12 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
                 e += tinyi_k_uneven_loss(f, wish + g, d[i], dm[j], d[i] != 0.0f ? tinyi_k_whole(wish[g].s / (double)d[i], f->k_top) : 0, &b);
             }
             for (at = n_pick; at > 0 && e < loss[at - 1]; at--)
-                if (at < 3) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
-            if (at < 3) {
+                if (at < TINYI_K_PICK) { loss[at] = loss[at - 1]; pick[at][0] = pick[at - 1][0]; pick[at][1] = pick[at - 1][1]; }
+            if (at < TINYI_K_PICK) {
                 loss[at] = e;
                 pick[at][0] = d[i];
                 pick[at][1] = dm[j];
-                if (n_pick < 3) n_pick++;
+                if (n_pick < TINYI_K_PICK) n_pick++;
             }
         }
     pick[n_pick][0] = tinyi_f16_to_f32(tinyi_q_to_half(most / (float)f->k_top));     /* the largest ones exactly */
@@ -30695,35 +32899,21 @@ TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int b
     for (t = 0; t < 62; t++) {              /* 12 scales for each of 5 first values, then twice from the best */
         const float step = (highest - lowest) / (top + (bits == 4 ? 0.25f : 0.5f) * (float)(t % 12 - 6));
         const float scale = t < 60 ? step : *d, base = t < 60 ? lowest + 0.4f * step * (float)(t / 12 - 1) : *m, inverse = scale > 1e-12f ? 1.0f / scale : 0.0f;
-        double sq = 0.0, sqq = 0.0, sxq = 0.0, det, e = 0.0;
-        float td = 0.0f, tm, again;
-        unsigned char trial[32];
-        for (j = 0; j < 32; j++) {
-            float q = (y[j] - base) * inverse;
-            double wq;
-            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-            wq = (double)w[j] * (double)q;
-            sq += wq;
-            sqq += wq * (double)q;
-            sxq += wq * (double)y[j];
-        }
-        det = sw * sqq - sq * sq;
-        if (det > sw * sqq * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sxq - sx * sq) / det)));
+        double sums[3], det, e;
+        float td = 0.0f, tm, q[32];
+        tinyi_k_codes(y, 32, base, inverse, 0.0f, top, q);
+        tinyi_k_sums(y, w, q, 32, sums);
+        det = sw * sums[1] - sums[0] * sums[0];
+        if (det > sw * sums[1] * 1e-9) td = tinyi_f16_to_f32(tinyi_q_to_half((float)((sw * sums[2] - sx * sums[0]) / det)));
         if (td < 0.0f) td = 0.0f;
-        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sq) / sw)));
-        again = td > 0.0f ? 1.0f / td : 0.0f;
-        for (j = 0; j < 32; j++) {
-            float q = (y[j] - tm) * again, off;
-            q = q < 0.0f ? 0.0f : q > top ? top : tinyi_q_nearest(q);
-            off = y[j] - (q * td + tm);
-            e += (double)(w[j] * (off * off));
-            trial[j] = (unsigned char)q;
-        }
+        tm = tinyi_f16_to_f32(tinyi_q_to_half((float)((sx - (double)td * sums[0]) / sw)));
+        tinyi_k_codes(y, 32, tm, td > 0.0f ? 1.0f / td : 0.0f, 0.0f, top, q);
+        e = tinyi_k_error(y, w, q, 32, td, tm);
         if (least < 0.0 || e < least) {
             least = e;
             *d = td;
             *m = tm;
-            memcpy(code, trial, 32);
+            for (j = 0; j < 32; j++) code[j] = (unsigned char)(int)q[j];
         }
     }
 }
@@ -31098,16 +33288,16 @@ typedef struct tinyi_lattice {
 } tinyi_lattice;
 
 #define TINYI_LATTICE_2 { 8, 25, 43, 0, 0, 0, 0, 0 }
-#define TINYI_LATTICE_2_TRIALS 11, { 1, 0.6f, 0.7f, 0.78f, 0.86f, 0.93f, 1.08f, 1.18f, 1.3f, 1.72f, 5.375f, 0 }
+#define TINYI_LATTICE_2_TRIALS 7, { 1, 0.68f, 0.83f, 1.15f, 1.35f, 1.72f, 5.375f, 0, 0, 0, 0, 0 }
 static const tinyi_lattice tinyi_lattice_of_iq2xxs = { tinyi_lattice_iq2xxs, 256, 8, 4, 3, TINYI_LATTICE_2, 32, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq2xs = { tinyi_lattice_iq2xs, 512, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 1, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq2s = { tinyi_lattice_iq2s, 1024, 8, 4, 3, TINYI_LATTICE_2, 16, 15, 0.125f, 0, 0, TINYI_LATTICE_2_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq3xxs = { tinyi_lattice_iq3xxs, 256, 4, 2, 8, { 4, 12, 20, 28, 36, 44, 52, 62 }, 32, 15, 0.25f, 1, 0,
-    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.5f } };
+    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.5f, 0, 0, 0, 0 } };
 static const tinyi_lattice tinyi_lattice_of_iq3s = { tinyi_lattice_iq3s, 512, 4, 2, 8, { 1, 3, 5, 7, 9, 11, 13, 15 }, 32, 15, 1.0f, 0, 0,
-    12, { 1, 0.72f, 0.79f, 0.85f, 0.9f, 0.95f, 1.05f, 1.1f, 1.16f, 1.24f, 1.4f, 15.0f } };
+    8, { 1, 0.75f, 0.84f, 0.92f, 1.08f, 1.18f, 1.4f, 15.0f, 0, 0, 0, 0 } };
 #define TINYI_LATTICE_1 { -1, 0, 1, 0, 0, 0, 0, 0 }
-#define TINYI_LATTICE_1_TRIALS 10, { 1, 0.3f, 0.38f, 0.46f, 0.54f, 0.62f, 0.7f, 0.78f, 0.88f, 1.2f, 0, 0 }
+#define TINYI_LATTICE_1_TRIALS 6, { 1, 0.33f, 0.47f, 0.62f, 0.77f, 1.2f, 0, 0, 0, 0, 0, 0 }
 static const tinyi_lattice tinyi_lattice_of_iq1s = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 32, 7, 1.0f, 0, 32, TINYI_LATTICE_1_TRIALS };
 static const tinyi_lattice tinyi_lattice_of_iq1m = { tinyi_lattice_iq1[0], 2048, 8, 4, 3, TINYI_LATTICE_1, 16, 7, 1.0f, 0, 8, TINYI_LATTICE_1_TRIALS };
 
@@ -31121,21 +33311,52 @@ TINY_REF_BEGIN
 static void tinyi_lattice_table(const tinyi_lattice *f, float *value)
 {
     const int count = f->half == 4 ? 81 : 64;
-    int p, i, rest;
-    for (p = 0; p < count; p++)
-        for (i = 0, rest = p; i < f->half; i++, rest /= f->base) *value++ = f->level[rest % f->base];
+    int digit[4] = { 0, 0, 0, 0 }, p, i;
+    for (p = 0; p < count; p++) {
+        for (i = 0; i < f->half; i++) *value++ = f->level[digit[i]];
+        for (i = 0; i < f->half && ++digit[i] == f->base; i++) digit[i] = 0;
+    }
 }
-static void tinyi_lattice_get(const tinyi_lattice *f, const float *table, int i, float *value)
+/* x[0..8) = d g with signs, for an entry of 8 values, or two entries of 4; table is that of the book. */
+static void tinyi_lattice_signed8(const tinyi_lattice *f, const float *table, int i, float d, unsigned signs, float *x)
 {
     const char *e = tinyi_lattice_entry(f, i);
-    memcpy(value, table + (e[1] - 35) * f->half, (size_t)f->half * sizeof *value);
-    memcpy(value + f->half, table + (e[0] - 35) * f->half, (size_t)f->half * sizeof *value);
-}
-/* x = d g, with the signs of 8 values */
-static void tinyi_lattice_signed(float *x, const float *g, float d, unsigned signs)
-{
+    const float *low = table + (e[1] - 35) * 4, *up = table + (e[0] - 35) * 4;
+    float by[2];
     int j;
-    for (j = 0; j < 8; j++) x[j] = d * g[j] * (signs >> j & 1 ? -1.0f : 1.0f);
+    by[0] = d;
+    by[1] = -d;
+    for (j = 0; j < 4; j++) {
+        x[j] = by[signs >> j & 1] * low[j];
+        x[j + 4] = by[signs >> (j + 4) & 1] * up[j];
+    }
+}
+static void tinyi_lattice_signed4(const tinyi_lattice *f, const float *table, int i, int k, float d, unsigned signs, float *x)
+{
+    const char *e = tinyi_lattice_entry(f, i), *h = tinyi_lattice_entry(f, k);
+    const float *part[4];
+    float by[2];
+    int j;
+    part[0] = table + (e[1] - 35) * 2;
+    part[1] = table + (e[0] - 35) * 2;
+    part[2] = table + (h[1] - 35) * 2;
+    part[3] = table + (h[0] - 35) * 2;
+    by[0] = d;
+    by[1] = -d;
+    for (j = 0; j < 4; j++) {
+        x[2 * j] = by[signs >> 2 * j & 1] * part[j][0];
+        x[2 * j + 1] = by[signs >> (2 * j + 1) & 1] * part[j][1];
+    }
+}
+static void tinyi_lattice_shifted8(const tinyi_lattice *f, const float *table, int i, float d, int minus, float *x)
+{
+    const char *e = tinyi_lattice_entry(f, i);
+    const float *low = table + (e[1] - 35) * 4, *up = table + (e[0] - 35) * 4, shift = minus ? -0.125f : 0.125f;
+    int j;
+    for (j = 0; j < 4; j++) {
+        x[j] = d * (low[j] + shift);
+        x[j + 4] = d * (up[j] + shift);
+    }
 }
 /* 7 bits and the eighth that makes their number even */
 static unsigned tinyi_lattice_eighth(unsigned seven)
@@ -31150,7 +33371,7 @@ TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2xxs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int group, l;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 66)
@@ -31158,46 +33379,45 @@ TINYI_FN void tinyi_unpack_IQ2_XXS(const void *q, float *x, size_t n)
             const unsigned char *at = b + 2 + 8 * group;
             const uint32_t word = tinyi_q_u32(at + 4);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.25f;
-            for (l = 0; l < 4; l++) {
-                tinyi_lattice_get(f, table, at[l], g);
-                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
-            }
+            for (l = 0; l < 4; l++) tinyi_lattice_signed8(f, table, at[l], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ2_XS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2xs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 74)
+    for (; n >= 256; n -= 256, x += 256, b += 74) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
             const unsigned word = tinyi_q_u16(b + 2 + 2 * v);
-            const float d = tinyi_q_half(b) * (0.5f + (float)(b[66 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
-            tinyi_lattice_get(f, table, (int)(word & 511), g);
-            tinyi_lattice_signed(x + 8 * v, g, d, tinyi_lattice_eighth(word >> 9));
+            const float d = d0 * (0.5f + (float)(b[66 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_signed8(f, table, (int)(word & 511), d, tinyi_lattice_eighth(word >> 9), x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ2_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq2s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 82)
+    for (; n >= 256; n -= 256, x += 256, b += 82) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
-            const float d = tinyi_q_half(b) * (0.5f + (float)(b[74 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
-            tinyi_lattice_get(f, table, b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8, g);
-            tinyi_lattice_signed(x + 8 * v, g, d, b[34 + v]);
+            const float d = d0 * (0.5f + (float)(b[74 + v / 4] >> v / 2 % 2 * 4 & 15)) * 0.25f;
+            tinyi_lattice_signed8(f, table, b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8, d, b[34 + v], x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq3xxs;
     const unsigned char *b = (const unsigned char *)q;
-    float table[2 * 64], g[8];
+    float table[2 * 64];
     int group, l;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 98)
@@ -31205,63 +33425,54 @@ TINYI_FN void tinyi_unpack_IQ3_XXS(const void *q, float *x, size_t n)
             const unsigned char *at = b + 2 + 8 * group;
             const uint32_t word = tinyi_q_u32(b + 66 + 4 * group);
             const float d = tinyi_q_half(b) * (0.5f + (float)(word >> 28)) * 0.5f;
-            for (l = 0; l < 4; l++) {
-                tinyi_lattice_get(f, table, at[2 * l], g);
-                tinyi_lattice_get(f, table, at[2 * l + 1], g + 4);
-                tinyi_lattice_signed(x + 32 * group + 8 * l, g, d, tinyi_lattice_eighth(word >> 7 * l & 127));
-            }
+            for (l = 0; l < 4; l++)
+                tinyi_lattice_signed4(f, table, at[2 * l], at[2 * l + 1], d, tinyi_lattice_eighth(word >> 7 * l & 127), x + 32 * group + 8 * l);
         }
 }
 TINYI_FN void tinyi_unpack_IQ3_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq3s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[2 * 64], g[8];
+    float table[2 * 64];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 110)
+    for (; n >= 256; n -= 256, x += 256, b += 110) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
-            const float d = tinyi_q_half(b) * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
+            const float d = d0 * (float)(1 + 2 * (b[106 + v / 8] >> v / 4 % 2 * 4 & 15));
             const int high = b[66 + v / 4] >> v % 4 * 2;
-            tinyi_lattice_get(f, table, b[2 + 2 * v] | (high & 1) << 8, g);
-            tinyi_lattice_get(f, table, b[2 + 2 * v + 1] | (high & 2) << 7, g + 4);
-            tinyi_lattice_signed(x + 8 * v, g, d, b[74 + v]);
+            tinyi_lattice_signed4(f, table, b[2 + 2 * v] | (high & 1) << 8, b[2 + 2 * v + 1] | (high & 2) << 7, d, b[74 + v], x + 8 * v);
         }
+    }
 }
 
-static void tinyi_lattice_shifted(float *x, const float *g, float d, int minus)
-{
-    const float shift = minus ? -0.125f : 0.125f;
-    int j;
-    for (j = 0; j < 8; j++) x[j] = d * (g[j] + shift);
-}
 TINYI_FN void tinyi_unpack_IQ1_S(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq1s;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
-    for (; n >= 256; n -= 256, x += 256, b += 50)
+    for (; n >= 256; n -= 256, x += 256, b += 50) {
+        const float d0 = tinyi_q_half(b);
         for (v = 0; v < 32; v++) {
             const int word = tinyi_q_u16(b + 34 + v / 4 * 2);
-            tinyi_lattice_get(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, g);
-            tinyi_lattice_shifted(x + 8 * v, g, tinyi_q_half(b) * (float)(2 * (word >> 12 & 7) + 1), word >> 15);
+            tinyi_lattice_shifted8(f, table, b[2 + v] | (word >> v % 4 * 3 & 7) << 8, d0 * (float)(2 * (word >> 12 & 7) + 1), word >> 15, x + 8 * v);
         }
+    }
 }
 TINYI_FN void tinyi_unpack_IQ1_M(const void *q, float *x, size_t n)
 {
     const tinyi_lattice *f = &tinyi_lattice_of_iq1m;
     const unsigned char *b = (const unsigned char *)q;
-    float table[4 * 81], g[8];
+    float table[4 * 81];
     int v;
     tinyi_lattice_table(f, table);
     for (; n >= 256; n -= 256, x += 256, b += 56) {
         const float d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8));
         for (v = 0; v < 32; v++) {
             const int high = b[32 + v / 2] >> v % 2 * 4, k = tinyi_q_u16(b + 48 + v / 8 * 2) >> v / 2 % 4 * 3 & 7;
-            tinyi_lattice_get(f, table, b[v] | (high & 7) << 8, g);
-            tinyi_lattice_shifted(x + 8 * v, g, d * (float)(2 * k + 1), high >> 3 & 1);
+            tinyi_lattice_shifted8(f, table, b[v] | (high & 7) << 8, d * (float)(2 * k + 1), high >> 3 & 1, x + 8 * v);
         }
     }
 }
@@ -31850,7 +34061,9 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     uint32_t type, item;
     size_t k;
     if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of key %zu of %zu", path, i, n_meta);
-    if (n > TLLM_MAX_KEY) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n, TLLM_MAX_KEY);
+    if (n > TLLM_MAX_KEY)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes; the longest has %d", path, i, n_meta, (unsigned long long)n,
+                          TLLM_MAX_KEY);
     if (!n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu is empty", path, i, n_meta);
     if (!tinyi_rd_bytes(c, (size_t)n, &p))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %zu of %zu says it has %llu bytes, %zu are left", path, i, n_meta, (unsigned long long)n, c->left);
@@ -31860,12 +34073,16 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     m->count = 1;
     (void)tinyi_show(m->key, name);
     if (!tinyi_rd_u32(c, &type)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the type of key %s", path, name);
-    if (type >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type, TLLM_VALUE_TYPES - 1);
+    if (type >= TLLM_VALUE_TYPES)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s has a value of type %lu; the last one known is %d", path, name, (unsigned long)type,
+                          TLLM_VALUE_TYPES - 1);
     item = type;
     if (type == TLLM_ARRAY) {
         size_t least;
         if (!tinyi_rd_u32(c, &item)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the item type of key %s", path, name);
-        if (item >= TLLM_VALUE_TYPES) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item, TLLM_VALUE_TYPES - 1);
+        if (item >= TLLM_VALUE_TYPES)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s is an array with items of type %lu; the last one known is %d", path, name, (unsigned long)item,
+                              TLLM_VALUE_TYPES - 1);
         if (item == TLLM_ARRAY) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: key %s is an array of arrays, which no model has", path, name);
         if (!tinyi_rd_u64(c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the length of the array of key %s", path, name);
         least = item == TLLM_STRING ? 8 : tllm_value_bytes((int)item);
@@ -31879,7 +34096,8 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     m->at = c->at;
     if (item != TLLM_STRING) {
         size_t each = tllm_value_bytes((int)item);
-        if (!tinyi_rd_bytes(c, m->count * each, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
+        if (!tinyi_rd_bytes(c, m->count * each, &p))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in the value of key %s: %zu bytes wanted, %zu left", path, name, each, c->left);
         for (k = 0; item == TLLM_BOOL && k < m->count; k++)
             if (p[k] > 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: key %s: a bool is %u, neither 0 nor 1", path, name, p[k]);
         return TINY_OK;
@@ -32497,70 +34715,77 @@ static void tinyi_trie_sort(const tllm_vocab *v, uint32_t *x, uint32_t *spare, s
     }
 }
 
-typedef struct tinyi_trie_due { uint32_t node, lo, hi, depth; } tinyi_trie_due;
+static size_t tinyi_trie_shared(const tllm_vocab *v, uint32_t a, uint32_t b)
+{
+    size_t n, m, i = 0;
+    const unsigned char *p = tinyi_token_text(v, (int32_t)a, &n), *q = tinyi_token_text(v, (int32_t)b, &m);
+    while (i < n && i < m && p[i] == q[i]) i++;
+    return i;
+}
 
-/* Nodes are made breadth first, so that the list of what is to do is the list of nodes itself: node i has the sorted
- * texts lo..hi, which share their first depth bytes. */
+/* How many nodes the sorted texts need: one for each end of a text and each place where two part. The stack holds the depths of
+ * the nodes on the way to the last text; a text adds at most one to its height. */
+static size_t tinyi_trie_count(const tllm_vocab *v, const uint32_t *ids, size_t n, uint32_t *stack)
+{
+    size_t i, top = 0, count = 1;
+    stack[0] = 0;
+    for (i = 0; i < n; i++) {
+        uint32_t shared = i ? (uint32_t)tinyi_trie_shared(v, ids[i - 1], ids[i]) : 0, len = v->at[ids[i] + 1] - v->at[ids[i]];
+        while (stack[top] > shared) top--;
+        if (stack[top] < shared) { stack[++top] = shared; count++; }
+        if (stack[top] < len) { stack[++top] = len; count++; }
+    }
+    return count;
+}
+
+/* Breadth first, so that children lie side by side. A node that waits keeps the range of its texts in first and value; how deep
+ * it is follows from its label, which lies in the first of them. */
 TINYI_FN tiny_status tinyi_trie_build(tiny_ctx *ctx, const tllm_vocab *v, uint32_t *ids, size_t n, tinyi_trie *trie)
 {
-    tinyi_trie_due *due = NULL;
-    uint32_t *spare = NULL;
-    size_t i, most = 2 * n + 2 + v->at[v->n] / 65535;   /* a label has at most 65535 bytes */
+    uint32_t *spare = (uint32_t *)tinyi_alloc(ctx, n + 2, sizeof *spare);
+    size_t i, count;
     int k;
     for (k = 0; k < 256; k++) trie->root[k] = -1;
-    spare = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *spare);
-    if (spare) {
-        tinyi_trie_sort(v, ids, spare, n);
-        tiny_free(ctx, spare);
-        due = (tinyi_trie_due *)tinyi_alloc(ctx, most, sizeof *due);
-    }
-    if (due) trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, most, sizeof *trie->node);
-    if (!trie->node) { tiny_free(ctx, due); return tiny_ctx_status(ctx); }
+    if (!spare) return tiny_ctx_status(ctx);
+    tinyi_trie_sort(v, ids, spare, n);
+    count = tinyi_trie_count(v, ids, n, spare);
+    tiny_free(ctx, spare);
+    trie->node = (tinyi_trie_node *)tinyi_alloc(ctx, count, sizeof *trie->node);
+    if (!trie->node) return tiny_ctx_status(ctx);
     memset(trie->node, 0, sizeof *trie->node);
-    trie->node[0].value = -1;
+    trie->node[0].value = (int32_t)n;
     trie->n_nodes = 1;
-    due[0].node = 0;
-    due[0].lo = 0;
-    due[0].hi = (uint32_t)n;
-    due[0].depth = 0;
     for (i = 0; i < trie->n_nodes; i++) {
-        tinyi_trie_due t = due[i];
         tinyi_trie_node *node = &trie->node[i];
-        size_t len;
+        uint32_t lo = node->first, end = (uint32_t)node->value, depth = i ? node->label + node->n_label - v->at[ids[lo]] : 0;
         node->first = (uint32_t)trie->n_nodes;
-        while (t.lo < t.hi && v->at[ids[t.lo] + 1] - v->at[ids[t.lo]] == t.depth) {
-            if (node->value < 0) node->value = (int32_t)ids[t.lo];      /* the sort is stable: the first of equal texts */
-            t.lo++;
+        node->value = -1;
+        while (lo < end && v->at[ids[lo] + 1] - v->at[ids[lo]] == depth) {
+            if (node->value < 0) node->value = (int32_t)ids[lo];        /* the sort is stable: the first of equal texts */
+            lo++;
         }
-        while (t.lo < t.hi) {
-            const unsigned char *a = tinyi_token_text(v, (int32_t)ids[t.lo], &len), *b;
+        while (lo < end) {
             tinyi_trie_node *child = &trie->node[trie->n_nodes];
-            uint32_t step = 1, lo = t.lo, hi = t.hi, shared;
-            size_t len_b;
+            unsigned char first = v->blob[v->at[ids[lo]] + depth];
+            uint32_t step = 1, from = lo, hi;
             /* where the next first byte begins: double steps, then halves */
-            while (lo + step < t.hi && v->blob[v->at[ids[lo + step]] + t.depth] == a[t.depth]) { lo += step; step *= 2; }
-            hi = TINYI_MIN(lo + step, t.hi);
+            while (lo + step < end && v->blob[v->at[ids[lo + step]] + depth] == first) { lo += step; step *= 2; }
+            hi = TINYI_MIN(lo + step, end);
             while (hi - lo > 1) {
                 uint32_t mid = lo + (hi - lo) / 2;
-                if (v->blob[v->at[ids[mid]] + t.depth] == a[t.depth]) lo = mid; else hi = mid;
+                if (v->blob[v->at[ids[mid]] + depth] == first) lo = mid; else hi = mid;
             }
-            b = tinyi_token_text(v, (int32_t)ids[hi - 1], &len_b);
-            for (shared = t.depth; shared < len && shared < len_b && shared - t.depth < 65535 && a[shared] == b[shared]; shared++) {}
             memset(child, 0, sizeof *child);
-            child->label = v->at[ids[t.lo]] + t.depth;
-            child->n_label = (uint16_t)(shared - t.depth);
-            child->value = -1;
-            due[trie->n_nodes].node = (uint32_t)trie->n_nodes;
-            due[trie->n_nodes].lo = t.lo;
-            due[trie->n_nodes].hi = hi;
-            due[trie->n_nodes].depth = shared;
-            if (i == 0) trie->root[a[0]] = (int32_t)trie->n_nodes;
+            child->label = v->at[ids[from]] + depth;
+            child->n_label = (uint16_t)(tinyi_trie_shared(v, ids[from], ids[hi - 1]) - depth);
+            child->first = from;
+            child->value = (int32_t)hi;
+            if (i == 0) trie->root[first] = (int32_t)trie->n_nodes;
             trie->n_nodes++;
             node->n_children++;
-            t.lo = hi;
+            lo = hi;
         }
     }
-    tiny_free(ctx, due);
     return TINY_OK;
 }
 
@@ -32768,6 +34993,3830 @@ TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, 
     return TINY_OK;
 }
 
+/* src/llm/chat/value.c
+ *
+ * Printing, comparing and reading nested values keep a stack of their own, TINYI_TM_NEST deep. Floats are read and written
+ * by strtod and snprintf, with the decimal point of the locale put back: the shortest of 1 to 17 digits that reads back. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TINYI_TM_CHUNK_LEAST ((size_t)16 << 10)
+#define TINYI_TM_CHUNK_MOST ((size_t)1 << 20)
+#define TINYI_TM_NUMBER 400                 /* longest number that is read */
+
+void tinyi_tm_end(tinyi_tm *m)
+{
+    while (m->chunk) {
+        tinyi_tm_chunk *next = m->chunk->next;
+        tiny_free(m->ctx, m->chunk);
+        m->chunk = next;
+    }
+    tiny_free(m->ctx, m->out);
+    m->out = NULL;
+    m->n_out = m->out_room = m->held = 0;
+}
+
+void tinyi_tm_show(const char *s, size_t n, char shown[80])
+{
+    size_t i, k = 0;
+    for (i = 0; i < n && k < 60; i++) shown[k++] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? ' ' : s[i];
+    if (i < n) {
+        while (k && ((unsigned char)shown[k - 1] & 0xc0) == 0x80) k--;
+        if (k && (unsigned char)shown[k - 1] >= 0xc0) k--;
+        memcpy(shown + k, "...", 3);
+        k += 3;
+    }
+    shown[k] = 0;
+}
+
+int tinyi_tm_fail(tinyi_tm *m, tiny_status status, const char *format, ...)
+{
+    char text[400];
+    size_t line = 1, column = 1, i;
+    va_list args;
+    if (m->status) return 0;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (i = 0; i < m->pos && i < m->n_source; i++) {
+        column++;
+        if (m->source[i] == '\n') { line++; column = 1; }
+        else if (((unsigned char)m->source[i] & 0xc0) == 0x80) column--;
+    }
+    m->status = tinyi_fail(m->ctx, status, "template line %zu, column %zu: %s", line, column, text);
+    return 0;
+}
+
+int tinyi_tm_work(tinyi_tm *m, size_t n)
+{
+    m->steps += n;
+    if (m->steps > m->max_steps) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "the template takes more than %llu steps", (unsigned long long)m->max_steps);
+    return 1;
+}
+
+/* a place for bytes at the end of the last chunk, aligned when asked */
+static char *tinyi_tm_place(tinyi_tm *m, size_t bytes, int aligned)
+{
+    tinyi_tm_chunk *c = m->chunk;
+    size_t used = c ? c->used : 0, size;
+    if (m->status) return NULL;
+    if (aligned) used = (used + 15) & ~(size_t)15;
+    if (!c || used > c->bytes || bytes > c->bytes - used) {
+        size = c ? TINYI_MIN(c->bytes * 2, TINYI_TM_CHUNK_MOST) : TINYI_TM_CHUNK_LEAST;
+        if (bytes > size) size = bytes;
+        if (size > m->max_held - m->held) size = bytes;
+        if (bytes > m->max_held - m->held) {
+            (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "the template wants %zu bytes more and holds %zu; the limit is %zu", bytes, m->held, m->max_held);
+            return NULL;
+        }
+        c = (tinyi_tm_chunk *)tinyi_alloc(m->ctx, 1, sizeof *c + 16 + size);
+        if (!c) {
+            m->status = tiny_ctx_status(m->ctx);
+            return NULL;
+        }
+        m->held += size;
+        c->next = m->chunk;
+        c->bytes = sizeof *c + 16 + size;
+        used = (sizeof *c + 15) & ~(size_t)15;
+        m->chunk = c;
+    }
+    c->used = used + bytes;
+    return (char *)c + used;
+}
+
+void *tinyi_tm_alloc(tinyi_tm *m, size_t n, size_t bytes_each)
+{
+    size_t bytes;
+    if (!tinyi_size_mul(n, bytes_each, &bytes) || bytes > (size_t)TINY_IDX_MAX / 2) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "the template wants %zu items of %zu bytes; the limit is %zu bytes", n, bytes_each, m->max_held);
+        return NULL;
+    }
+    return tinyi_tm_place(m, bytes ? bytes : 1, 1);
+}
+
+int tinyi_tm_grow(tinyi_tm *m, void **array, size_t n, size_t *room, size_t want, size_t bytes_each)
+{
+    size_t more = *room ? *room : 4;
+    void *fresh;
+    if (want <= *room) return 1;
+    while (more < want) more = more > SIZE_MAX / 4 ? want : more * 2;
+    fresh = tinyi_tm_alloc(m, more, bytes_each);
+    if (!fresh) return 0;
+    if (n) memcpy(fresh, *array, n * bytes_each);
+    *array = fresh;
+    *room = more;
+    return 1;
+}
+
+int tinyi_tm_put(tinyi_tm *m, const char *s, size_t n)
+{
+    if (m->status) return 0;
+    if (n > m->max_out - m->n_out) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "the text grows past %zu bytes, the limit", m->max_out);
+    if (n > m->out_room - m->n_out) {
+        size_t room = m->out_room ? m->out_room : 1024;
+        char *fresh;
+        while (room - m->n_out < n) room = room > SIZE_MAX / 4 ? m->n_out + n : room * 2;
+        fresh = (char *)tinyi_alloc(m->ctx, room, 1);
+        if (!fresh) {
+            m->status = tiny_ctx_status(m->ctx);
+            return 0;
+        }
+        if (m->n_out) memcpy(fresh, m->out, m->n_out);
+        tiny_free(m->ctx, m->out);
+        m->out = fresh;
+        m->out_room = room;
+    }
+    if (n) memcpy(m->out + m->n_out, s, n);
+    m->n_out += n;
+    return tinyi_tm_work(m, n / 16);
+}
+
+tinyi_tv tinyi_tm_take(tinyi_tm *m, size_t start)
+{
+    size_t n = m->status ? 0 : m->n_out - start;
+    char *s = n ? tinyi_tm_place(m, n, 0) : NULL;
+    if (s) memcpy(s, m->out + start, n);
+    if (!m->status) m->n_out = start;
+    return tinyi_tv_view(s ? s : "", s ? n : 0);
+}
+
+/* a followed by b. Where a ends at the end of the arena it is grown in place, so that a text put together piece by piece
+ * costs its length and not the square of it. */
+tinyi_tv tinyi_tm_concat(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    tinyi_tm_chunk *c = m->chunk;
+    size_t n = a->n + b->n, spare = a->n > 256 ? a->n : 0;
+    char *s;
+    if (m->status || !b->n) return *a;
+    if (!a->n) return *b;
+    if (c && a->u.s + a->n == (char *)c + c->used && b->n <= c->bytes - c->used) {
+        memcpy((char *)c + c->used, b->u.s, b->n);
+        c->used += b->n;
+        (void)tinyi_tm_work(m, b->n / 16);
+        return tinyi_tv_view(a->u.s, n);
+    }
+    if (spare + n > m->max_held - m->held) spare = 0;
+    s = tinyi_tm_place(m, n + spare, 0);
+    if (!s || !tinyi_tm_work(m, n / 16)) return *a;
+    m->chunk->used -= spare;
+    memcpy(s, a->u.s, a->n);
+    memcpy(s + a->n, b->u.s, b->n);
+    return tinyi_tv_view(s, n);
+}
+
+/* ---- making values ---------------------------------------------------------------------------------------------- */
+
+tinyi_tv tinyi_tv_of(int type)
+{
+    tinyi_tv v;
+    memset(&v, 0, sizeof v);
+    v.type = (uint32_t)type;
+    return v;
+}
+tinyi_tv tinyi_tv_int(int64_t i)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_INT);
+    v.u.i = i;
+    return v;
+}
+tinyi_tv tinyi_tv_bool(int b)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_BOOL);
+    v.u.i = b != 0;
+    return v;
+}
+tinyi_tv tinyi_tv_float(double f)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_FLOAT);
+    v.u.f = f;
+    return v;
+}
+tinyi_tv tinyi_tv_view(const char *s, size_t n)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_STRING);
+    v.u.s = s;
+    v.n = n;
+    return v;
+}
+tinyi_tv tinyi_tv_list(tinyi_tm *m, size_t room)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_LIST);
+    tinyi_tlist *list = (tinyi_tlist *)tinyi_tm_alloc(m, 1, sizeof *list);
+    v.u.list = &m->no_list;
+    if (!list) return v;
+    memset(list, 0, sizeof *list);
+    if (room) (void)tinyi_tm_grow(m, (void **)&list->item, 0, &list->room, room, sizeof *list->item);
+    v.u.list = list;
+    return v;
+}
+tinyi_tv tinyi_tv_map(tinyi_tm *m)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_MAP);
+    tinyi_tmap *map = (tinyi_tmap *)tinyi_tm_alloc(m, 1, sizeof *map);
+    v.u.map = &m->no_map;
+    if (!map) return v;
+    memset(map, 0, sizeof *map);
+    v.u.map = map;
+    return v;
+}
+
+int tinyi_list_add(tinyi_tm *m, tinyi_tlist *list, tinyi_tv v)
+{
+    void *item = list->item;
+    if (m->status || !tinyi_tm_work(m, 1) || !tinyi_tm_grow(m, &item, list->n, &list->room, list->n + 1, sizeof v)) return 0;
+    list->item = (tinyi_tv *)item;
+    list->item[list->n++] = v;
+    return 1;
+}
+
+/* ---- maps ---------------------------------------------------------------------------------------------------------- */
+
+/* Equal keys have equal hashes: true, 1 and 1.0 are one key. Every probe is a step, so that chosen keys of one hash end at
+ * the limit of the run. */
+static int tinyi_map_hash(tinyi_tm *m, const tinyi_tv *key, uint32_t *hash)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    double f;
+    size_t i;
+    if (key->type == TINYI_TM_STRING) {
+        for (i = 0; i < key->n; i++) h = (h ^ (unsigned char)key->u.s[i]) * UINT64_C(0x100000001b3);
+        (void)tinyi_tm_work(m, key->n / 16);
+    } else if (tinyi_tv_number(key, &f)) {
+        memcpy(&h, &f, sizeof h);
+        if (f == 0) h = 0;
+        h *= UINT64_C(0x9e3779b97f4a7c15);
+    } else if (key->type != TINYI_TM_NONE) {
+        return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s cannot be a key", tinyi_tv_type_name(key));
+    }
+    *hash = (uint32_t)(h ^ h >> 32);
+    return 1;
+}
+
+static size_t tinyi_map_at(tinyi_tm *m, const tinyi_tmap *map, const tinyi_tv *key, uint32_t hash)
+{
+    size_t i;
+    if (!map->slot) {
+        for (i = 0; i < map->n; i++)
+            if (map->pair[i].hash == hash && tinyi_tv_equal(m, &map->pair[i].key, key)) return i;
+        return map->n;
+    }
+    for (i = hash & (map->n_slots - 1); map->slot[i]; i = (i + 1) & (map->n_slots - 1)) {
+        const tinyi_tpair *p = &map->pair[map->slot[i] - 1];
+        if (p->hash == hash && tinyi_tv_equal(m, &p->key, key)) return map->slot[i] - 1;
+        if (!tinyi_tm_work(m, 1)) break;
+    }
+    return map->n;
+}
+
+static int tinyi_map_index(tinyi_tm *m, tinyi_tmap *map, size_t n_slots)
+{
+    size_t i, k;
+    uint32_t *slot = map->slot;
+    if (n_slots != map->n_slots) {
+        slot = (uint32_t *)tinyi_tm_alloc(m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+    }
+    memset(slot, 0, n_slots * sizeof *slot);
+    for (i = 0; i < map->n; i++) {
+        for (k = map->pair[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1))
+            if (!tinyi_tm_work(m, 1)) return 0;
+        slot[k] = (uint32_t)i + 1;
+    }
+    map->slot = slot;
+    map->n_slots = n_slots;
+    return tinyi_tm_work(m, map->n);
+}
+
+tinyi_tv *tinyi_map_find(tinyi_tm *m, const tinyi_tmap *map, const tinyi_tv *key)
+{
+    uint32_t hash;
+    size_t i;
+    if (m->status || !tinyi_map_hash(m, key, &hash)) return NULL;
+    i = tinyi_map_at(m, map, key, hash);
+    return m->status || i == map->n ? NULL : &map->pair[i].value;
+}
+tinyi_tv *tinyi_map_find_text(tinyi_tm *m, const tinyi_tmap *map, const char *s, size_t n)
+{
+    tinyi_tv key = tinyi_tv_view(s, n);
+    return tinyi_map_find(m, map, &key);
+}
+
+int tinyi_map_set(tinyi_tm *m, tinyi_tmap *map, tinyi_tv key, tinyi_tv value)
+{
+    uint32_t hash;
+    void *pair = map->pair;
+    size_t i;
+    if (m->status || !tinyi_tm_work(m, 1) || !tinyi_map_hash(m, &key, &hash)) return 0;
+    i = tinyi_map_at(m, map, &key, hash);
+    if (m->status) return 0;
+    if (i < map->n) {
+        map->pair[i].value = value;
+        return 1;
+    }
+    if (map->n >= UINT32_MAX / 4) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "a map of more than %zu keys", map->n);
+    if (!tinyi_tm_grow(m, &pair, map->n, &map->room, map->n + 1, sizeof *map->pair)) return 0;
+    map->pair = (tinyi_tpair *)pair;
+    map->pair[map->n].key = key;
+    map->pair[map->n].value = value;
+    map->pair[map->n].hash = hash;
+    map->n++;
+    if (map->n > 8 && map->n * 2 > map->n_slots) return tinyi_map_index(m, map, map->n_slots ? map->n_slots * 4 : 64);
+    if (map->slot) {
+        for (i = hash & (map->n_slots - 1); map->slot[i]; i = (i + 1) & (map->n_slots - 1)) {}
+        map->slot[i] = (uint32_t)map->n;
+    }
+    return 1;
+}
+
+int tinyi_map_drop(tinyi_tm *m, tinyi_tmap *map, const tinyi_tv *key)
+{
+    uint32_t hash;
+    size_t i;
+    if (m->status || !tinyi_map_hash(m, key, &hash)) return 0;
+    i = tinyi_map_at(m, map, key, hash);
+    if (m->status || i == map->n) return 0;
+    memmove(map->pair + i, map->pair + i + 1, (map->n - i - 1) * sizeof *map->pair);
+    map->n--;
+    return map->slot ? tinyi_map_index(m, map, map->n_slots) : tinyi_tm_work(m, map->n);
+}
+
+/* ---- asking values --------------------------------------------------------------------------------------------------- */
+
+const char *tinyi_tv_type_name(const tinyi_tv *v)
+{
+    static const char *const name[] = { "an undefined value", "none", "a bool", "a whole number", "a float", "a string", "a list", "a map",
+                                        "a namespace", "a function", "a method", "a macro", "a loop", "nothing" };
+    return name[v->type];
+}
+
+int tinyi_tv_true(const tinyi_tv *v)
+{
+    switch (v->type) {
+    case TINYI_TM_BOOL: case TINYI_TM_INT: return v->u.i != 0;
+    case TINYI_TM_FLOAT: return !(v->u.f == 0);
+    case TINYI_TM_STRING: return v->n != 0;
+    case TINYI_TM_LIST: return v->u.list->n != 0;
+    case TINYI_TM_MAP: return v->u.map->n != 0;
+    case TINYI_TM_UNDEFINED: case TINYI_TM_NONE: case TINYI_TM_MISSING: return 0;
+    default: return 1;
+    }
+}
+
+int tinyi_tv_is(const tinyi_tv *v, const char *s)
+{
+    return v->type == TINYI_TM_STRING && strlen(s) == v->n && !memcmp(v->u.s, s, v->n);
+}
+
+int tinyi_tv_number(const tinyi_tv *v, double *f)
+{
+    if (v->type == TINYI_TM_FLOAT) *f = v->u.f;
+    else if (v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL) *f = (double)v->u.i;
+    else return 0;
+    return 1;
+}
+
+static int tinyi_tv_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+
+/* 1 equal, 0 not, -1: containers of one length, whose items decide */
+static int tinyi_tv_equal_flat(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    double x, y;
+    if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i == b->u.i;
+    if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x == y;
+    if (a->type != b->type) return 0;
+    switch (a->type) {
+    case TINYI_TM_STRING:
+        if (a->n != b->n) return 0;
+        (void)tinyi_tm_work(m, a->n / 16);
+        return !memcmp(a->u.s, b->u.s, a->n);
+    case TINYI_TM_LIST: return a->id != b->id || a->u.list->n != b->u.list->n ? 0 : a->u.list == b->u.list || !a->u.list->n ? 1 : -1;
+    case TINYI_TM_MAP: return a->u.map->n != b->u.map->n ? 0 : a->u.map == b->u.map || !a->u.map->n ? 1 : -1;
+    case TINYI_TM_FUNCTION: return a->id == b->id;
+    case TINYI_TM_METHOD: return 0;
+    case TINYI_TM_NAMESPACE: case TINYI_TM_MACRO: case TINYI_TM_LOOP: return a->u.map == b->u.map;
+    default: return 1;
+    }
+}
+
+int tinyi_tv_equal(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    struct { const tinyi_tv *a, *b; size_t i; } at[TINYI_TM_NEST];
+    int n = 0, eq = tinyi_tv_equal_flat(m, a, b);
+    if (eq >= 0) return eq;
+    at[0].a = a;
+    at[0].b = b;
+    at[0].i = 0;
+    n = 1;
+    while (n) {
+        size_t i = at[n - 1].i++;
+        const tinyi_tv *x = at[n - 1].a, *y = at[n - 1].b;
+        if (!tinyi_tm_work(m, 1)) return 0;
+        if (i == (x->type == TINYI_TM_LIST ? x->u.list->n : x->u.map->n)) {
+            n--;
+            continue;
+        }
+        if (x->type == TINYI_TM_LIST) {
+            y = &y->u.list->item[i];
+            x = &x->u.list->item[i];
+        } else {
+            y = tinyi_map_find(m, y->u.map, &x->u.map->pair[i].key);
+            if (!y) return 0;
+            x = &x->u.map->pair[i].value;
+        }
+        eq = tinyi_tv_equal_flat(m, x, y);
+        if (!eq) return 0;
+        if (eq > 0) continue;
+        if (n == TINYI_TM_NEST) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "values nested more than %d deep are compared", TINYI_TM_NEST);
+        at[n].a = x;
+        at[n].b = y;
+        at[n++].i = 0;
+    }
+    return 1;
+}
+
+static int tinyi_tv_order_text(const tinyi_tv *a, const tinyi_tv *b, int fold)
+{
+    size_t i, n = TINYI_MIN(a->n, b->n);
+    for (i = 0; i < n; i++) {
+        unsigned x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[i];
+        if (fold && x >= 'A' && x <= 'Z') x += 32;
+        if (fold && y >= 'A' && y <= 'Z') y += 32;
+        if (x != y) return x < y ? -1 : 1;
+    }
+    return a->n < b->n ? -1 : a->n > b->n;
+}
+
+int tinyi_tv_compare(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, int fold)
+{
+    double x, y;
+    size_t i = 0;
+    if (a->type == TINYI_TM_LIST && b->type == TINYI_TM_LIST) {
+        const tinyi_tlist *p = a->u.list, *q = b->u.list;
+        while (i < p->n && i < q->n && tinyi_tv_equal(m, &p->item[i], &q->item[i])) i++;
+        if (m->status) return 0;
+        if (i == p->n || i == q->n) return p->n < q->n ? -1 : p->n > q->n;
+        a = &p->item[i];
+        b = &q->item[i];
+    }
+    (void)tinyi_tm_work(m, 1 + (a->type == TINYI_TM_STRING ? a->n / 16 : 0));
+    if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i < b->u.i ? -1 : a->u.i > b->u.i;
+    if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+    if (a->type == TINYI_TM_STRING && b->type == TINYI_TM_STRING) return tinyi_tv_order_text(a, b, fold);
+    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s and %s have no order", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+}
+
+int tinyi_tv_in(tinyi_tm *m, const tinyi_tv *item, const tinyi_tv *where)
+{
+    size_t i;
+    switch (where->type) {
+    case TINYI_TM_UNDEFINED: return 0;
+    case TINYI_TM_STRING:
+        if (item->type != TINYI_TM_STRING) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s cannot stand in a string", tinyi_tv_type_name(item));
+        if (!item->n) return 1;
+        for (i = 0; i + item->n <= where->n; i++) {
+            const char *p = (const char *)memchr(where->u.s + i, item->u.s[0], where->n - item->n + 1 - i);
+            if (!p) break;
+            i = (size_t)(p - where->u.s);
+            if (!tinyi_tm_work(m, 1 + item->n / 16)) return 0;
+            if (!memcmp(p, item->u.s, item->n)) return 1;
+        }
+        (void)tinyi_tm_work(m, where->n / 16);
+        return 0;
+    case TINYI_TM_LIST:
+        for (i = 0; i < where->u.list->n && tinyi_tm_work(m, 1); i++)
+            if (tinyi_tv_equal(m, item, &where->u.list->item[i])) return 1;
+        return 0;
+    case TINYI_TM_MAP: return tinyi_map_find(m, where->u.map, item) != NULL;
+    default: return tinyi_tm_fail(m, TINY_E_ARGUMENT, "'in' looks into strings, lists and maps, not into %s", tinyi_tv_type_name(where));
+    }
+}
+
+int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list)
+{
+    size_t i, n;
+    switch (v->type) {
+    case TINYI_TM_LIST: *list = *v; return 1;
+    case TINYI_TM_UNDEFINED: *list = tinyi_tv_list(m, 0); return !m->status;
+    case TINYI_TM_MAP:
+        *list = tinyi_tv_list(m, v->u.map->n);
+        for (i = 0; !m->status && i < v->u.map->n; i++) (void)tinyi_list_add(m, list->u.list, v->u.map->pair[i].key);
+        return !m->status;
+    case TINYI_TM_STRING:
+        *list = tinyi_tv_list(m, 0);
+        for (i = 0; !m->status && i < v->n; i += n) {
+            uint32_t c;
+            n = tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, &c);
+            (void)tinyi_list_add(m, list->u.list, tinyi_tv_view(v->u.s + i, n));
+        }
+        return !m->status;
+    default: return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no items to go through", tinyi_tv_type_name(v));
+    }
+}
+
+/* ---- numbers as text --------------------------------------------------------------------------------------------------- */
+
+static size_t tinyi_tm_point(char point[8])
+{
+    char half[16];
+    int n = snprintf(half, sizeof half, "%.1f", 0.5);
+    size_t k = n > 2 && n < 9 ? (size_t)n - 2 : 1;
+    memcpy(point, half + 1, k);
+    return k;
+}
+
+int tinyi_tm_parse_float(const char *s, size_t n, double *f)
+{
+    char text[TINYI_TM_NUMBER + 16], point[8], *end;
+    size_t i, k = 0, n_point = tinyi_tm_point(point), digits = 0;
+    if (!n || n > TINYI_TM_NUMBER) return 0;
+    for (i = 0; i < n; i++) {
+        char c = s[i];
+        if (c >= '0' && c <= '9') digits++;
+        else if (!(c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')) return 0;
+        if (c == '.') {
+            if (k + n_point >= sizeof text - 1) return 0;
+            memcpy(text + k, point, n_point);
+            k += n_point;
+        } else {
+            if (k >= sizeof text - 1) return 0;
+            text[k++] = c;
+        }
+    }
+    text[k] = 0;
+    if (!digits) return 0;
+    *f = strtod(text, &end);
+    return *end == 0;
+}
+
+static int tinyi_tm_put_int(tinyi_tm *m, int64_t i)
+{
+    char text[24];
+    size_t k = sizeof text;
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    do text[--k] = (char)('0' + u % 10);
+    while (u /= 10);
+    if (i < 0) text[--k] = '-';
+    return tinyi_tm_put(m, text + k, sizeof text - k);
+}
+
+static int tinyi_tm_put_float(tinyi_tm *m, double f, int json)
+{
+    char text[48], digits[24], made[64];
+    int precision, n_digits = 0, exponent = 0, i;
+    size_t k = 0;
+    if (f != f) return tinyi_tm_put(m, json ? "NaN" : "nan", 3);
+    if (f - f != 0) return f < 0 && !tinyi_tm_put(m, "-", 1) ? 0 : json ? tinyi_tm_put(m, "Infinity", 8) : tinyi_tm_put(m, "inf", 3);
+    for (precision = 0; precision < 17; precision++) {
+        (void)snprintf(text, sizeof text, "%.*e", precision, f);
+        if (strtod(text, NULL) == f) break;
+    }
+    for (i = 0; text[i] && text[i] != 'e'; i++)
+        if (text[i] >= '0' && text[i] <= '9' && n_digits < 20) digits[n_digits++] = text[i];
+    if (text[i]) exponent = atoi(text + i + 1);
+    while (n_digits > 1 && digits[n_digits - 1] == '0') n_digits--;
+    if (text[0] == '-') made[k++] = '-';
+    if (exponent < -4 || exponent >= 16) {
+        made[k++] = digits[0];
+        if (n_digits > 1) made[k++] = '.';
+        for (i = 1; i < n_digits; i++) made[k++] = digits[i];
+        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
+        k = strlen(made);
+    } else {
+        if (exponent < 0) {
+            made[k++] = '0';
+            made[k++] = '.';
+            for (i = -1; i > exponent; i--) made[k++] = '0';
+            for (i = 0; i < n_digits; i++) made[k++] = digits[i];
+        } else {
+            for (i = 0; i <= exponent; i++) made[k++] = i < n_digits ? digits[i] : '0';
+            made[k++] = '.';
+            if (n_digits <= exponent + 1) made[k++] = '0';
+            for (i = exponent + 1; i < n_digits; i++) made[k++] = digits[i];
+        }
+    }
+    return tinyi_tm_put(m, made, k);
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_tm_put_escaped(tinyi_tm *m, unsigned kind, uint32_t c)
+{
+    char text[12];
+    (void)snprintf(text, sizeof text, kind == 'x' ? "\\x%02x" : kind == 'u' ? "\\u%04x" : "\\U%08x", (unsigned)c);
+    return tinyi_tm_put(m, text, strlen(text));
+}
+
+static int tinyi_tm_unprintable(uint32_t c)
+{
+    unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
+    return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
+}
+
+static int tinyi_tm_put_quoted(tinyi_tm *m, const char *s, size_t n, int json, int ascii)
+{
+    char quote = json || (memchr(s, '\'', n) && !memchr(s, '"', n)) ? '"' : '\'';
+    size_t i, k, from = 0;
+    if (!tinyi_tm_put(m, &quote, 1)) return 0;
+    for (i = 0; i < n && !m->status; i += k) {
+        unsigned char b = (unsigned char)s[i];
+        const char *escape = NULL;
+        uint32_t c = b;
+        int hard = b < 0x20 || (b == 0x7f && !json), wide;
+        k = b < 0x80 ? 1 : tinyi_utf8_get((const unsigned char *)s + i, n - i, &c);
+        wide = b >= 0x80 && (json ? ascii : tinyi_tm_unprintable(c));
+        if (!hard && !wide && b != '\\' && b != (unsigned char)quote) continue;
+        (void)tinyi_tm_put(m, s + from, i - from);
+        from = i + k;
+        switch (b) {
+        case '\\': escape = "\\\\"; break;
+        case '"': escape = "\\\""; break;
+        case '\'': escape = "\\'"; break;
+        case '\n': escape = "\\n"; break;
+        case '\r': escape = "\\r"; break;
+        case '\t': escape = "\\t"; break;
+        case '\b': escape = json ? "\\b" : NULL; break;
+        case '\f': escape = json ? "\\f" : NULL; break;
+        default: break;
+        }
+        if (escape) (void)tinyi_tm_put(m, escape, 2);
+        else if (!json) (void)tinyi_tm_put_escaped(m, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c);
+        else if (c < 0x10000) (void)tinyi_tm_put_escaped(m, 'u', c);
+        else {
+            (void)tinyi_tm_put_escaped(m, 'u', 0xd800 + ((c - 0x10000) >> 10));
+            (void)tinyi_tm_put_escaped(m, 'u', 0xdc00 + ((c - 0x10000) & 0x3ff));
+        }
+    }
+    (void)tinyi_tm_put(m, s + from, n - from);
+    return tinyi_tm_put(m, &quote, 1);
+}
+
+static int tinyi_tm_put_text(tinyi_tm *m, const char *s) { return tinyi_tm_put(m, s, strlen(s)); }
+
+/* form NULL: as Python's repr */
+static int tinyi_tm_put_flat(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
+{
+    switch (v->type) {
+    case TINYI_TM_NONE: return tinyi_tm_put_text(m, form ? "null" : "None");
+    case TINYI_TM_BOOL: return tinyi_tm_put_text(m, form ? (v->u.i ? "true" : "false") : v->u.i ? "True" : "False");
+    case TINYI_TM_INT: return tinyi_tm_put_int(m, v->u.i);
+    case TINYI_TM_FLOAT: return tinyi_tm_put_float(m, v->u.f, form != NULL);
+    case TINYI_TM_STRING: return tinyi_tm_put_quoted(m, v->u.s, v->n, form != NULL, form && form->ascii);
+    default: break;
+    }
+    if (form) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_TM_UNDEFINED && v->n ? ": " : "",
+                                   v->type == TINYI_TM_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_TM_UNDEFINED && v->n ? v->u.s : "");
+    return v->type == TINYI_TM_UNDEFINED ? tinyi_tm_put_text(m, "Undefined") : tinyi_tm_put_text(m, v->type == TINYI_TM_NAMESPACE ? "<Namespace>" : v->type == TINYI_TM_LOOP ? "<LoopContext>" : "<function>");
+}
+
+static int tinyi_tm_put_line(tinyi_tm *m, int indent, int depth)
+{
+    static const char blanks[] = "                                ";
+    size_t n = (size_t)indent * (size_t)depth;
+    (void)tinyi_tm_put(m, "\n", 1);
+    while (n && !m->status) {
+        size_t part = TINYI_MIN(n, sizeof blanks - 1);
+        (void)tinyi_tm_put(m, blanks, part);
+        n -= part;
+    }
+    return !m->status;
+}
+
+/* the places of a map's pairs in the order of their keys: a merge sort from below */
+static uint32_t *tinyi_map_order(tinyi_tm *m, const tinyi_tmap *map)
+{
+    uint32_t *a = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *b), *t;
+    size_t width, i;
+    if (!a || !b) return NULL;
+    for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
+    for (width = 1; width < map->n; width *= 2) {
+        for (i = 0; i < map->n; i += 2 * width) {
+            size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
+            while (p < mid || q < end) {
+                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, 0) <= 0);
+                b[k++] = left ? a[p++] : a[q++];
+            }
+        }
+        t = a;
+        a = b;
+        b = t;
+    }
+    return m->status ? NULL : a;
+}
+
+static int tinyi_tv_put_nested(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
+{
+    struct { const tinyi_tv *v; uint32_t *order; size_t i; } at[TINYI_TM_NEST];
+    int depth = 0, indent = form ? form->indent : -1;
+    const tinyi_tv *next = v;
+    for (;;) {
+        size_t n, i;
+        const tinyi_tv *x;
+        int list;
+        if (m->status || !tinyi_tm_work(m, 1)) return 0;
+        if (next) {
+            v = next;
+            next = NULL;
+            if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_MAP) {
+                if (!tinyi_tm_put_flat(m, v, form) || !depth) return !m->status;
+                continue;
+            }
+            list = v->type == TINYI_TM_LIST;
+            n = list ? v->u.list->n : v->u.map->n;
+            (void)tinyi_tm_put(m, list ? (v->id && !form ? "(" : "[") : "{", 1);
+            if (!n) {
+                (void)tinyi_tm_put(m, list ? (v->id && !form ? ")" : "]") : "}", 1);
+                if (!depth) return !m->status;
+                continue;
+            }
+            if (depth == TINYI_TM_NEST) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_TM_NEST);
+            at[depth].v = v;
+            at[depth].i = 0;
+            at[depth].order = form && form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;
+            depth++;
+            continue;
+        }
+        x = at[depth - 1].v;
+        list = x->type == TINYI_TM_LIST;
+        n = list ? x->u.list->n : x->u.map->n;
+        i = at[depth - 1].i++;
+        if (i == n) {
+            depth--;
+            if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
+            if (list && x->id && !form && n == 1) (void)tinyi_tm_put(m, ",", 1);
+            (void)tinyi_tm_put(m, list ? (x->id && !form ? ")" : "]") : "}", 1);
+            if (!depth) return !m->status;
+            continue;
+        }
+        if (i) (void)(form ? tinyi_tm_put(m, form->item_mark.u.s, form->item_mark.n) : tinyi_tm_put(m, ", ", 2));
+        if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
+        if (list) {
+            next = &x->u.list->item[i];
+        } else {
+            const tinyi_tpair *p = &x->u.map->pair[at[depth - 1].order ? at[depth - 1].order[i] : i];
+            if (form && p->key.type != TINYI_TM_STRING) {
+                (void)tinyi_tm_put(m, "\"", 1);
+                (void)tinyi_tm_put_flat(m, &p->key, form);
+                (void)tinyi_tm_put(m, "\"", 1);
+            } else {
+                (void)tinyi_tm_put_flat(m, &p->key, form);
+            }
+            (void)(form ? tinyi_tm_put(m, form->key_mark.u.s, form->key_mark.n) : tinyi_tm_put(m, ": ", 2));
+            next = &p->value;
+        }
+    }
+}
+
+int tinyi_tv_put_repr(tinyi_tm *m, const tinyi_tv *v) { return tinyi_tv_put_nested(m, v, NULL); }
+int tinyi_tv_put_json(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form) { return tinyi_tv_put_nested(m, v, form); }
+
+int tinyi_tv_put(tinyi_tm *m, const tinyi_tv *v)
+{
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_put(m, v->u.s, v->n);
+    if (v->type == TINYI_TM_UNDEFINED) return !m->status;
+    return tinyi_tv_put_repr(m, v);
+}
+
+tinyi_tv tinyi_tv_string(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t start = m->n_out;
+    if (v->type == TINYI_TM_STRING) return *v;
+    (void)tinyi_tv_put(m, v);
+    return tinyi_tm_take(m, start);
+}
+
+/* ---- reading JSON ---------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tv_read_number(tinyi_tm *m, tinyi_json *j, tinyi_tv *v)
+{
+    const unsigned char *p = j->at, *first;
+    int whole = 1;
+    if (p < j->end && *p == '-') p++;
+    first = p;
+    while (p < j->end && *p >= '0' && *p <= '9') p++;
+    if (p == first || (*first == '0' && p - first > 1)) {
+        m->status = tinyi_json_fail(j, "a value");
+        return 0;
+    }
+    if (p < j->end && *p == '.') {
+        whole = 0;
+        first = ++p;
+        while (p < j->end && *p >= '0' && *p <= '9') p++;
+        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
+    }
+    if (p < j->end && (*p == 'e' || *p == 'E')) {
+        whole = 0;
+        p++;
+        if (p < j->end && (*p == '+' || *p == '-')) p++;
+        first = p;
+        while (p < j->end && *p >= '0' && *p <= '9') p++;
+        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
+    }
+    if (whole) {
+        const unsigned char *q = j->at + (*j->at == '-');
+        int64_t i = 0;
+        for (; q < p; q++) {
+            if (i < (INT64_MIN + (*q - '0')) / 10) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
+            i = i * 10 - (*q - '0');
+        }
+        if (*j->at != '-') {
+            if (i == INT64_MIN) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
+            i = -i;
+        }
+        *v = tinyi_tv_int(i);
+    } else {
+        double f;
+        if (!tinyi_tm_parse_float((const char *)j->at, (size_t)(p - j->at), &f)) {
+            m->status = tinyi_json_fail(j, "a number of at most 400 characters");
+            return 0;
+        }
+        *v = tinyi_tv_float(f);
+    }
+    j->at = p;
+    return 1;
+}
+
+static int tinyi_tv_read_string(tinyi_tm *m, tinyi_json *j, const char *wanted, tinyi_tv *v)
+{
+    tinyi_json_text t;
+    m->status = tinyi_json_string(j, &t, wanted);
+    if (m->status || !tinyi_tm_work(m, t.n / 16)) return 0;
+    if (t.escapes) {
+        tinyi_made made = { NULL, 0, 0 };
+        made.at = (unsigned char *)tinyi_tm_place(m, t.n, 0);       /* an escape is longer than what it stands for */
+        if (!made.at) return 0;
+        tinyi_json_plain(&made, t);
+        *v = tinyi_tv_view((const char *)made.at, made.n);
+    } else {
+        *v = tinyi_tv_view((const char *)t.at, t.n);
+    }
+    return 1;
+}
+
+static int tinyi_tv_read_word(tinyi_json *j, const char *word)
+{
+    size_t n = strlen(word);
+    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n)) return 0;
+    j->at += n;
+    return 1;
+}
+
+int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n, tinyi_tv *out)
+{
+    struct { tinyi_tv v, key; } at[TINYI_TM_NEST];
+    int depth = 0;
+    tinyi_json j;
+    tinyi_tv v;
+    if (m->status) return 0;
+    j.ctx = m->ctx;
+    j.path = name;
+    j.what = "the JSON";
+    j.start = j.at = (const unsigned char *)text;
+    j.end = j.at + n;
+    for (;;) {
+        int opened = 0;
+        if (!tinyi_tm_work(m, 1)) return 0;
+        tinyi_json_space(&j);
+        if (j.at < j.end && (*j.at == '{' || *j.at == '[')) {
+            opened = *j.at++;
+            if (depth == TINYI_TM_NEST) {
+                m->status = tinyi_fail(m->ctx, TINY_E_FORMAT, "%s: byte %zu of the JSON: nested more than %d deep", name, (size_t)(j.at - j.start), TINYI_TM_NEST);
+                return 0;
+            }
+            v = opened == '{' ? tinyi_tv_map(m) : tinyi_tv_list(m, 0);
+            if (m->status) return 0;
+            if (!tinyi_json_is(&j, opened == '{' ? '}' : ']')) {
+                at[depth++].v = v;
+                if (opened == '{') {
+                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
+                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
+                }
+                continue;
+            }
+        } else if (j.at < j.end && *j.at == '"') {
+            if (!tinyi_tv_read_string(m, &j, "a value", &v)) return 0;
+        } else if (tinyi_tv_read_word(&j, "true")) {
+            v = tinyi_tv_bool(1);
+        } else if (tinyi_tv_read_word(&j, "false")) {
+            v = tinyi_tv_bool(0);
+        } else if (tinyi_tv_read_word(&j, "null")) {
+            v = tinyi_tv_of(TINYI_TM_NONE);
+        } else if (!tinyi_tv_read_number(m, &j, &v)) {
+            return 0;
+        }
+        for (;;) {                          /* v is whole: into what is open, and close what ends here */
+            if (!depth) {
+                tinyi_json_space(&j);
+                if (j.at != j.end) { m->status = tinyi_json_fail(&j, "the end"); return 0; }
+                *out = v;
+                return 1;
+            }
+            if (at[depth - 1].v.type == TINYI_TM_LIST ? !tinyi_list_add(m, at[depth - 1].v.u.list, v)
+                                                      : !tinyi_map_set(m, at[depth - 1].v.u.map, at[depth - 1].key, v)) return 0;
+            if (tinyi_json_is(&j, ',')) {
+                if (at[depth - 1].v.type == TINYI_TM_MAP) {
+                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
+                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
+                }
+                break;
+            }
+            if (!tinyi_json_is(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ']' : '}')) {
+                m->status = tinyi_json_fail(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ", or ]" : ", or }");
+                return 0;
+            }
+            v = at[--depth].v;
+        }
+    }
+}
+
+/* src/llm/chat/compile.c
+ *
+ * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
+ * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
+ * + keeps it. In expressions two states alternate, an operand is wanted or there is one, and a list holds what is open.
+ * Each part that may become "a if c else b" starts with a NOP, which turns into the jump to c.                          */
+#include <string.h>
+
+enum { TINYI_TT_END, TINYI_TT_NAME, TINYI_TT_STRING, TINYI_TT_NUMBER, TINYI_TT_MARK };
+enum {                                      /* what is open in an expression; operators from BINARY on */
+    TINYI_TE_BASE, TINYI_TE_PAREN, TINYI_TE_LIST, TINYI_TE_MAP, TINYI_TE_CALL, TINYI_TE_FILTER, TINYI_TE_TEST, TINYI_TE_INDEX,
+    TINYI_TE_IF, TINYI_TE_ELSE, TINYI_TE_BINARY, TINYI_TE_COMPARE, TINYI_TE_AND, TINYI_TE_OR, TINYI_TE_UNARY, TINYI_TE_TEST_ONE
+};
+enum { TINYI_TB_IF, TINYI_TB_FOR, TINYI_TB_SET, TINYI_TB_FILTER, TINYI_TB_MACRO, TINYI_TB_CALL, TINYI_TB_WITH, TINYI_TB_GENERATION };
+enum { TINYI_TX_TUPLE = 1, TINYI_TX_NO_IF = 2 };
+
+typedef struct tinyi_topen {
+    int kind, prec, op, negated;
+    int32_t start, jump, count, named;
+    size_t pos;
+} tinyi_topen;
+
+typedef struct tinyi_tblock {
+    int kind, has_else, n_filters;
+    int32_t next, ends, start, first, macro;        /* next: jump to patch; ends: chain of jumps to behind the block */
+    int32_t tail_a, tail_b;                         /* the call of a call block */
+    size_t pos;
+} tinyi_tblock;
+
+typedef struct tinyi_tparse {
+    tllm_template *t;
+    tinyi_tm *m;
+    const char *s;
+    size_t n, at;
+    int brackets, variable;                 /* variable: inside {{ }} */
+    int line_start;
+    struct { int kind, mark; const char *s; size_t n, pos; tinyi_tv v; int trim; } tok;    /* trim: '-', '+' or 0 of an end */
+    tinyi_topen open[TLLM_TEMPLATE_MAX_DEPTH];
+    int n_open;
+    tinyi_tblock block[TLLM_TEMPLATE_MAX_DEPTH];
+    int n_blocks;
+} tinyi_tparse;
+
+static int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
+{
+    p->m->pos = pos;
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
+}
+
+static int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
+{
+    char shown[80];
+    p->m->pos = p->tok.pos;
+    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    tinyi_tm_show(p->tok.s, p->tok.n, shown);
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+}
+
+/* ---- what the code is made of ------------------------------------------------------------------------------------- */
+
+static int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
+{
+    tllm_template *t = p->t;
+    void *code = t->code;
+    tinyi_top *o;
+    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    t->code = (tinyi_top *)code;
+    o = &t->code[t->n_code];
+    memset(o, 0, sizeof *o);
+    o->op = (uint8_t)op;
+    o->a = a;
+    o->pos = (uint32_t)p->tok.pos;
+    return (int32_t)t->n_code++;
+}
+
+static int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
+static void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
+/* a chain of jumps with one aim: each holds the one before it, -1 ends */
+static void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
+{
+    while (!p->m->status && at >= 0) {
+        int32_t next = p->t->code[at].a;
+        tinyi_tp_patch(p, at);
+        at = next;
+    }
+}
+
+static int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
+{
+    tllm_template *t = p->t;
+    void *konst = t->konst;
+    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
+    t->konst = (tinyi_tv *)konst;
+    t->konst[t->n_konst] = v;
+    return (int32_t)t->n_konst++;
+}
+static void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
+
+static int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
+{
+    tllm_template *t = p->t;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *name = t->name;
+    if (p->m->status) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    if ((t->n_names + 1) * 2 > t->n_slots) {
+        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < t->n_names; i++) {
+            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        t->name_slot = slot;
+        t->n_slots = n_slots;
+    }
+    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
+        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
+        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
+    }
+    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
+    t->name = (tinyi_tname *)name;
+    t->name[t->n_names].s = s;
+    t->name[t->n_names].n = n;
+    t->name[t->n_names].hash = h;
+    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
+    t->name_slot[k] = (uint32_t)++t->n_names;
+    return (int32_t)t->n_names - 1;
+}
+
+/* ---- words inside of tags ------------------------------------------------------------------------------------------- */
+
+static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
+static int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
+
+static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
+{
+    unsigned v = 0, d;
+    for (; n; n--, s++) {
+        unsigned c = (unsigned char)*s;
+        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) *ok = 0;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+static int tinyi_tp_string(tinyi_tparse *p)
+{
+    char quote = p->s[p->at];
+    size_t from = p->at + 1, i = from, start = p->m->n_out;
+    int escapes = 0;
+    while (i < p->n && p->s[i] != quote) {
+        if (p->s[i] == '\\') { escapes = 1; i++; }
+        i++;
+    }
+    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
+    p->tok.kind = TINYI_TT_STRING;
+    p->tok.n = i + 1 - p->at;
+    p->at = i + 1;
+    p->tok.v = tinyi_tv_view(p->s + from, i - from);
+    if (!escapes) return 1;
+    for (; from < i; from++) {
+        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
+        unsigned char utf8[4];
+        const char *f;
+        char c = p->s[from];
+        size_t hex;
+        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
+        c = p->s[++from];
+        if (c == '\n') continue;
+        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+        for (f = plain; *f && *f != c; f += 2) {}
+        if (*f && c) {
+            (void)tinyi_tm_put(p->m, f + 1, 1);
+        } else if (hex || (c >= '0' && c <= '7')) {
+            int ok = 1;
+            uint32_t code = 0;
+            if (hex) {
+                if (i - from - 1 < hex) ok = 0;
+                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
+                from += ok ? hex : 0;
+            } else {
+                size_t k;
+                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
+                from += k - 1;
+            }
+            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
+        } else {
+            (void)tinyi_tm_put(p->m, "\\", 1);
+            (void)tinyi_tm_put(p->m, &c, 1);
+        }
+    }
+    p->tok.v = tinyi_tm_take(p->m, start);
+    return !p->m->status;
+}
+
+static int tinyi_tp_number(tinyi_tparse *p)
+{
+    size_t i = p->at, k = 0;
+    char text[420];
+    int whole = 1, base = 10;
+    int c = tinyi_tp_peek(p, i + 1);
+    uint64_t v = 0;
+    p->tok.kind = TINYI_TT_NUMBER;
+    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
+        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
+        i += 2;
+    }
+    for (; i < p->n && k < sizeof text - 1; i++) {
+        c = (unsigned char)p->s[i];
+        if (c == '_' && i > p->at) continue;
+        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
+        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
+            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
+            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
+            whole = 0;
+            text[k++] = 'e';
+            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
+            continue;
+        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
+        text[k++] = (char)c;
+    }
+    p->tok.n = i - p->at;
+    p->at = i;
+    if (!whole) {
+        double f = 0;
+        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        p->tok.v = tinyi_tv_float(f);
+        return 1;
+    }
+    for (i = 0; i < k; i++) {
+        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
+        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+        v = v * (unsigned)base + d;
+    }
+    p->tok.v = tinyi_tv_int((int64_t)v);
+    return 1;
+}
+
+/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
+static int tinyi_tp_next(tinyi_tparse *p)
+{
+    int c, c2;
+    char closing = p->variable ? '}' : '%';
+    if (p->m->status) return 0;
+    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+    p->tok.pos = p->at;
+    p->tok.s = p->s + p->at;
+    p->tok.n = 0;
+    p->tok.mark = p->tok.trim = 0;
+    p->m->pos = p->at;
+    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+    c = (unsigned char)p->s[p->at];
+    c2 = tinyi_tp_peek(p, p->at + 1);
+    if (!p->brackets) {
+        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
+        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
+            p->tok.kind = TINYI_TT_END;
+            p->tok.trim = i > p->at ? c : 0;
+            p->tok.n = i + 2 - p->at;
+            p->at = i + 2;
+            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            p->line_start = p->s[p->at - 1] == '\n';
+            return 1;
+        }
+    }
+    if (tinyi_tp_letter(c) || c >= 0x80) {
+        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
+        p->tok.kind = TINYI_TT_NAME;
+        p->tok.n = p->at - p->tok.pos;
+        return tinyi_tm_work(p->m, 1);
+    }
+    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
+    if (c == '"' || c == '\'') return tinyi_tp_string(p);
+    p->tok.kind = TINYI_TT_MARK;
+    p->tok.n = 1;
+    p->tok.mark = c;
+    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
+    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
+    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
+    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
+    if (c == '(' || c == '[' || c == '{') p->brackets++;
+    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
+    p->at += p->tok.n;
+    return 1;
+}
+
+#define TINYI_TT2(a, b) ((a) | (b) << 8)
+static int tinyi_tp_is(const tinyi_tparse *p, const char *word)
+{
+    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
+}
+static int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
+static int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
+{
+    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
+    return tinyi_tp_next(p);
+}
+
+/* ---- expressions -------------------------------------------------------------------------------------------------------- */
+
+static tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
+{
+    tinyi_topen *e;
+    if (p->m->status) return NULL;
+    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
+        p->m->pos = p->tok.pos;
+        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        return NULL;
+    }
+    e = &p->open[p->n_open++];
+    memset(e, 0, sizeof *e);
+    e->kind = kind;
+    e->prec = prec;
+    e->op = op;
+    e->jump = -1;
+    e->pos = p->tok.pos;
+    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
+    return e;
+}
+
+static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
+{
+    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
+    size_t pos = p->tok.pos;
+    int32_t at;
+    p->tok.pos = e->pos;
+    at = tinyi_tp_emit(p, op, e->count);
+    if (!p->m->status) {
+        p->t->code[at].b = (uint16_t)e->named;
+        p->t->code[at].c = (uint8_t)e->op;
+    }
+    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
+    p->tok.pos = pos;
+}
+
+/* Ends the operators that bind at least as strongly. */
+static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
+{
+    while (!p->m->status && p->n_open) {
+        const tinyi_topen *e = &p->open[p->n_open - 1];
+        size_t pos = p->tok.pos;
+        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
+        p->tok.pos = e->pos;
+        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
+        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
+        else (void)tinyi_tp_emit(p, e->op, 0);
+        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
+        p->tok.pos = pos;
+        p->n_open--;
+    }
+}
+
+/* Ends operators and conditions down to the bracket, or to the start. */
+static void tinyi_tp_settle(tinyi_tparse *p)
+{
+    for (;;) {
+        tinyi_topen *e;
+        tinyi_tp_reduce(p, 0);
+        if (p->m->status) return;
+        e = &p->open[p->n_open - 1];
+        if (e->kind == TINYI_TE_IF) {
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
+        } else if (e->kind != TINYI_TE_ELSE) {
+            return;
+        }
+        tinyi_tp_patch(p, e->jump);
+        p->n_open--;
+    }
+}
+
+static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
+{
+    static const struct { int mark, prec, op; } row[] = {
+        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
+        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
+        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
+        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
+    };
+    size_t i;
+    if (p->tok.kind == TINYI_TT_MARK)
+        for (i = 0; i < TINYI_COUNT(row); i++)
+            if (row[i].mark == p->tok.mark) {
+                *prec = row[i].prec;
+                *op = row[i].op;
+                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
+                return 1;
+            }
+    *op = TINYI_TO_AND;
+    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
+    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
+    *prec = 4;
+    *kind = TINYI_TE_COMPARE;
+    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
+    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
+    return 0;
+}
+
+/* name.name... as filters and tests are called; the word behind it is taken */
+static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
+{
+    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+    *s = p->tok.s;
+    *n = p->tok.n;
+    if (!tinyi_tp_next(p)) return 0;
+    while (tinyi_tp_mark(p, '.')) {
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+        *n = (size_t)(p->tok.s + p->tok.n - *s);
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    return 1;
+}
+
+static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
+{
+    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
+    char shown[80];
+    if (id >= 0) return id;
+    tinyi_tm_show(s, n, shown);
+    p->m->pos = pos;
+    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    return -1;
+}
+
+/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
+static int tinyi_tp_apply(tinyi_tparse *p, int test)
+{
+    tinyi_topen *e, whole;
+    const char *s = "";
+    size_t n = 0, pos;
+    int id;
+    memset(&whole, 0, sizeof whole);
+    if (!tinyi_tp_next(p)) return 0;
+    if (test && tinyi_tp_is(p, "not")) {
+        whole.negated = 1;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    pos = p->tok.pos;
+    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
+    id = tinyi_tp_filter_id(p, test, pos, s, n);
+    if (id < 0) return 0;
+    if (tinyi_tp_mark(p, '(')) {
+        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->pos = pos;
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
+                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
+                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
+        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
+        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->count = 1;
+        e->pos = pos;
+        return 0;
+    }
+    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
+    whole.op = id;
+    whole.pos = pos;
+    tinyi_tp_call(p, &whole);
+    return 1;
+}
+
+/* name= before an argument */
+static int tinyi_tp_named_argument(const tinyi_tparse *p)
+{
+    size_t i = p->at;
+    if (p->tok.kind != TINYI_TT_NAME) return 0;
+    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
+    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
+}
+
+static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
+
+/* An operand is wanted. 1: there is one. */
+static int tinyi_tp_operand(tinyi_tparse *p)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
+        e->negated |= 4;                    /* one follows: its value, not another name */
+        e->named++;
+        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
+        (void)tinyi_tp_next(p);
+        (void)tinyi_tp_next(p);
+        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+        return 0;
+    }
+    if (p->tok.kind == TINYI_TT_STRING) {
+        tinyi_tv v = p->tok.v;
+        size_t start = p->m->n_out;
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
+            (void)tinyi_tm_put(p->m, v.u.s, v.n);
+            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
+                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
+                (void)tinyi_tp_next(p);
+            }
+            v = tinyi_tm_take(p->m, start);
+        }
+        tinyi_tp_push(p, v);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NUMBER) {
+        tinyi_tp_push(p, p->tok.v);
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NAME) {
+        if (tinyi_tp_is(p, "not")) {
+            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
+            (void)tinyi_tp_next(p);
+            return 0;
+        }
+        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
+            return tinyi_tp_unexpected(p, "a value");
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
+        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
+        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        else {
+            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+            int i;
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
+            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
+                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
+                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
+                else p->t->macro[p->block[i].macro].kwargs = 1;
+                break;
+            }
+        }
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_MARK) {
+        int c = p->tok.mark;
+        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
+        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
+        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+        else return tinyi_tp_unexpected(p, "a value");
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    return tinyi_tp_unexpected(p, "a value");
+}
+
+/* The bracket at the top ends, with an item before it or not. */
+static int tinyi_tp_close(tinyi_tparse *p, int item)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
+    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
+    if (tinyi_tp_is_call(e) && item) {
+        if (!(e->negated & 4)) {
+            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+            e->count++;
+        }
+        e->negated &= 1;
+    } else if (item && e->kind != TINYI_TE_MAP) {
+        e->count++;
+    }
+    switch (e->kind) {
+    case TINYI_TE_PAREN:
+        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
+        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+        break;
+    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
+    case TINYI_TE_MAP:
+        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
+        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
+        break;
+    case TINYI_TE_INDEX:
+        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
+        if (!e->named) {
+            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+            break;
+        }
+        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
+        break;
+    default:
+        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
+            p->m->pos = e->pos;
+            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+        }
+        tinyi_tp_call(p, e);
+    }
+    p->n_open--;
+    return tinyi_tp_next(p);
+}
+
+/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
+static int tinyi_tp_expression(tinyi_tparse *p, int flags)
+{
+    int bottom = p->n_open, have = 0;
+    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
+    if (!e) return 0;
+    e->op = flags;
+    while (!p->m->status) {
+        e = &p->open[p->n_open - 1];
+        if (!have) {
+            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
+            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
+            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
+                !(e->kind == TINYI_TE_PAREN && e->named)) {
+                have = tinyi_tp_close(p, 0);
+            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
+                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
+                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+                (void)tinyi_tp_next(p);
+            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
+                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+                p->n_open = bottom;
+                return 1;
+            } else {
+                have = tinyi_tp_operand(p);
+            }
+            continue;
+        }
+        if (p->tok.kind == TINYI_TT_MARK) {
+            int c = p->tok.mark;
+            if (c == '.') {
+                if (!tinyi_tp_next(p)) return 0;
+                if (p->tok.kind == TINYI_TT_NAME) {
+                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
+                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
+                    tinyi_tp_push(p, p->tok.v);
+                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+                } else {
+                    return tinyi_tp_unexpected(p, "the name of a member");
+                }
+                (void)tinyi_tp_next(p);
+                continue;
+            }
+            if (c == '[' || c == '(') {
+                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+            if (c == '|') {
+                tinyi_tp_reduce(p, 9);
+                have = tinyi_tp_apply(p, 0);
+                continue;
+            }
+            if (c == ')' || c == ']' || c == '}') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
+                (void)tinyi_tp_close(p, 1);
+                continue;
+            }
+            if (c == ',') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
+                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
+                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
+                    e->negated &= 1;
+                } else if (tinyi_tp_is_call(e)) {
+                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                    e->count++;
+                } else if (e->kind == TINYI_TE_MAP) {
+                    if (!e->named) return tinyi_tp_unexpected(p, ":");
+                    e->named = 0;
+                    e->count++;
+                } else {
+                    e->count++;
+                }
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+            if (c == ':') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
+                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+        }
+        if (tinyi_tp_is(p, "is")) {
+            tinyi_tp_reduce(p, 9);
+            have = tinyi_tp_apply(p, 1);
+            continue;
+        }
+        if (tinyi_tp_is(p, "if")) {
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
+            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+            {
+                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
+                if (p->m->status) return 0;
+                p->t->code[start].op = TINYI_TO_JUMP;
+                p->t->code[start].a = tinyi_tp_here(p);
+                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
+                if (!e) return 0;
+                e->start = start;
+                e->jump = jump;
+            }
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        if (tinyi_tp_is(p, "else")) {
+            int32_t jump;
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            jump = e->jump;
+            p->n_open--;
+            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
+            if (!e) return 0;
+            e->jump = jump;
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        {
+            int prec, op, kind;
+            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
+                int32_t jump = -1;
+                if (op == TINYI_TO_NOT_IN) {
+                    if (!tinyi_tp_next(p)) return 0;
+                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
+                }
+                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
+                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
+                    if (p->m->status) return 0;
+                    p->t->code[jump].b = (uint16_t)e->op;
+                    e->jump = jump;
+                    e->op = op;
+                    e->pos = p->tok.pos;
+                } else {
+                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
+                    e = tinyi_tp_open(p, kind, prec, op);
+                    if (!e) return 0;
+                    e->jump = jump;
+                }
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+        }
+        break;
+    }
+    if (p->m->status) return 0;
+    tinyi_tp_settle(p);
+    if (p->m->status) return 0;
+    e = &p->open[p->n_open - 1];
+    if (e->kind != TINYI_TE_BASE) {
+        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
+        return tinyi_tp_unexpected(p, closing[e->kind]);
+    }
+    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
+    p->n_open = bottom;
+    return !p->m->status;
+}
+
+/* ---- statements --------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tp_end_of_tag(tinyi_tparse *p)
+{
+    if (p->m->status) return 0;
+    return p->tok.kind == TINYI_TT_END ? 1 : tinyi_tp_unexpected(p, p->variable ? "}}" : "%}");
+}
+
+static tinyi_tblock *tinyi_tp_block(tinyi_tparse *p, int kind, size_t pos)
+{
+    tinyi_tblock *b;
+    if (p->m->status) return NULL;
+    if (p->n_blocks == TLLM_TEMPLATE_MAX_DEPTH) {
+        p->m->pos = pos;
+        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "blocks nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        return NULL;
+    }
+    b = &p->block[p->n_blocks++];
+    memset(b, 0, sizeof *b);
+    b->kind = kind;
+    b->pos = pos;
+    b->next = b->ends = -1;
+    return b;
+}
+
+/* a, b or (a, b): the names' numbers behind one another in t->param, so that they can be stored into twice */
+static int32_t tinyi_tp_targets(tinyi_tparse *p, int32_t *first, int *tuple)
+{
+    tllm_template *t = p->t;
+    int32_t n = 0;
+    int paren = tinyi_tp_mark(p, '(');
+    *first = (int32_t)t->n_params;
+    *tuple = 0;
+    if (paren && !tinyi_tp_next(p)) return 0;
+    for (;;) {
+        void *param = t->param;
+        if (p->m->status || p->tok.kind != TINYI_TT_NAME) { (void)tinyi_tp_unexpected(p, "the name of a variable"); return 0; }
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "false") || tinyi_tp_is(p, "none") || tinyi_tp_is(p, "True") || tinyi_tp_is(p, "False") || tinyi_tp_is(p, "None") ||
+            tinyi_tp_is(p, "in") || tinyi_tp_is(p, "not") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "is") || tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else")) {
+            (void)tinyi_tp_unexpected(p, "the name of a variable");
+            return 0;
+        }
+        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        t->param = (int32_t *)param;
+        t->param[t->n_params++] = tinyi_tp_name(p, p->tok.s, p->tok.n);
+        n++;
+        if (!tinyi_tp_next(p)) return 0;
+        if (!tinyi_tp_mark(p, ',')) break;
+        *tuple = 1;
+        if (!tinyi_tp_next(p)) return 0;
+        if (paren ? tinyi_tp_mark(p, ')') : tinyi_tp_mark(p, '=') || tinyi_tp_is(p, "in")) break;
+    }
+    if (paren && !tinyi_tp_take(p, ')', ")")) return 0;
+    return n;
+}
+
+static void tinyi_tp_store(tinyi_tparse *p, int32_t first, int32_t n, int tuple)
+{
+    int32_t i;
+    if (tuple) (void)tinyi_tp_emit(p, TINYI_TO_UNPACK, n);
+    for (i = 0; i < n && !p->m->status; i++) (void)tinyi_tp_emit(p, TINYI_TO_STORE, p->t->param[first + i]);
+}
+
+static int tinyi_tp_for(tinyi_tparse *p, size_t pos)
+{
+    tinyi_tblock *b;
+    int32_t first, n, back, next;
+    int tuple;
+    if (!tinyi_tp_next(p)) return 0;
+    n = tinyi_tp_targets(p, &first, &tuple);
+    if (p->m->status) return 0;
+    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
+    if (!tinyi_tp_next(p) || !tinyi_tp_expression(p, TINYI_TX_TUPLE | TINYI_TX_NO_IF)) return 0;
+    (void)tinyi_tp_emit(p, TINYI_TO_FOR, 0);
+    if (tinyi_tp_is(p, "if")) {
+        if (!tinyi_tp_next(p)) return 0;
+        back = tinyi_tp_here(p);
+        next = tinyi_tp_emit(p, TINYI_TO_FOR_NEXT, 0);
+        tinyi_tp_store(p, first, n, tuple);
+        if (!tinyi_tp_expression(p, 0)) return 0;
+        (void)tinyi_tp_emit(p, TINYI_TO_FOR_KEEP, back);
+        tinyi_tp_patch(p, next);
+        (void)tinyi_tp_emit(p, TINYI_TO_FOR_KEPT, 0);
+        (void)tinyi_tp_emit(p, TINYI_TO_FOR, 0);
+    }
+    if (tinyi_tp_is(p, "recursive")) return tinyi_tp_fail_at(p, p->tok.pos, "loops that call themselves (recursive) are not taken; a macro can do it");
+    b = tinyi_tp_block(p, TINYI_TB_FOR, pos);
+    if (!b) return 0;
+    b->start = tinyi_tp_here(p);
+    b->next = tinyi_tp_emit(p, TINYI_TO_FOR_NEXT, 0);
+    tinyi_tp_store(p, first, n, tuple);
+    return tinyi_tp_end_of_tag(p);
+}
+
+/* (a, b=1): the names, then the code of the defaults */
+static int tinyi_tp_params(tinyi_tparse *p, tinyi_tmacro_def *def)
+{
+    tllm_template *t = p->t;
+    int defaults = 0;
+    def->first_param = (int32_t)t->n_params;
+    if (!tinyi_tp_take(p, '(', "(")) return 0;
+    while (!tinyi_tp_mark(p, ')')) {
+        void *param = t->param;
+        int32_t name, i;
+        if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, "the name of a parameter");
+        name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+        for (i = 0; i < def->n_params; i++)
+            if (t->param[def->first_param + i] == name) return tinyi_tp_unexpected(p, "a parameter of another name");
+        if (def->n_params == TLLM_TEMPLATE_MAX_ARGS) return tinyi_tp_fail_at(p, p->tok.pos, "a macro with more than 100 parameters");
+        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        t->param = (int32_t *)param;
+        t->param[t->n_params++] = name;
+        def->n_params++;
+        if (!tinyi_tp_next(p)) return 0;
+        if (tinyi_tp_mark(p, '=')) {
+            int32_t given = tinyi_tp_emit(p, TINYI_TO_DEFAULT, 0);
+            defaults = 1;
+            if (p->m->status) return 0;
+            t->code[given].b = (uint16_t)(def->n_params - 1);
+            if (!tinyi_tp_next(p) || !tinyi_tp_expression(p, 0)) return 0;
+            (void)tinyi_tp_emit(p, TINYI_TO_STORE, name);
+            tinyi_tp_patch(p, given);
+        } else if (defaults) {
+            return tinyi_tp_unexpected(p, "= and a default, as for the parameter before");
+        }
+        if (!tinyi_tp_mark(p, ',')) break;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    return tinyi_tp_take(p, ')', ")");
+}
+
+static int tinyi_tp_macro_begin(tinyi_tparse *p, tinyi_tmacro_def *def)
+{
+    tllm_template *t = p->t;
+    void *macro = t->macro;
+    if (!tinyi_tm_grow(p->m, &macro, t->n_macros, &t->macro_room, t->n_macros + 1, sizeof *t->macro)) return 0;
+    t->macro = (tinyi_tmacro_def *)macro;
+    (void)tinyi_tp_emit(p, TINYI_TO_MACRO, (int32_t)t->n_macros);
+    def->start = tinyi_tp_here(p);
+    t->macro[t->n_macros++] = *def;
+    return !p->m->status;
+}
+
+static int tinyi_tp_macro(tinyi_tparse *p, size_t pos, int caller)
+{
+    tllm_template *t = p->t;
+    tinyi_tmacro_def def;
+    tinyi_tblock *b;
+    int32_t index = (int32_t)t->n_macros, a = 0, named = 0;
+    memset(&def, 0, sizeof def);
+    if (!tinyi_tp_next(p)) return 0;
+    if (!caller) {
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, "the name of a macro");
+        def.name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+        if (!tinyi_tp_next(p) || !tinyi_tp_macro_begin(p, &def) || !tinyi_tp_params(p, &def)) return 0;
+    } else {
+        /* The called macro and its arguments come first on the stack; the parameters in front of them in the text become code
+         * inside the body, so the text is read twice: parameters skipped, call, parameters. */
+        size_t params_at = p->tok.pos, behind;
+        int has_params = tinyi_tp_mark(p, '('), depth = 0;
+        size_t i, from;
+        def.name = TINYI_TN_CALLER;
+        if (has_params) {
+            do {
+                if (tinyi_tp_mark(p, '(')) depth++;
+                if (tinyi_tp_mark(p, ')')) depth--;
+                if (!tinyi_tp_next(p)) return 0;
+            } while (depth && p->tok.kind != TINYI_TT_END);
+        }
+        from = t->n_code;
+        if (!tinyi_tp_expression(p, 0) || !tinyi_tp_end_of_tag(p)) return 0;
+        for (i = from; i < t->n_code; i++)              /* no way may lead around the call */
+            if ((t->code[i].op >= TINYI_TO_CHAIN && t->code[i].op <= TINYI_TO_OR && t->code[i].a == (int32_t)t->n_code)) break;
+        if (i < t->n_code || t->code[t->n_code - 1].op != TINYI_TO_CALL) return tinyi_tp_fail_at(p, pos, "a call block wants the call of a macro");
+        a = t->code[t->n_code - 1].a;
+        named = t->code[t->n_code - 1].b;
+        t->n_code--;
+        tinyi_tp_push(p, tinyi_tv_view("caller", 6));
+        if (!tinyi_tp_macro_begin(p, &def)) return 0;
+        if (has_params) {
+            int trim = p->tok.trim, line_start = p->line_start;
+            behind = p->at;
+            p->at = params_at;
+            if (!tinyi_tp_next(p) || !tinyi_tp_params(p, &def)) return 0;
+            p->at = behind;
+            p->brackets = 0;
+            p->tok.kind = TINYI_TT_END;
+            p->tok.trim = trim;
+            p->line_start = line_start;
+        }
+    }
+    b = tinyi_tp_block(p, caller ? TINYI_TB_CALL : TINYI_TB_MACRO, pos);
+    if (!b) return 0;
+    t->macro[index].first_param = def.first_param;
+    t->macro[index].n_params = def.n_params;
+    b->macro = index;
+    b->tail_a = a;
+    b->tail_b = named + 1;
+    return tinyi_tp_end_of_tag(p);
+}
+
+/* |name(args)... with the value to come; the code is put behind the body, so that the text is read there again */
+static int tinyi_tp_filters(tinyi_tparse *p)
+{
+    int bottom = p->n_open;
+    tinyi_topen *e;
+    while (tinyi_tp_mark(p, '|')) {
+        e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
+        if (!e) return 0;
+        if (!tinyi_tp_apply(p, 0)) {
+            if (p->m->status) return 0;
+            /* arguments: an expression inside of the bracket that stands open */
+            while (!p->m->status && p->n_open > bottom + 1) {
+                e = &p->open[p->n_open - 1];
+                if (tinyi_tp_mark(p, ')')) {
+                    (void)tinyi_tp_close(p, 0);
+                    continue;
+                }
+                if (tinyi_tp_named_argument(p)) {
+                    e->named++;
+                    tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
+                    (void)tinyi_tp_next(p);
+                    (void)tinyi_tp_next(p);
+                } else if (e->named) {
+                    return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                } else {
+                    e->count++;
+                }
+                if (!tinyi_tp_expression(p, 0)) return 0;
+                if (tinyi_tp_mark(p, ',')) (void)tinyi_tp_next(p);
+                else if (!tinyi_tp_mark(p, ')')) return tinyi_tp_unexpected(p, ")");
+            }
+        }
+        p->n_open = bottom;
+    }
+    return !p->m->status;
+}
+
+static int tinyi_tp_set(tinyi_tparse *p, size_t pos)
+{
+    int32_t first, n, attr = -1;
+    int tuple;
+    tinyi_tblock *b;
+    if (!tinyi_tp_next(p)) return 0;
+    n = tinyi_tp_targets(p, &first, &tuple);
+    if (p->m->status) return 0;
+    if (n == 1 && !tuple && tinyi_tp_mark(p, '.')) {
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, "the name of a member");
+        attr = tinyi_tp_name(p, p->tok.s, p->tok.n);
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    if (tinyi_tp_mark(p, '=')) {
+        if (!tinyi_tp_next(p) || !tinyi_tp_expression(p, TINYI_TX_TUPLE)) return 0;
+        if (attr < 0) {
+            tinyi_tp_store(p, first, n, tuple);
+        } else {
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, p->t->param[first]);
+            (void)tinyi_tp_emit(p, TINYI_TO_STORE_ATTR, attr);
+        }
+        return tinyi_tp_end_of_tag(p);
+    }
+    if (tuple) return tinyi_tp_unexpected(p, "=");
+    b = tinyi_tp_block(p, TINYI_TB_SET, pos);
+    if (!b) return 0;
+    b->start = p->t->param[first];
+    b->first = attr;
+    b->tail_a = (int32_t)p->tok.pos;        /* the filters are read again behind the body */
+    if (p->tok.kind != TINYI_TT_END) {
+        size_t n_code = p->t->n_code;
+        if (!tinyi_tp_mark(p, '|')) return tinyi_tp_unexpected(p, "=");
+        b->n_filters = 1;
+        if (!tinyi_tp_filters(p)) return 0;
+        p->t->n_code = n_code;
+    }
+    (void)tinyi_tp_emit(p, TINYI_TO_CAPTURE, 0);
+    return tinyi_tp_end_of_tag(p);
+}
+
+/* Reads the filters of a set or filter block again, now that their value is on the stack. */
+static int tinyi_tp_filters_again(tinyi_tparse *p, const tinyi_tblock *b)
+{
+    size_t behind = p->at;
+    int trim = p->tok.trim, line_start = p->line_start, ok;
+    if (!b->n_filters) return 1;
+    p->at = (size_t)b->tail_a;
+    ok = tinyi_tp_next(p);
+    if (b->kind == TINYI_TB_FILTER) {
+        p->tok.kind = TINYI_TT_MARK;
+        p->tok.mark = '|';
+    }
+    ok = ok && tinyi_tp_filters(p);
+    p->at = behind;
+    p->brackets = 0;
+    p->tok.kind = TINYI_TT_END;
+    p->tok.trim = trim;
+    p->line_start = line_start;
+    return ok;
+}
+
+static const char *tinyi_tp_block_name(int kind)
+{
+    static const char *const name[] = { "if", "for", "set", "filter", "macro", "call", "with", "generation" };
+    return name[kind];
+}
+
+static int tinyi_tp_close_block(tinyi_tparse *p, size_t pos, const char *s, size_t n)
+{
+    tinyi_tblock *b = p->n_blocks ? &p->block[p->n_blocks - 1] : NULL;
+    const char *name = b ? tinyi_tp_block_name(b->kind) : "";
+    if (!b || strlen(name) + 3 != n || memcmp(s + 3, name, n - 3)) {
+        char shown[80];
+        p->m->pos = pos;
+        tinyi_tm_show(s, n, shown);
+        if (!b) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s ends nothing", shown);
+        return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s stands where end%s should", shown, name);
+    }
+    if (!tinyi_tp_next(p)) return 0;
+    if (b->kind == TINYI_TB_MACRO && p->tok.kind == TINYI_TT_NAME && !tinyi_tp_next(p)) return 0;      /* endmacro may say which */
+    if (!tinyi_tp_end_of_tag(p)) return 0;
+    switch (b->kind) {
+    case TINYI_TB_IF:
+        tinyi_tp_patch(p, b->next);
+        tinyi_tp_patch_all(p, b->ends);
+        break;
+    case TINYI_TB_FOR:
+        if (b->has_else) {
+            (void)tinyi_tp_emit(p, TINYI_TO_SCOPE_END, 0);
+            tinyi_tp_patch(p, b->first);
+        } else {
+            int32_t end;
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+            tinyi_tp_patch(p, b->next);
+            tinyi_tp_patch_all(p, b->ends);
+            end = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);
+            tinyi_tp_patch(p, end);
+        }
+        break;
+    case TINYI_TB_SET: case TINYI_TB_FILTER:
+        (void)tinyi_tp_emit(p, TINYI_TO_CAPTURE_END, 0);
+        if (!tinyi_tp_filters_again(p, b)) return 0;
+        if (b->kind == TINYI_TB_FILTER) (void)tinyi_tp_emit(p, TINYI_TO_OUT, 0);
+        else if (b->first < 0) (void)tinyi_tp_emit(p, TINYI_TO_STORE, b->start);
+        else {
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, b->start);
+            (void)tinyi_tp_emit(p, TINYI_TO_STORE_ATTR, b->first);
+        }
+        break;
+    case TINYI_TB_MACRO: case TINYI_TB_CALL:
+        (void)tinyi_tp_emit(p, TINYI_TO_RETURN, 0);
+        if (p->m->status) return 0;
+        p->t->macro[b->macro].end = tinyi_tp_here(p);
+        if (b->kind == TINYI_TB_MACRO) {
+            (void)tinyi_tp_emit(p, TINYI_TO_STORE, p->t->macro[b->macro].name);
+        } else {
+            int32_t call = tinyi_tp_emit(p, TINYI_TO_CALL, b->tail_a);
+            if (p->m->status) return 0;
+            p->t->code[call].b = (uint16_t)b->tail_b;
+            (void)tinyi_tp_emit(p, TINYI_TO_OUT, 0);
+        }
+        break;
+    case TINYI_TB_WITH: (void)tinyi_tp_emit(p, TINYI_TO_SCOPE_END, 0); break;
+    default: break;
+    }
+    p->n_blocks--;
+    return !p->m->status;
+}
+
+static int tinyi_tp_else(tinyi_tparse *p, size_t pos, int elif)
+{
+    tinyi_tblock *b = p->n_blocks ? &p->block[p->n_blocks - 1] : NULL;
+    if (!b || b->has_else || (b->kind != TINYI_TB_IF && (elif || b->kind != TINYI_TB_FOR)))
+        return tinyi_tp_fail_at(p, pos, elif ? "elif stands outside of an if, or behind its else" : "else stands outside of an if or a for, or a second time");
+    if (!tinyi_tp_next(p)) return 0;
+    if (b->kind == TINYI_TB_FOR) {
+        (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+        tinyi_tp_patch(p, b->next);
+        tinyi_tp_patch_all(p, b->ends);
+        b->first = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);
+        (void)tinyi_tp_emit(p, TINYI_TO_SCOPE, 0);
+        b->has_else = 1;
+        return tinyi_tp_end_of_tag(p);
+    }
+    b->ends = tinyi_tp_emit(p, TINYI_TO_JUMP, b->ends);
+    tinyi_tp_patch(p, b->next);
+    b->next = -1;
+    if (elif) {
+        if (!tinyi_tp_expression(p, TINYI_TX_TUPLE)) return 0;
+        b->next = tinyi_tp_emit(p, TINYI_TO_JUMP_UNLESS, 0);
+    } else {
+        b->has_else = 1;
+    }
+    return tinyi_tp_end_of_tag(p);
+}
+
+static int tinyi_tp_leave(tinyi_tparse *p, size_t pos, int is_break)
+{
+    int i = p->n_blocks - 1;
+    while (i >= 0 && !(p->block[i].kind == TINYI_TB_FOR && !p->block[i].has_else)) {
+        if (p->block[i].kind == TINYI_TB_MACRO || p->block[i].kind == TINYI_TB_CALL) i = 0;
+        i--;
+    }
+    if (i < 0) return tinyi_tp_fail_at(p, pos, is_break ? "break stands outside of a for" : "continue stands outside of a for");
+    if (is_break) p->block[i].ends = tinyi_tp_emit(p, TINYI_TO_JUMP, p->block[i].ends);
+    else (void)tinyi_tp_emit(p, TINYI_TO_JUMP, p->block[i].start);
+    return tinyi_tp_next(p) && tinyi_tp_end_of_tag(p);
+}
+
+static int tinyi_tp_with(tinyi_tparse *p, size_t pos)
+{
+    int32_t first, n = 0;
+    tllm_template *t = p->t;
+    if (!tinyi_tp_next(p) || !tinyi_tp_block(p, TINYI_TB_WITH, pos)) return 0;
+    first = (int32_t)t->n_params;
+    while (p->tok.kind == TINYI_TT_NAME) {             /* all values are found before the first name is set */
+        void *param = t->param;
+        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        t->param = (int32_t *)param;
+        t->param[t->n_params++] = tinyi_tp_name(p, p->tok.s, p->tok.n);
+        n++;
+        if (!tinyi_tp_next(p) || !tinyi_tp_take(p, '=', "=") || !tinyi_tp_expression(p, 0)) return 0;
+        if (!tinyi_tp_mark(p, ',')) break;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    (void)tinyi_tp_emit(p, TINYI_TO_SCOPE, 0);
+    while (n-- > 0) (void)tinyi_tp_emit(p, TINYI_TO_STORE, t->param[first + n]);
+    return tinyi_tp_end_of_tag(p);
+}
+
+static void tinyi_tp_text(tinyi_tparse *p, size_t from, size_t to)
+{
+    if (to <= from) return;
+    p->tok.pos = from;
+    (void)tinyi_tp_emit(p, TINYI_TO_TEXT, tinyi_tp_konst(p, tinyi_tv_view(p->s + from, to - from)));
+}
+
+/* Where the text that ends at a tag ends, by the sign of the tag and by lstrip_blocks. */
+static size_t tinyi_tp_strip(const tinyi_tparse *p, size_t from, size_t to, int sign, int is_block)
+{
+    size_t end = to;
+    if (sign == '-') {
+        while (end > from && tinyi_tp_blank((unsigned char)p->s[end - 1])) end--;
+    } else if (is_block && sign != '+') {
+        while (end > from && p->s[end - 1] != '\n' && tinyi_tp_blank((unsigned char)p->s[end - 1])) end--;
+        if (!(end > from ? p->s[end - 1] == '\n' : p->line_start)) end = to;
+    }
+    return end;
+}
+
+/* at {% raw %}, whose end was taken: the text up to endraw */
+static int tinyi_tp_raw(tinyi_tparse *p, size_t pos)
+{
+    size_t from = p->at, i = from;
+    for (;; i++) {
+        const char *b = i < p->n ? (const char *)memchr(p->s + i, '{', p->n - i) : NULL;
+        size_t k;
+        int sign = 0;
+        if (!b) return tinyi_tp_fail_at(p, pos, "raw is never ended by endraw");
+        i = (size_t)(b - p->s);
+        if (tinyi_tp_peek(p, i + 1) != '%') continue;
+        k = i + 2;
+        if (tinyi_tp_peek(p, k) == '-' || tinyi_tp_peek(p, k) == '+') sign = p->s[k++];
+        if (!tinyi_tm_work(p->m, 1)) return 0;
+        while (k < p->n && tinyi_tp_blank((unsigned char)p->s[k])) k++;
+        if (p->n - k < 6 || memcmp(p->s + k, "endraw", 6)) continue;
+        tinyi_tp_text(p, from, tinyi_tp_strip(p, from, i, sign, 1));
+        p->at = k + 6;
+        return tinyi_tp_next(p) && tinyi_tp_end_of_tag(p);
+    }
+}
+
+static int tinyi_tp_statement(tinyi_tparse *p)
+{
+    static const char *const files[] = { "include", "import", "from", "extends", "block" };
+    const char *s = p->tok.s;
+    size_t n = p->tok.n, pos = p->tok.pos, i;
+    tinyi_tblock *b;
+    char shown[80];
+    if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, "the name of a statement");
+    if (tinyi_tp_is(p, "for")) return tinyi_tp_for(p, pos);
+    if (tinyi_tp_is(p, "set")) return tinyi_tp_set(p, pos);
+    if (tinyi_tp_is(p, "macro")) return tinyi_tp_macro(p, pos, 0);
+    if (tinyi_tp_is(p, "call")) return tinyi_tp_macro(p, pos, 1);
+    if (tinyi_tp_is(p, "with")) return tinyi_tp_with(p, pos);
+    if (tinyi_tp_is(p, "elif") || tinyi_tp_is(p, "else")) return tinyi_tp_else(p, pos, tinyi_tp_is(p, "elif"));
+    if (tinyi_tp_is(p, "break") || tinyi_tp_is(p, "continue")) return tinyi_tp_leave(p, pos, tinyi_tp_is(p, "break"));
+    if (tinyi_tp_is(p, "if")) {
+        if (!tinyi_tp_next(p) || !tinyi_tp_expression(p, TINYI_TX_TUPLE)) return 0;
+        b = tinyi_tp_block(p, TINYI_TB_IF, pos);
+        if (!b) return 0;
+        b->next = tinyi_tp_emit(p, TINYI_TO_JUMP_UNLESS, 0);
+        return tinyi_tp_end_of_tag(p);
+    }
+    if (tinyi_tp_is(p, "filter")) {
+        b = tinyi_tp_block(p, TINYI_TB_FILTER, pos);
+        if (!b) return 0;
+        /* read as if it were |name...: the word filter is the mark */
+        b->n_filters = 1;
+        b->tail_a = (int32_t)pos;
+        p->tok.kind = TINYI_TT_MARK;
+        p->tok.mark = '|';
+        {
+            size_t n_code = p->t->n_code;
+            if (!tinyi_tp_filters(p)) return 0;
+            p->t->n_code = n_code;
+        }
+        (void)tinyi_tp_emit(p, TINYI_TO_CAPTURE, 0);
+        return tinyi_tp_end_of_tag(p);
+    }
+    if (tinyi_tp_is(p, "do")) {
+        if (!tinyi_tp_next(p) || !tinyi_tp_expression(p, TINYI_TX_TUPLE)) return 0;
+        (void)tinyi_tp_emit(p, TINYI_TO_POP, 0);
+        return tinyi_tp_end_of_tag(p);
+    }
+    if (tinyi_tp_is(p, "generation")) {
+        if (!tinyi_tp_block(p, TINYI_TB_GENERATION, pos)) return 0;
+        return tinyi_tp_next(p) && tinyi_tp_end_of_tag(p);
+    }
+    if (n > 3 && !memcmp(s, "end", 3)) return tinyi_tp_close_block(p, pos, s, n);
+    tinyi_tm_show(s, n, shown);
+    p->m->pos = pos;
+    for (i = 0; i < TINYI_COUNT(files); i++)
+        if (tinyi_tp_is(p, files[i])) return tinyi_tm_fail(p->m, TINY_E_UNSUPPORTED, "the statement %s reads other files, which a chat template has not", shown);
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "there is no statement '%s'", shown);
+}
+
+tiny_status tinyi_tm_compile(tllm_template *t)
+{
+    tinyi_tm *m = &t->mem;
+    tinyi_tparse *p = (tinyi_tparse *)tinyi_alloc(m->ctx, 1, sizeof *p);
+    size_t from;
+    if (!p) return m->status = tiny_ctx_status(m->ctx);
+    memset(p, 0, sizeof *p);
+    p->t = t;
+    p->m = m;
+    p->s = m->source;
+    p->n = m->n_source;
+    p->line_start = 1;
+    (void)tinyi_tp_name(p, "loop", 4);
+    (void)tinyi_tp_name(p, "caller", 6);
+    (void)tinyi_tp_name(p, "varargs", 7);
+    (void)tinyi_tp_name(p, "kwargs", 6);
+    while (!m->status && p->at < p->n) {
+        size_t i = p->at, text_end;
+        int kind = 0, sign = 0;
+        from = p->at;
+        while (i < p->n) {
+            const char *b = (const char *)memchr(p->s + i, '{', p->n - i);
+            i = b ? (size_t)(b - p->s) : p->n;
+            kind = tinyi_tp_peek(p, i + 1);
+            if (!b || kind == '{' || kind == '%' || kind == '#') break;
+            i++;
+        }
+        if (i >= p->n) {
+            tinyi_tp_text(p, from, p->n);
+            break;
+        }
+        p->at = i + 2;
+        sign = tinyi_tp_peek(p, p->at);
+        if (sign == '-' || sign == '+') p->at++;
+        else sign = 0;
+        text_end = tinyi_tp_strip(p, from, i, sign, kind != '{');
+        tinyi_tp_text(p, from, text_end);
+        p->tok.pos = i;
+        if (kind == '#') {
+            size_t k = p->at, first = k;
+            for (;;) {
+                const char *b = k < p->n ? (const char *)memchr(p->s + k, '#', p->n - k) : NULL;
+                if (!b) { (void)tinyi_tp_fail_at(p, i, "a comment without its #}"); break; }
+                k = (size_t)(b - p->s);
+                if (tinyi_tp_peek(p, k + 1) == '}') break;
+                k++;
+            }
+            if (m->status) break;
+            p->at = k + 2;
+            if (k > first && p->s[k - 1] == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!(k > first && p->s[k - 1] == '+') && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            p->line_start = p->s[p->at - 1] == '\n';
+            continue;
+        }
+        p->brackets = 0;
+        p->variable = kind == '{';
+        if (!tinyi_tp_next(p)) break;
+        if (p->variable) {
+            if (tinyi_tp_expression(p, TINYI_TX_TUPLE)) (void)tinyi_tp_emit(p, TINYI_TO_OUT, 0);
+            (void)tinyi_tp_end_of_tag(p);
+        } else if (tinyi_tp_is(p, "raw")) {
+            size_t pos = p->tok.pos;
+            if (tinyi_tp_next(p) && tinyi_tp_end_of_tag(p)) {
+                if (!p->tok.trim && p->line_start) p->at--;     /* the newline behind raw stays */
+                p->line_start = p->tok.trim ? p->line_start : 0;
+                (void)tinyi_tp_raw(p, pos);
+            }
+        } else {
+            (void)tinyi_tp_statement(p);
+        }
+    }
+    if (!m->status && p->n_blocks) {
+        const tinyi_tblock *b = &p->block[p->n_blocks - 1];
+        m->pos = b->pos;
+        (void)tinyi_tm_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_tp_block_name(b->kind), tinyi_tp_block_name(b->kind));
+    }
+    p->tok.pos = p->n;
+    (void)tinyi_tp_emit(p, TINYI_TO_END, 0);
+    tiny_free(m->ctx, p);
+    return m->status;
+}
+
+/* src/llm/chat/builtin.c
+ *
+ * They do what Jinja's of the same name do; strings are counted in characters. upper, lower, title and capitalize know the
+ * letters of Unicode that have exactly one partner, and the German sharp s.
+ *
+ * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a model
+ * was seen to use them.                                                                                               */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
+    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
+    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
+    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
+    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
+    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
+    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
+    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
+    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
+    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
+};
+enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
+enum {
+    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
+    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
+    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
+    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
+    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
+    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
+};
+
+/* args: the most besides the value */
+typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
+static const tinyi_tm_builtin tinyi_tm_rows[] = {
+    { "abs", 1, TINYI_TF_ABS, 0 }, { "attr", 1, TINYI_TF_ATTR, 1 }, { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 }, { "length", 1, TINYI_TF_LENGTH, 0 },
+    { "count", 1, TINYI_TF_LENGTH, 0 }, { "default", 1, TINYI_TF_DEFAULT, 2 }, { "d", 1, TINYI_TF_DEFAULT, 2 }, { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
+    { "escape", 1, TINYI_TF_ESCAPE, 0 }, { "e", 1, TINYI_TF_ESCAPE, 0 }, { "first", 1, TINYI_TF_FIRST, 0 }, { "float", 1, TINYI_TF_FLOAT, 1 },
+    { "format", 1, TINYI_TF_FORMAT, 100 }, { "indent", 1, TINYI_TF_INDENT, 3 }, { "int", 1, TINYI_TF_INT, 2 }, { "items", 1, TINYI_TF_ITEMS, 0 },
+    { "join", 1, TINYI_TF_JOIN, 2 }, { "last", 1, TINYI_TF_LAST, 0 }, { "list", 1, TINYI_TF_LIST, 0 }, { "lower", 1, TINYI_TF_LOWER, 0 },
+    { "map", 1, TINYI_TF_MAP, 100 }, { "max", 1, TINYI_TF_MAX, 2 }, { "min", 1, TINYI_TF_MIN, 2 }, { "reject", 1, TINYI_TF_REJECT, 100 },
+    { "rejectattr", 1, TINYI_TF_REJECTATTR, 100 }, { "replace", 1, TINYI_TF_REPLACE, 3 }, { "reverse", 1, TINYI_TF_REVERSE, 0 },
+    { "round", 1, TINYI_TF_ROUND, 2 }, { "safe", 1, TINYI_TF_SAFE, 0 }, { "select", 1, TINYI_TF_SELECT, 100 }, { "selectattr", 1, TINYI_TF_SELECTATTR, 100 },
+    { "sort", 1, TINYI_TF_SORT, 3 }, { "string", 1, TINYI_TF_STRING, 0 }, { "sum", 1, TINYI_TF_SUM, 2 }, { "title", 1, TINYI_TF_TITLE, 0 },
+    { "tojson", 1, TINYI_TF_TOJSON, 4 }, { "trim", 1, TINYI_TF_TRIM, 1 }, { "unique", 1, TINYI_TF_UNIQUE, 2 }, { "upper", 1, TINYI_TF_UPPER, 0 },
+    { "wordcount", 1, TINYI_TF_WORDCOUNT, 0 },
+    { "range", 4, TINYI_TF_FN_RANGE, 3 }, { "namespace", 4, TINYI_TF_FN_NAMESPACE, 1 }, { "dict", 4, TINYI_TF_FN_DICT, 1 },
+    { "raise_exception", 4, TINYI_TF_FN_RAISE, 1 }, { "strftime_now", 4, TINYI_TF_FN_NOW, 1 },
+    { "boolean", 2, TINYI_TF_IS_BOOLEAN, 0 }, { "callable", 2, TINYI_TF_IS_CALLABLE, 0 }, { "defined", 2, TINYI_TF_IS_DEFINED, 0 },
+    { "divisibleby", 2, TINYI_TF_IS_DIVISIBLE, 1 }, { "eq", 2, TINYI_TF_IS_EQ, 1 }, { "equalto", 2, TINYI_TF_IS_EQ, 1 }, { "==", 2, TINYI_TF_IS_EQ, 1 },
+    { "sameas", 2, TINYI_TF_IS_EQ, 1 }, { "even", 2, TINYI_TF_IS_EVEN, 0 }, { "false", 2, TINYI_TF_IS_FALSE, 0 }, { "filter", 2, TINYI_TF_IS_FILTER, 0 },
+    { "float", 2, TINYI_TF_IS_FLOAT, 0 }, { "ge", 2, TINYI_TF_IS_GE, 1 }, { ">=", 2, TINYI_TF_IS_GE, 1 }, { "gt", 2, TINYI_TF_IS_GT, 1 },
+    { "greaterthan", 2, TINYI_TF_IS_GT, 1 }, { ">", 2, TINYI_TF_IS_GT, 1 }, { "in", 2, TINYI_TF_IS_IN, 1 }, { "integer", 2, TINYI_TF_IS_INTEGER, 0 },
+    { "iterable", 2, TINYI_TF_IS_ITERABLE, 0 }, { "le", 2, TINYI_TF_IS_LE, 1 }, { "<=", 2, TINYI_TF_IS_LE, 1 }, { "lower", 2, TINYI_TF_IS_LOWER, 0 },
+    { "lt", 2, TINYI_TF_IS_LT, 1 }, { "lessthan", 2, TINYI_TF_IS_LT, 1 }, { "<", 2, TINYI_TF_IS_LT, 1 }, { "mapping", 2, TINYI_TF_IS_MAPPING, 0 },
+    { "ne", 2, TINYI_TF_IS_NE, 1 }, { "!=", 2, TINYI_TF_IS_NE, 1 }, { "none", 2, TINYI_TF_IS_NONE, 0 }, { "number", 2, TINYI_TF_IS_NUMBER, 0 },
+    { "odd", 2, TINYI_TF_IS_ODD, 0 }, { "sequence", 2, TINYI_TF_IS_SEQUENCE, 0 }, { "string", 2, TINYI_TF_IS_STRING, 0 },
+    { "test", 2, TINYI_TF_IS_TEST, 0 }, { "true", 2, TINYI_TF_IS_TRUE, 0 }, { "undefined", 2, TINYI_TF_IS_UNDEFINED, 0 }, { "upper", 2, TINYI_TF_IS_UPPER, 0 },
+    { "strip", 8, TINYI_TN_STRIP, 1 }, { "lstrip", 8, TINYI_TN_LSTRIP, 1 }, { "rstrip", 8, TINYI_TN_RSTRIP, 1 }, { "split", 8, TINYI_TN_SPLIT, 2 },
+    { "rsplit", 8, TINYI_TN_RSPLIT, 2 }, { "splitlines", 8, TINYI_TN_SPLITLINES, 1 }, { "startswith", 8, TINYI_TN_STARTSWITH, 3 },
+    { "endswith", 8, TINYI_TN_ENDSWITH, 3 }, { "upper", 8, TINYI_TN_UPPER, 0 }, { "lower", 8, TINYI_TN_LOWER, 0 }, { "title", 8, TINYI_TN_TITLE, 0 },
+    { "capitalize", 8, TINYI_TN_CAPITALIZE, 0 }, { "replace", 8, TINYI_TN_REPLACE, 3 }, { "find", 8, TINYI_TN_FIND, 3 }, { "rfind", 8, TINYI_TN_RFIND, 3 },
+    { "count", 8 | 16, TINYI_TN_COUNT, 1 }, { "join", 8, TINYI_TN_JOIN, 1 }, { "isdigit", 8, TINYI_TN_ISDIGIT, 0 }, { "isdecimal", 8, TINYI_TN_ISDIGIT, 0 },
+    { "isnumeric", 8, TINYI_TN_ISDIGIT, 0 }, { "isalpha", 8, TINYI_TN_ISALPHA, 0 }, { "isalnum", 8, TINYI_TN_ISALNUM, 0 },
+    { "isspace", 8, TINYI_TN_ISSPACE, 0 }, { "isupper", 8, TINYI_TN_ISUPPER, 0 }, { "islower", 8, TINYI_TN_ISLOWER, 0 },
+    { "removeprefix", 8, TINYI_TN_REMOVEPREFIX, 1 }, { "removesuffix", 8, TINYI_TN_REMOVESUFFIX, 1 }, { "zfill", 8, TINYI_TN_ZFILL, 1 },
+    { "ljust", 8, TINYI_TN_LJUST, 2 }, { "rjust", 8, TINYI_TN_RJUST, 2 }, { "center", 8, TINYI_TN_CENTER, 2 }, { "format", 8, TINYI_TN_FORMAT, 100 },
+    { "partition", 8, TINYI_TN_PARTITION, 1 }, { "index", 8 | 16, TINYI_TN_INDEX, 1 },
+    { "append", 16, TINYI_TN_APPEND, 1 }, { "extend", 16, TINYI_TN_EXTEND, 1 }, { "insert", 16, TINYI_TN_INSERT, 2 }, { "pop", 16 | 32, TINYI_TN_POP, 2 },
+    { "reverse", 16, TINYI_TN_REVERSE, 0 }, { "copy", 16 | 32, TINYI_TN_COPY, 0 }, { "clear", 16 | 32, TINYI_TN_CLEAR, 0 },
+    { "get", 32, TINYI_TN_GET, 2 }, { "items", 32, TINYI_TN_ITEMS, 0 }, { "keys", 32, TINYI_TN_KEYS, 0 }, { "values", 32, TINYI_TN_VALUES, 0 },
+    { "update", 32, TINYI_TN_UPDATE, 1 }, { "setdefault", 32, TINYI_TN_SETDEFAULT, 2 }, { "cycle", 64, TINYI_TN_CYCLE, 100 },
+    { "changed", 64, TINYI_TN_CHANGED, 100 }
+};
+
+static const tinyi_tm_builtin *tinyi_tm_row(int kind, const char *s, size_t n)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_tm_rows); i++)
+        if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n && !memcmp(tinyi_tm_rows[i].name, s, n)) return &tinyi_tm_rows[i];
+    return NULL;
+}
+static int tinyi_tm_id(int kind, const char *s, size_t n)
+{
+    const tinyi_tm_builtin *row = n ? tinyi_tm_row(kind, s, n) : NULL;
+    return row ? (int)(row - tinyi_tm_rows) : -1;
+}
+int tinyi_tm_function(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_FUNCTION, s, n); }
+int tinyi_tm_filter(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_FILTER, s, n); }
+int tinyi_tm_test(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_TEST, s, n); }
+
+/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+
+static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+{
+    int k;
+    if (i < a->n) { *v = a->arg[i]; return 1; }
+    for (k = 0; k < a->n_named; k++)
+        if (tinyi_tv_is(&a->named[2 * k], name)) {
+            a->used[k / 32] |= 1u << k % 32;
+            *v = a->named[2 * k + 1];
+            return 1;
+        }
+    return 0;
+}
+static int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+{
+    if (!tinyi_targ(a, i, name, v) || v->type == TINYI_TM_NONE) return 0;
+    if (v->type == TINYI_TM_STRING) return 1;
+    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
+}
+static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
+{
+    tinyi_tv x;
+    if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_TM_NONE) return 0;
+    if (x.type != TINYI_TM_INT && x.type != TINYI_TM_BOOL) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a whole number", name, tinyi_tv_type_name(&x));
+    *v = x.u.i;
+    return 1;
+}
+static int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
+{
+    tinyi_tv x;
+    return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
+}
+/* Asked before the call for too many, and after it for names that nobody asked for. */
+static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
+{
+    int k;
+    char shown[80];
+    if (m->status) return 0;
+    if (!after && a->n > row->args) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes at most %d arguments, not %d", row->name, row->args, a->n);
+    for (k = 0; after && k < a->n_named; k++) {
+        if (a->used[k / 32] >> k % 32 & 1) continue;
+        tinyi_tm_show(a->named[2 * k].u.s, a->named[2 * k].n, shown);
+        return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes no argument named %s", row->name, shown);
+    }
+    return 1;
+}
+static int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+{
+    if (tinyi_targ(a, i, name, v)) return 1;
+    *v = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants the argument %s", row->name, name);
+}
+
+int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
+{
+    char shown[80];
+    tinyi_tm_show(v->n ? v->u.s : "", v->n, shown);
+    if (v->n) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "'%s' is undefined", shown);
+    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a value is undefined");
+}
+
+/* ---- characters ------------------------------------------------------------------------------------------------------ */
+
+static size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c) { return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c); }
+static int tinyi_ts_space(uint32_t c) { return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0; }
+static uint32_t tinyi_ts_upper(uint32_t c)
+{
+    static const short off[] = { 32, 1, 80, 48, 26, 16, -8, 8, 37, 38, 63, 64, -121, 743 };
+    size_t i;
+    if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
+    if (c == 0xb5) return 0x39c;
+    if (c == 0x3c2) return 0x3a3;
+    for (i = 0; i < TINYI_COUNT(off); i++) {
+        uint32_t u = (uint32_t)((int32_t)c - off[i]);
+        if (u < 0x110000 && u != c && tinyi_unicode_lower(u) == c) return u;
+    }
+    return c;
+}
+static void tinyi_ts_put(tinyi_tm *m, uint32_t c, const char *as_it_is, size_t n, int up)
+{
+    unsigned char utf8[4];
+    uint32_t to = up > 0 ? tinyi_ts_upper(c) : up < 0 ? tinyi_unicode_lower(c) : c;
+    if (up > 0 && c == 0xdf) (void)tinyi_tm_put(m, "SS", 2);
+    else if (to == c) (void)tinyi_tm_put(m, as_it_is, n);
+    else (void)tinyi_tm_put(m, (const char *)utf8, tinyi_utf8_put(to, utf8));
+}
+static int tinyi_ts_cased(uint32_t c) { return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0; }
+
+enum { TINYI_TS_UPPER, TINYI_TS_LOWER, TINYI_TS_CAPITALIZE, TINYI_TS_TITLE, TINYI_TS_TITLE_JINJA };
+static tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how)
+{
+    size_t i, n, start = m->n_out;
+    int first = 1;
+    if (!tinyi_tm_work(m, v->n)) return tinyi_tv_view("", 0);
+    for (i = 0; i < v->n && !m->status; i += n) {
+        uint32_t c;
+        n = tinyi_ts_char(v, i, &c);
+        tinyi_ts_put(m, c, v->u.s + i, n, how == TINYI_TS_UPPER ? 1 : how == TINYI_TS_LOWER ? -1 : first ? 1 : -1);
+        if (how == TINYI_TS_CAPITALIZE) first = 0;
+        else if (how == TINYI_TS_TITLE) first = !tinyi_ts_cased(c);
+        else first = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || tinyi_ts_space(c);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static int tinyi_ts_has(const tinyi_tv *set, uint32_t c)
+{
+    size_t i, n;
+    for (i = 0; i < set->n; i += n) {
+        uint32_t x;
+        n = tinyi_ts_char(set, i, &x);
+        if (x == c) return 1;
+    }
+    return 0;
+}
+/* side: 1 left, 2 right, 3 both; set NULL: white space */
+static tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side)
+{
+    uint32_t c;
+    size_t n;
+    while ((side & 1) && v.n) {
+        n = tinyi_ts_char(&v, 0, &c);
+        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
+        v.u.s += n;
+        v.n -= n;
+    }
+    while ((side & 2) && v.n) {
+        size_t at = v.n - 1;
+        while (at && v.n - at < 4 && ((unsigned char)v.u.s[at] & 0xc0) == 0x80) at--;
+        n = tinyi_ts_char(&v, at, &c);
+        if (at + n != v.n) { at = v.n - 1; c = TINYI_REPLACEMENT; }
+        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
+        v.n = at;
+    }
+    return v;
+}
+
+static size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t i, count = 0;
+    uint32_t c;
+    (void)tinyi_tm_work(m, v->n / 8);
+    for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    return count;
+}
+/* where character number k starts */
+static size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
+{
+    size_t i;
+    uint32_t c;
+    for (i = 0; i < v->n && k; k--) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    return i;
+}
+
+/* the place of b in a from there on, or a->n + 1 */
+static size_t tinyi_ts_find(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t from)
+{
+    size_t i = from;
+    if (!b->n) return from <= a->n ? from : a->n + 1;
+    (void)tinyi_tm_work(m, 1);
+    while (i < a->n && b->n <= a->n - i) {
+        const char *p = (const char *)memchr(a->u.s + i, b->u.s[0], a->n - i - b->n + 1);
+        if (!p || !tinyi_tm_work(m, 1 + b->n / 16 + (size_t)(p - a->u.s - (ptrdiff_t)i) / 16)) break;
+        i = (size_t)(p - a->u.s);
+        if (!memcmp(p, b->u.s, b->n)) return i;
+        i++;
+    }
+    return a->n + 1;
+}
+static size_t tinyi_ts_find_last(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t end)
+{
+    size_t i;
+    if (b->n > end) return a->n + 1;
+    for (i = end - b->n + 1; i-- > 0;)
+        if (!tinyi_tm_work(m, 1 + b->n / 16)) break;
+        else if (!memcmp(a->u.s + i, b->u.s, b->n)) return i;
+    return a->n + 1;
+}
+
+static tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to) { return tinyi_tv_view(v->u.s + from, to - from); }
+
+static tinyi_tv tinyi_ts_split(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+{
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    size_t i = 0, n, from;
+    uint32_t c;
+    if (m->status || !tinyi_tm_work(m, v->n / 8)) return list;
+    if (sep) {
+        if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
+        for (from = 0; !m->status && most != 0; most -= most > 0) {
+            i = tinyi_ts_find(m, v, sep, from);
+            if (i > v->n) break;
+            (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+            from = i + sep->n;
+        }
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, v->n));
+        return list;
+    }
+    while (!m->status) {
+        while (i < v->n && (n = tinyi_ts_char(v, i, &c), tinyi_ts_space(c))) i += n;
+        if (i >= v->n) break;
+        if (most == 0) {
+            tinyi_tv rest = tinyi_ts_part(v, i, v->n);
+            (void)tinyi_list_add(m, list.u.list, rest);
+            break;
+        }
+        most -= most > 0;
+        from = i;
+        while (i < v->n && (n = tinyi_ts_char(v, i, &c), !tinyi_ts_space(c))) i += n;
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+    }
+    return list;
+}
+static tinyi_tv tinyi_ts_rsplit(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+{
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    size_t end = v->n, i;
+    if (m->status) return list;
+    if (!sep || most < 0) return tinyi_ts_split(m, v, sep, sep ? most : -1);
+    if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
+    for (; most > 0 && !m->status; most--) {
+        i = tinyi_ts_find_last(m, v, sep, end);
+        if (i > v->n) break;
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, i + sep->n, end));
+        end = i;
+    }
+    (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, 0, end));
+    for (i = 0; !m->status && i < list.u.list->n / 2; i++) {
+        tinyi_tv t = list.u.list->item[i];
+        list.u.list->item[i] = list.u.list->item[list.u.list->n - 1 - i];
+        list.u.list->item[list.u.list->n - 1 - i] = t;
+    }
+    return list;
+}
+
+static tinyi_tv tinyi_ts_replace(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most)
+{
+    size_t start = m->n_out, from = 0, i;
+    uint32_t c;
+    if (most == 0) return *v;
+    if (!old->n) {
+        for (i = 0; !m->status; most -= most > 0) {
+            size_t n;
+            if (most) (void)tinyi_tm_put(m, with->u.s, with->n);
+            if (i >= v->n || !tinyi_tm_work(m, 1)) break;
+            n = tinyi_ts_char(v, i, &c);
+            if (!most) n = v->n - i;
+            (void)tinyi_tm_put(m, v->u.s + i, n);
+            i += n;
+            if (!most) break;
+        }
+        return tinyi_tm_take(m, start);
+    }
+    for (; !m->status && most != 0; most -= most > 0) {
+        i = tinyi_ts_find(m, v, old, from);
+        if (i > v->n) break;
+        (void)tinyi_tm_put(m, v->u.s + from, i - from);
+        (void)tinyi_tm_put(m, with->u.s, with->n);
+        from = i + old->n;
+    }
+    if (!from) return *v;
+    (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_ts_join(tinyi_tm *m, const tinyi_tv *mark, const tinyi_tlist *list)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < list->n && !m->status; i++) {
+        if (i) (void)tinyi_tm_put(m, mark->u.s, mark->n);
+        (void)tinyi_tv_put(m, &list->item[i]);
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_ts_pad(tinyi_tm *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side)
+{
+    size_t start = m->n_out, n = tinyi_ts_length(m, v), more, left, i;
+    if (width <= 0 || (uint64_t)width <= n) return *v;
+    if ((uint64_t)width > m->max_out) { (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes", (long long)width, m->max_out); return *v; }
+    more = (size_t)width - n;
+    left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
+    if (side == 3) {                        /* zfill: behind the sign */
+        size_t sign = v->n && (v->u.s[0] == '-' || v->u.s[0] == '+');
+        (void)tinyi_tm_put(m, v->u.s, sign);
+        for (i = 0; i < more && !m->status; i++) (void)tinyi_tm_put(m, "0", 1);
+        (void)tinyi_tm_put(m, v->u.s + sign, v->n - sign);
+        return tinyi_tm_take(m, start);
+    }
+    for (i = 0; i < left && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
+    (void)tinyi_tm_put(m, v->u.s, v->n);
+    for (i = left; i < more && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_repeat(tinyi_tm *m, const tinyi_tv *v, int64_t times)
+{
+    size_t start = m->n_out, n = v->type == TINYI_TM_STRING ? v->n : v->u.list->n, i;
+    tinyi_tv list;
+    if (times < 0) times = 0;
+    if (n && (uint64_t)times > (v->type == TINYI_TM_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds", tinyi_tv_type_name(v), n, (long long)times,
+                            v->type == TINYI_TM_STRING ? m->max_out : m->max_held);
+        return *v;
+    }
+    if (v->type == TINYI_TM_STRING) {
+        for (; n && times > 0 && tinyi_tm_work(m, 1); times--) (void)tinyi_tm_put(m, v->u.s, n);
+        return tinyi_tm_take(m, start);
+    }
+    list = tinyi_tv_list(m, n * (size_t)times);
+    list.id = v->id;
+    for (; n && times > 0 && !m->status; times--)
+        for (i = 0; i < n && !m->status; i++) (void)tinyi_list_add(m, list.u.list, v->u.list->item[i]);
+    return list;
+}
+
+/* %s %d %i %r %f %x %%, with -, 0, a width and a precision */
+tinyi_tv tinyi_tm_format(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n)
+{
+    size_t start = m->n_out, i = 0, k = 0, mark;
+    tinyi_tv made;
+    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
+        const char *p = (const char *)memchr(v->u.s + i, '%', v->n - i);
+        size_t at = p ? (size_t)(p - v->u.s) : v->n;
+        int left = 0, zero = 0, digits = -1, width = 0;
+        char text[480], form[24];
+        (void)tinyi_tm_put(m, v->u.s + i, at - i);
+        if (!p) break;
+        for (i = at + 1; i < v->n && (v->u.s[i] == '-' || v->u.s[i] == '0'); i++) *(v->u.s[i] == '-' ? &left : &zero) = 1;
+        for (; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && width < 1000; i++) width = width * 10 + (v->u.s[i] - '0');
+        if (i < v->n && v->u.s[i] == '.')
+            for (digits = 0, i++; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && digits < 10; i++) digits = digits * 10 + (v->u.s[i] - '0');
+        if (i < v->n && v->u.s[i] == '%') { (void)tinyi_tm_put(m, "%", 1); continue; }
+        if (i >= v->n || !strchr("sdirfx", v->u.s[i])) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%"); break; }
+        if (k >= n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+        mark = m->n_out;
+        if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
+        else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
+        else {
+            double f = 0;
+            if (!tinyi_tv_number(&arg[k], &f)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%%%c formats numbers, not %s", v->u.s[i], tinyi_tv_type_name(&arg[k])); break; }
+            if (v->u.s[i] == 'f') {
+                (void)snprintf(form, sizeof form, "%%.%df", digits < 0 ? 6 : digits);
+                (void)snprintf(text, sizeof text, form, f);
+            } else {
+                int64_t whole = arg[k].type == TINYI_TM_FLOAT ? (f > -9e18 && f < 9e18 ? (int64_t)f : 0) : arg[k].u.i;
+                (void)snprintf(text, sizeof text, v->u.s[i] == 'x' ? "%llx" : "%lld", (long long)whole);
+            }
+            (void)tinyi_tm_put(m, text, strlen(text));
+        }
+        made = tinyi_tm_take(m, mark);
+        made = tinyi_ts_pad(m, &made, width, " ", 1, left ? 0 : zero && v->u.s[i] != 's' && v->u.s[i] != 'r' ? 3 : 1);
+        (void)tinyi_tm_put(m, made.u.s, made.n);
+        k++;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+/* "{} {0} {name}".format(...) without forms behind a colon */
+static tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    int turn = 0, k;
+    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
+        char c = v->u.s[i];
+        size_t end;
+        tinyi_tv x = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+        if (c != '{' && c != '}') continue;
+        (void)tinyi_tm_put(m, v->u.s + from, i - from);
+        if (i + 1 < v->n && v->u.s[i + 1] == c) { (void)tinyi_tm_put(m, &c, 1); from = ++i + 1; continue; }
+        end = i + 1;
+        while (end < v->n && v->u.s[end] != '}') end++;
+        name = tinyi_ts_part(v, i + 1, end < v->n ? end : i + 1);
+        if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) || memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "format takes {}, {0} and {name} only");
+            break;
+        }
+        if (!name.n || (name.u.s[0] >= '0' && name.u.s[0] <= '9')) {
+            size_t d = 0;
+            int at = name.n ? 0 : turn++;
+            for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++) at = at * 10 + (name.u.s[d] - '0');
+            if ((name.n && d < name.n) || at >= a->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+            x = a->arg[at];
+        } else {
+            for (k = 0; k < a->n_named; k++)
+                if (a->named[2 * k].n == name.n && !memcmp(a->named[2 * k].u.s, name.u.s, name.n)) { x = a->named[2 * k + 1]; break; }
+            if (k == a->n_named) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with a name that has no value"); break; }
+        }
+        (void)tinyi_tv_put(m, &x);
+        from = end + 1;
+        i = end;
+    }
+    for (k = 0; k < a->n_named; k++) a->used[k / 32] |= 1u << k % 32;
+    if (!m->status) (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
+    return tinyi_tm_take(m, start);
+}
+
+/* ---- members --------------------------------------------------------------------------------------------------------------- */
+
+static tinyi_tv tinyi_tm_no(const char *s, size_t n)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    v.u.s = s;
+    v.n = n;
+    return v;
+}
+
+static tinyi_tv tinyi_tm_loop_member(const tinyi_tv *v, const char *s, size_t n)
+{
+    static const char *const name[] = { "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem" };
+    const tinyi_tloop *l = v->u.loop;
+    int64_t i = (int64_t)l->i, count = (int64_t)l->list->n;
+    size_t k;
+    for (k = 0; k < TINYI_COUNT(name); k++)
+        if (strlen(name[k]) == n && !memcmp(name[k], s, n)) break;
+    switch (k) {
+    case 0: return tinyi_tv_int(i + 1);
+    case 1: return tinyi_tv_int(i);
+    case 2: return tinyi_tv_bool(i == 0);
+    case 3: return tinyi_tv_bool(i + 1 == count);
+    case 4: return tinyi_tv_int(count);
+    case 5: return tinyi_tv_int(count - i);
+    case 6: return tinyi_tv_int(count - i - 1);
+    case 7: return i ? l->list->item[i - 1] : tinyi_tm_no(s, n);
+    case 8: return i + 1 < count ? l->list->item[i + 1] : tinyi_tm_no(s, n);
+    default: return tinyi_tm_no(s, n);
+    }
+}
+
+static tinyi_tv tinyi_tm_method(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n)
+{
+    int kind = v->type == TINYI_TM_STRING ? TINYI_TR_STRING : v->type == TINYI_TM_LIST ? TINYI_TR_LIST : v->type == TINYI_TM_MAP ? TINYI_TR_MAP :
+               v->type == TINYI_TM_LOOP ? TINYI_TR_LOOP : 0;
+    int id = kind ? tinyi_tm_id(kind, s, n) : -1;
+    tinyi_tv method;
+    if (id < 0) return tinyi_tm_no(s, n);
+    method = tinyi_tv_of(TINYI_TM_METHOD);
+    method.id = (uint32_t)id;
+    method.u.self = (tinyi_tv *)tinyi_tm_alloc(m, 1, sizeof *v);
+    if (!method.u.self) return tinyi_tm_no(s, n);
+    *method.u.self = *v;
+    return method;
+}
+
+tinyi_tv tinyi_tm_attr(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n)
+{
+    const tinyi_tv *found;
+    tinyi_tv made;
+    switch (v->type) {
+    case TINYI_TM_UNDEFINED: (void)tinyi_tm_undefined(m, v); return *v;
+    case TINYI_TM_NAMESPACE:
+        found = tinyi_map_find_text(m, v->u.map, s, n);
+        return found ? *found : tinyi_tm_no(s, n);
+    case TINYI_TM_LOOP:
+        made = tinyi_tm_loop_member(v, s, n);
+        return made.type == TINYI_TM_UNDEFINED ? tinyi_tm_method(m, v, s, n) : made;
+    default:
+        made = tinyi_tm_method(m, v, s, n);
+        if (v->type == TINYI_TM_MAP && made.type == TINYI_TM_UNDEFINED) {
+            found = tinyi_map_find_text(m, v->u.map, s, n);
+            if (found) return *found;
+        }
+        return made;
+    }
+}
+
+tinyi_tv tinyi_tm_index(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *key)
+{
+    const tinyi_tv *found;
+    if (v->type == TINYI_TM_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
+    if (v->type == TINYI_TM_MAP || v->type == TINYI_TM_NAMESPACE) {
+        if (key->type == TINYI_TM_LIST || key->type == TINYI_TM_MAP || key->type == TINYI_TM_UNDEFINED) return tinyi_tm_no("", 0);
+        found = tinyi_map_find(m, v->u.map, key);
+        if (found) return *found;
+    }
+    if (v->type == TINYI_TM_LIST || v->type == TINYI_TM_STRING) {
+        if (key->type == TINYI_TM_INT || key->type == TINYI_TM_BOOL) {
+            int64_t n = (int64_t)(v->type == TINYI_TM_LIST ? v->u.list->n : tinyi_ts_length(m, v)), i = key->u.i < 0 ? key->u.i + n : key->u.i;
+            size_t at, c;
+            uint32_t code;
+            if (i < 0 || i >= n) return tinyi_tm_no("", 0);
+            if (v->type == TINYI_TM_LIST) return v->u.list->item[i];
+            at = tinyi_ts_place(v, (size_t)i);
+            c = tinyi_ts_char(v, at, &code);
+            return tinyi_ts_part(v, at, at + c);
+        }
+    }
+    return key->type == TINYI_TM_STRING ? tinyi_tm_attr(m, v, key->u.s, key->n) : tinyi_tm_no("", 0);
+}
+
+static int tinyi_tm_bound(tinyi_tm *m, const tinyi_tv *v, int64_t *i)
+{
+    if (v->type == TINYI_TM_NONE) return 0;
+    if (v->type != TINYI_TM_INT && v->type != TINYI_TM_BOOL) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
+    *i = v->u.i;
+    return 1;
+}
+
+tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to, const tinyi_tv *step)
+{
+    int64_t n, a = 0, b = 0, by = 1, i;
+    int has_a, has_b;
+    tinyi_tv list, items = *v;
+    if (v->type == TINYI_TM_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
+    if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v)); return *v; }
+    (void)tinyi_tm_bound(m, step, &by);
+    has_a = tinyi_tm_bound(m, from, &a);
+    has_b = tinyi_tm_bound(m, to, &b);
+    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a slice in steps of 0");
+    n = (int64_t)(v->type == TINYI_TM_LIST ? v->u.list->n : tinyi_ts_length(m, v));
+    if (m->status) return *v;
+    if (a < 0) a = a < -n ? -1 : a + n;     /* below the first: -1 for the while, 0 forward */
+    if (b < 0) b = b < -n ? -1 : b + n;
+    if (by > 0) {
+        a = !has_a ? 0 : a < 0 ? 0 : a > n ? n : a;
+        b = !has_b ? n : b < 0 ? 0 : b > n ? n : b;
+        if (b < a) b = a;
+    } else {
+        a = !has_a ? n - 1 : a >= n ? n - 1 : a;
+        b = !has_b ? -1 : b >= n ? n - 1 : b;
+        if (b > a) b = a;
+    }
+    if (v->type == TINYI_TM_STRING && by == 1) {
+        size_t p = tinyi_ts_place(v, (size_t)a), q = p;
+        uint32_t c;
+        for (i = a; i < b; i++) q += tinyi_ts_char(v, q, &c);
+        return tinyi_ts_part(v, p, q);
+    }
+    if (v->type == TINYI_TM_STRING && !tinyi_tv_items(m, v, &items)) return *v;
+    list = tinyi_tv_list(m, 0);
+    list.id = v->type == TINYI_TM_LIST ? v->id : 0;
+    if (by < -n - 1) by = -n - 1;
+    if (by > n + 1) by = n + 1;
+    for (i = a; !m->status && (by > 0 ? i < b : i > b); i += by) (void)tinyi_list_add(m, list.u.list, items.u.list->item[i]);
+    if (v->type == TINYI_TM_STRING && !m->status) {
+        tinyi_tv nothing = tinyi_tv_view("", 0);
+        return tinyi_ts_join(m, &nothing, list.u.list);
+    }
+    return list;
+}
+
+/* "function.name", "0": as attribute= takes them */
+static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
+{
+    tinyi_tv at = *v;
+    size_t i = 0, k, d;
+    if (path->type == TINYI_TM_INT) return tinyi_tm_index(m, v, path);
+    if (path->type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path)); return at; }
+    for (;;) {
+        tinyi_tv key;
+        for (k = i; k < path->n && path->u.s[k] != '.'; k++) {}
+        key = tinyi_ts_part(path, i, k);
+        for (d = i; d < k && path->u.s[d] >= '0' && path->u.s[d] <= '9'; d++) {}
+        if (d == k && k > i && k - i < 10) {
+            int64_t whole = 0;
+            for (d = i; d < k; d++) whole = whole * 10 + (path->u.s[d] - '0');
+            key = tinyi_tv_int(whole);
+        }
+        at = tinyi_tm_index(m, &at, &key);
+        if (m->status || k == path->n || !tinyi_tm_work(m, 1)) return at;
+        i = k + 1;
+    }
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tt_case(const tinyi_tv *v, int up)
+{
+    size_t i, n;
+    int any = 0;
+    for (i = 0; i < v->n; i += n) {
+        uint32_t c;
+        int k;
+        n = tinyi_ts_char(v, i, &c);
+        k = tinyi_ts_cased(c);
+        if (k == -up) return 0;
+        any |= k;
+    }
+    return any != 0;
+}
+static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
+{
+    size_t i, n;
+    (void)tinyi_tm_work(m, v->n);
+    for (i = 0; i < v->n; i += n) {
+        uint32_t c;
+        unsigned kind;
+        n = tinyi_ts_char(v, i, &c);
+        kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
+        if (id == TINYI_TN_ISSPACE ? !tinyi_ts_space(c) : id == TINYI_TN_ISDIGIT ? kind != TINYI_UC_N : id == TINYI_TN_ISALPHA ? kind != TINYI_UC_L :
+            kind != TINYI_UC_L && kind != TINYI_UC_N) return 0;
+    }
+    return v->n != 0;
+}
+
+static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+
+int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
+    tinyi_tv x = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    double f;
+    int c;
+    if (!tinyi_targ_fit(m, row, a, 0) || (row->args && !tinyi_targ_want(m, row, a, 0, "other", &x)) || !tinyi_targ_fit(m, row, a, 1)) return 0;
+    switch (row->id) {
+    case TINYI_TF_IS_BOOLEAN: return v->type == TINYI_TM_BOOL;
+    case TINYI_TF_IS_CALLABLE: return v->type == TINYI_TM_FUNCTION || v->type == TINYI_TM_METHOD || v->type == TINYI_TM_MACRO;
+    case TINYI_TF_IS_DEFINED: return v->type != TINYI_TM_UNDEFINED;
+    case TINYI_TF_IS_UNDEFINED: return v->type == TINYI_TM_UNDEFINED;
+    case TINYI_TF_IS_NONE: return v->type == TINYI_TM_NONE;
+    case TINYI_TF_IS_TRUE: return v->type == TINYI_TM_BOOL && v->u.i;
+    case TINYI_TF_IS_FALSE: return v->type == TINYI_TM_BOOL && !v->u.i;
+    case TINYI_TF_IS_FLOAT: return v->type == TINYI_TM_FLOAT;
+    case TINYI_TF_IS_INTEGER: return v->type == TINYI_TM_INT;
+    case TINYI_TF_IS_NUMBER: return tinyi_tv_number(v, &f);
+    case TINYI_TF_IS_STRING: return v->type == TINYI_TM_STRING;
+    case TINYI_TF_IS_MAPPING: return v->type == TINYI_TM_MAP;
+    case TINYI_TF_IS_SEQUENCE: return v->type == TINYI_TM_LIST || v->type == TINYI_TM_MAP || v->type == TINYI_TM_STRING || v->type == TINYI_TM_UNDEFINED;
+    case TINYI_TF_IS_ITERABLE: return v->type == TINYI_TM_LIST || v->type == TINYI_TM_MAP || v->type == TINYI_TM_STRING || v->type == TINYI_TM_UNDEFINED || v->type == TINYI_TM_LOOP;
+    case TINYI_TF_IS_FILTER: return v->type == TINYI_TM_STRING && tinyi_tm_filter(v->u.s, v->n) >= 0;
+    case TINYI_TF_IS_TEST: return v->type == TINYI_TM_STRING && tinyi_tm_test(v->u.s, v->n) >= 0;
+    case TINYI_TF_IS_EQ: return tinyi_tv_equal(m, v, &x);
+    case TINYI_TF_IS_NE: return !tinyi_tv_equal(m, v, &x);
+    case TINYI_TF_IS_IN: return tinyi_tv_in(m, v, &x);
+    case TINYI_TF_IS_UPPER: case TINYI_TF_IS_LOWER: {
+        tinyi_tv s = tinyi_tv_string(m, v);
+        return tinyi_tt_case(&s, row->id == TINYI_TF_IS_UPPER ? 1 : -1);
+    }
+    case TINYI_TF_IS_EVEN: case TINYI_TF_IS_ODD: case TINYI_TF_IS_DIVISIBLE: {
+        int64_t by = row->id == TINYI_TF_IS_DIVISIBLE ? x.u.i : 2;
+        if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
+        if (!by) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a division by 0");
+        return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_TF_IS_ODD);
+    }
+    default:
+        if (v->type == TINYI_TM_UNDEFINED) return tinyi_tm_undefined(m, v);
+        c = tinyi_tv_compare(m, v, &x, 0);
+        if (m->status || c == 2) return 0;
+        return row->id == TINYI_TF_IS_LT ? c < 0 : row->id == TINYI_TF_IS_LE ? c <= 0 : row->id == TINYI_TF_IS_GT ? c > 0 : c >= 0;
+    }
+}
+
+/* ---- filters --------------------------------------------------------------------------------------------------------------------- */
+
+/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
+static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+{
+    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
+    size_t width, i;
+    int turn = 0;
+    if (!spare) return 0;
+    for (width = 1; width < n; width *= 2, turn = !turn) {
+        from[0] = turn ? spare : item;
+        from[1] = turn ? spare + n : key;
+        to[0] = turn ? item : spare;
+        to[1] = turn ? key : spare + n;
+        for (i = 0; i < n; i += 2 * width) {
+            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
+            for (k = i; k < end; k++) {
+                int left = q == end;
+                if (p < mid && q < end) {
+                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
+                    left = reverse ? c >= 0 : c <= 0;
+                    if (m->status) return 0;
+                }
+                to[0][k] = from[0][left ? p : q];
+                to[1][k] = from[1][left ? p : q];
+                if (left) p++; else q++;
+            }
+        }
+    }
+    if (turn) {
+        memcpy(item, spare, n * sizeof *item);
+        memcpy(key, spare + n, n * sizeof *key);
+    }
+    return 1;
+}
+
+static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
+{
+    tinyi_tv v = tinyi_tv_list(m, 2);
+    if (m->status) return v;
+    v.id = 1;
+    (void)tinyi_list_add(m, v.u.list, p->key);
+    (void)tinyi_list_add(m, v.u.list, p->value);
+    return v;
+}
+/* what: 0 pairs, 1 keys, 2 values */
+static tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
+{
+    tinyi_tv list = tinyi_tv_list(m, map->n);
+    size_t i;
+    for (i = 0; i < map->n && !m->status; i++)
+        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
+    return list;
+}
+
+/* sort, unique, min and max, dictsort */
+static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
+    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
+    int reverse = 0, fold, has_attribute = 0;
+    size_t i, n;
+    if (id == TINYI_TF_DICTSORT) {
+        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        fold = !tinyi_targ_true(a, 0, "case_sensitive");
+        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
+        has_attribute = 1;
+        reverse = tinyi_targ_true(a, 2, "reverse");
+        list = tinyi_tm_pairs(m, v->u.map, 0);
+    } else {
+        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
+        fold = !tinyi_targ_true(a, base, "case_sensitive");
+        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
+        if (!tinyi_tv_items(m, v, &list)) return list;
+    }
+    if (m->status) return list;
+    n = list.u.list->n;
+    made = tinyi_tv_list(m, n);
+    keys = tinyi_tv_list(m, n);
+    for (i = 0; i < n && !m->status; i++) {
+        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+    }
+    if (m->status) return made;
+    if (id == TINYI_TF_UNIQUE) {
+        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
+        for (i = 0; i < n && !m->status; i++) {
+            tinyi_tv key = keys.u.list->item[i];
+            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (tinyi_map_find(m, seen.u.map, &key)) continue;
+            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
+            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
+        }
+        return first;
+    }
+    if (extreme) {
+        size_t best = 0;
+        if (!n) return tinyi_tm_no("", 0);
+        for (i = 1; i < n && !m->status; i++) {
+            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
+            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
+        }
+        return made.u.list->item[best];
+    }
+    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+    tinyi_targs rest = *a;
+    size_t i;
+    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
+    if (attr) { rest.arg++; rest.n--; }
+    if (rest.n > 0) {
+        name = rest.arg[0];
+        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        rest.arg++;
+        rest.n--;
+    }
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
+        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
+        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+    }
+    memset(a->used, 0xff, sizeof a->used);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_targs rest = *a;
+    size_t i;
+    int filter = -1, has_default;
+    if (!tinyi_tv_items(m, v, &list)) return made;
+    if (!a->n) {
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        has_default = tinyi_targ(a, 1, "default", &other);
+        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
+            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
+        }
+        return made;
+    }
+    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
+    if (tinyi_tm_rows[filter].id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    rest.arg++;
+    rest.n--;
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        memset(rest.used, 0, sizeof rest.used);
+        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
+    }
+    memset(a->used, 0xff, sizeof a->used);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv other = tinyi_tv_int(0), s;
+    int64_t base = 10, i = 0;
+    size_t k = 0;
+    double f;
+    int negative = 0, digits = 0;
+    (void)tinyi_targ(a, 0, "default", &other);
+    (void)tinyi_targ_int(m, a, 1, "base", &base);
+    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
+    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
+    s = tinyi_ts_strip(m, *v, NULL, 3);
+    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
+    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
+    for (; k < s.n; k++, digits++) {
+        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+        if (c == '_' && digits) continue;
+        if (d >= base || i < (INT64_MIN + d) / base) break;
+        i = i * base - d;
+    }
+    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
+    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    return other;
+}
+
+static double tinyi_tm_floor(double x)
+{
+    double whole;
+    if (!(x > -4.5e15 && x < 4.5e15)) return x;
+    whole = (double)(int64_t)x;
+    return whole > x ? whole - 1 : whole;
+}
+
+static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    int64_t digits = 0, i;
+    double x, ten = 1;
+    tinyi_tv how = tinyi_tv_view("common", 6);
+    char text[400], *p;
+    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
+    (void)tinyi_targ_text(m, a, 1, "method", &how);
+    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
+    if (tinyi_tv_is(&how, "common") && digits >= 0) {
+        if (tinyi_tm_whole(v)) return *v;
+        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
+        return tinyi_tv_float(strtod(text, &p));
+    }
+    x = digits < 0 ? x / ten : x * ten;
+    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
+    else {
+        (void)snprintf(text, sizeof text, "%.0f", x);
+        x = strtod(text, &p);
+    }
+    x = digits < 0 ? x * ten : x / ten;
+    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
+    return tinyi_tv_float(x);
+}
+
+static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
+    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
+    (void)tinyi_targ(a, 0, "width", &width);
+    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    for (i = 0; i <= s->n && !m->status; i++) {
+        if (i < s->n && s->u.s[i] != '\n') continue;
+        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
+        (void)tinyi_tm_put(m, s->u.s + from, i - from);
+        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
+        from = i + 1;
+        line = 1;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tm_json_form form;
+    tinyi_tv x;
+    int64_t indent = -1;
+    size_t start = m->n_out;
+    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
+    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
+    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    form.indent = indent < 0 ? -1 : (int)indent;
+    form.sort = tinyi_targ_true(a, 3, "sort_keys");
+    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
+    form.key_mark = tinyi_tv_view(": ", 2);
+    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
+        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+        else {
+            form.item_mark = x.u.list->item[0];
+            form.key_mark = x.u.list->item[1];
+        }
+    }
+    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
+    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
+    double f = 0, y;
+    int64_t n = 0;
+    size_t i;
+    (void)tinyi_targ(a, 1, "start", &start);
+    if (!tinyi_tv_items(m, v, &list)) return start;
+    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
+        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        if (!tinyi_tm_whole(&x)) whole = 0;
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
+        else n += x.u.i;
+        f += y;
+    }
+    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
+}
+
+static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < s->n && !m->status; i++) {
+        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
+        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
+{
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    if (!tinyi_tv_items(m, v, &list)) return *v;
+    list.id = 0;
+    return tinyi_tm_slice(m, &list, &none, &none, &back);
+}
+
+tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
+    tinyi_tv out = *v, s, x, y;
+    int64_t most = -1;
+    double f = 0;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_ABS:
+        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
+        break;
+    case TINYI_TF_ATTR:
+        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
+        break;
+    case TINYI_TF_DEFAULT: {
+        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
+        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
+        break;
+    }
+    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
+        break;
+    case TINYI_TF_LENGTH:
+        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
+        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
+        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
+        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
+        break;
+    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
+    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
+    case TINYI_TF_FIRST: case TINYI_TF_LAST:
+        if (!tinyi_tv_items(m, v, &x)) break;
+        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
+        break;
+    case TINYI_TF_FLOAT:
+        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
+        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
+        if (v->type == TINYI_TM_STRING) {
+            s = tinyi_ts_strip(m, *v, NULL, 3);
+            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+        }
+        break;
+    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
+    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
+    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
+    case TINYI_TF_ITEMS:
+        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
+        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tm_pairs(m, v->u.map, 0);
+        break;
+    case TINYI_TF_JOIN: {
+        tinyi_tv mark = tinyi_tv_view("", 0), list;
+        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
+        if (!tinyi_tv_items(m, v, &list)) break;
+        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
+            size_t i;
+            y = tinyi_tv_list(m, 0);
+            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+            list = y;
+        }
+        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
+        break;
+    }
+    case TINYI_TF_LIST: {
+        tinyi_tv list;
+        if (!tinyi_tv_items(m, v, &list)) break;
+        out = tinyi_tm_repeat(m, &list, 1);
+        out.id = 0;
+        break;
+    }
+    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
+    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
+    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
+    case TINYI_TF_REPLACE:
+        s = tinyi_tv_string(m, v);
+        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
+        (void)tinyi_targ_int(m, a, 2, "count", &most);
+        x = tinyi_tv_string(m, &x);
+        y = tinyi_tv_string(m, &y);
+        out = tinyi_ts_replace(m, &s, &x, &y, most);
+        break;
+    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
+    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
+    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
+    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
+    case TINYI_TF_TRIM:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
+        break;
+    case TINYI_TF_WORDCOUNT:
+        s = tinyi_tv_string(m, v);
+        x = tinyi_ts_split(m, &s, NULL, -1);
+        if (!m->status) out = tinyi_tv_int((int64_t)x.u.list->n);
+        break;
+    default: break;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* ---- functions --------------------------------------------------------------------------------------------------------------------- */
+
+static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
+{
+    int64_t from = 0, to = 0, by = 1, i;
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    double count;
+    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
+    (void)tinyi_targ_int(m, a, 2, "step", &by);
+    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (m->status) return list;
+    count = ((double)to - (double)from) / (double)by;
+    if (count > TLLM_TEMPLATE_MAX_RANGE) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
+        return list;
+    }
+    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
+        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
+        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
+        i += by;
+    }
+    return list;
+}
+
+static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
+{
+    tinyi_tv map = tinyi_tv_map(m), from;
+    size_t i;
+    int k;
+    if (a->n) {
+        from = a->arg[0];
+        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
+        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
+            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
+            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
+        }
+    }
+    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
+    memset(a->used, 0xff, sizeof a->used);
+    return map;
+}
+
+/* The calendar by H. Hinnant's days_from_civil, backwards. */
+static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
+{
+    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
+    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
+    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
+    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
+    size_t start = m->n_out, i;
+    if (s < 0) { s += 86400; days--; }
+    hour = (int)(s / 3600);
+    minute = (int)(s / 60 % 60);
+    second = (int)(s % 60);
+    wday = (int)((days % 7 + 11) % 7);
+    z = days + 719468;
+    era = (z >= 0 ? z : z - 146096) / 146097;
+    doe = (int)(z - era * 146097);
+    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    mp = (5 * doy + 2) / 153;
+    d = doy - (153 * mp + 2) / 5 + 1;
+    mo = mp < 10 ? mp + 3 : mp - 9;
+    year = yoe + era * 400 + (mo <= 2);
+    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
+    for (i = 0; i < form->n && !m->status; i++) {
+        char text[40], c = form->u.s[i];
+        const char *put = text;
+        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
+        c = form->u.s[++i];
+        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
+            int v = -1;
+            c = form->u.s[++i];
+            if (c == 'd') v = d;
+            if (c == 'm') v = mo;
+            if (c == 'H') v = hour;
+            if (c == 'I') v = (hour + 11) % 12 + 1;
+            if (c == 'M') v = minute;
+            if (c == 'S') v = second;
+            if (c == 'j') v = yday;
+            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            (void)snprintf(text, sizeof text, "%d", v);
+        } else switch (c) {
+            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
+            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
+            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
+            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
+            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
+            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
+            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
+            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
+            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
+            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
+            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
+            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
+            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
+            case 'p': put = hour < 12 ? "AM" : "PM"; break;
+            case 'B': put = month[mo - 1]; break;
+            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
+            case 'A': put = day[wday]; break;
+            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
+            case '%': put = "%"; break;
+            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+        }
+        (void)tinyi_tm_put(m, put, strlen(put));
+    }
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
+    char shown[300];
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
+    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
+    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
+    case TINYI_TF_FN_RAISE:
+        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
+        x = tinyi_tv_string(m, &x);
+        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
+        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
+        break;
+    default:
+        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
+        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
+        else out = tinyi_tm_now(m, &x);
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
+{
+    size_t i;
+    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
+    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
+    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
+        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
+    return 0;
+}
+
+static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
+    int64_t i = -1, k;
+    size_t at, end;
+    switch (row->id) {
+    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
+        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
+    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
+        int has = tinyi_targ_text(m, a, 0, "sep", &x);
+        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
+        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+    }
+    case TINYI_TN_SPLITLINES: {
+        int ends = tinyi_targ_true(a, 0, "keepends");
+        out = tinyi_tv_list(m, 0);
+        for (at = end = 0; end < v->n && !m->status; end++) {
+            size_t next = end + 1;
+            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
+                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
+                continue;
+            }
+            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
+            at = next;
+            end = next - 1;
+        }
+        return out;
+    }
+    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
+        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
+        if (a->n > 1) {
+            one = tinyi_tv_int(1);
+            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
+            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
+        }
+        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
+    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
+    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
+    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
+    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
+    case TINYI_TN_REPLACE:
+        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
+        (void)tinyi_targ_int(m, a, 2, "count", &i);
+        return tinyi_ts_replace(m, v, &x, &y, i);
+    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
+        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
+        if (row->id == TINYI_TN_COUNT) {
+            for (k = 0, at = 0; !m->status; k++) {
+                at = tinyi_ts_find(m, v, &x, at);
+                if (at > v->n) break;
+                at += x.n ? x.n : 1;
+            }
+            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
+        }
+        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
+        if (row->id == TINYI_TN_PARTITION) {
+            out = tinyi_tv_list(m, 3);
+            if (m->status) return out;
+            out.id = 1;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
+            return out;
+        }
+        if (at > v->n) {
+            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            return tinyi_tv_int(-1);
+        }
+        y = tinyi_ts_part(v, 0, at);
+        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
+    case TINYI_TN_JOIN:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
+        for (at = 0; at < y.u.list->n; at++)
+            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
+        return tinyi_ts_join(m, v, y.u.list);
+    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
+    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
+    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
+    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
+        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
+        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
+    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
+        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
+        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
+        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
+        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
+    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
+    default: return out;
+    }
+}
+
+static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tlist *l = v->u.list;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
+    int64_t i = -1;
+    size_t k, n;
+    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
+    switch (row->id) {
+    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
+    case TINYI_TN_EXTEND:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
+        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
+        return none;
+    case TINYI_TN_INSERT:
+        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
+        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
+        if (i > (int64_t)l->n) i = (int64_t)l->n;
+        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
+        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->item[i] = x;
+        return none;
+    case TINYI_TN_POP:
+        (void)tinyi_targ_int(m, a, 0, "index", &i);
+        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
+        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
+        x = l->item[i];
+        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->n--;
+        (void)tinyi_tm_work(m, l->n - (size_t)i);
+        return x;
+    case TINYI_TN_REVERSE:
+        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
+        (void)tinyi_tm_work(m, l->n);
+        return none;
+    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
+    case TINYI_TN_CLEAR: l->n = 0; return none;
+    default:                                /* count, index */
+        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
+        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
+            if (tinyi_tv_equal(m, &l->item[k], &x)) {
+                n++;
+                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
+            }
+        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
+        return tinyi_tv_int((int64_t)n);
+    }
+}
+
+static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tmap *map = v->u.map;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
+    tinyi_targs one;
+    size_t i;
+    switch (row->id) {
+    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
+    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
+    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
+    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
+    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
+        int given;
+        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
+        given = tinyi_targ(a, 1, "default", &y);
+        found = tinyi_map_find(m, map, &x);
+        if (found) y = *found;
+        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
+        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
+        return y;
+    }
+    default:                                /* update, copy */
+        one = *a;
+        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
+        copy = tinyi_tm_made_map(m, &one);
+        memcpy(a->used, one.used, sizeof one.used);
+        if (m->status || row->id == TINYI_TN_COPY) return copy;
+        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
+        return none;
+    }
+}
+
+tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
+    int k;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
+    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
+    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
+    else if (row->id == TINYI_TN_CYCLE) {
+        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+        else out = a->arg[self->u.loop->i % (size_t)a->n];
+    } else {                                /* changed */
+        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
+        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
+        if (m->status) return out;
+        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
+        self->u.loop->changed = list;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
 /* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
 #include <string.h>
 
@@ -32816,7 +38865,10 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS) },
     { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0 },
     { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "olmo",         LN,  PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
+    { "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
+    { "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
     { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0 },
     { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
     { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
@@ -33137,9 +39189,11 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     size_t before;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!v || !out || (n && !text)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
+    if (!v || !out || (n && !text))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
     if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
-    if (n > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
+    if (n > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
     memset(&f, 0, sizeof f);
     e.ctx = f.ctx = ctx;
@@ -33255,13 +39309,15 @@ TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32
     int bare;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!v || !out || (n && !id)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
+    if (!v || !out || (n && !id))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
     if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
     before = out->n;
     bare = tinyi_vocab_blank_first(v);
     for (i = 0; i < n && !st; i++) {
         if (!tinyi_vocab_has(v, id[i]))
-            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i], (unsigned long)i, (unsigned long)v->n);
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: token %ld at place %lu, the vocabulary has %lu", (long)id[i], (unsigned long)i,
+                            (unsigned long)v->n);
         else
             st = tinyi_decode_one(ctx, v, id[i], flags, &bare, out);
     }
@@ -33304,7 +39360,8 @@ TINY_API tiny_status tllm_stream_next(tiny_ctx *ctx, tllm_stream *s, int32_t id,
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!s || !s->v || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: %s is missing", !s || !s->v ? "the stream" : "out");
-    if (!tinyi_vocab_has(s->v, id)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id, (unsigned long)s->v->n);
+    if (!tinyi_vocab_has(s->v, id))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "stream_next: token %ld, the vocabulary has %lu", (long)id, (unsigned long)s->v->n);
     memset(&b, 0, sizeof b);
     if ((st = tinyi_bytes_reserve(ctx, &b, s->n_held + 1)) != TINY_OK) return st;
     memcpy(b.at, s->held, s->n_held);
@@ -33557,7 +39614,8 @@ TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, 
     tinyi_split_start(&sp, e->v->pre->rule, s, n);
     while (tinyi_split_next(&sp, &begin, &end)) {
         uint32_t c;
-        if ((e->v->pre_flags & TLLM_PRE_DROP_SPACE) && (tinyi_utf8_get(s + begin, end - begin, &c), tinyi_unicode_class(c) & TINYI_UC_SPACE)) continue;
+        (void)tinyi_utf8_get(s + begin, end - begin, &c);
+        if ((e->v->pre_flags & TLLM_PRE_DROP_SPACE) && (tinyi_unicode_class(c) & TINYI_UC_SPACE)) continue;
         if ((st = tinyi_bpe_word(e, s + begin, end - begin)) != TINY_OK) return st;
     }
     return TINY_OK;
@@ -34207,6 +40265,14 @@ TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, cons
     if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %s: %td and %td", ld->m->path, l->i, what, a, b);
 }
 
+TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx a, tiny_idx b)
+{
+    if (ld->st) return 0;
+    if (a >= 0 && b >= 0 && (b == 0 || a <= ((tiny_idx)1 << 28) / b)) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: %td times %td numbers are more than a row may have", ld->m->path, l->i, a, b);
+    return 0;
+}
+
 /* src/llm/model/step.c - the steps that a forward pass is made of
  *
  * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
@@ -34218,6 +40284,7 @@ TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, cons
 #include <string.h>
 
 #define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
+#define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
 {
@@ -34238,6 +40305,17 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
     return (float *)(void *)(f->base + at);
 }
 
+/* workspace of a team: one part for all, one for each thread */
+static void tinyi_lm_own(tinyi_lm_fwd *f, size_t shared, size_t own)
+{
+    size_t n;
+    if (shared > SIZE_MAX / 4 || own > SIZE_MAX / 4) return;        /* the step itself will say so */
+    shared = (shared + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    own = (own + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    if (!tinyi_size_mul(own, (size_t)f->ctx->n_threads, &n) || !tinyi_size_add(n, shared, &n)) return;
+    if (n > f->work) f->work = n;
+}
+
 typedef struct tinyi_lm_each_arg { tinyi_lm_fn fn; const void *arg; tiny_idx n, grain; } tinyi_lm_each_arg;
 static void tinyi_lm_each_team(tiny_team *team, void *arg)
 {
@@ -34249,7 +40327,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
 {
     tinyi_lm_each_arg e;
     if (f->st || f->dry || n <= 0) return;
-    if (n <= grain) { fn(arg, 0, n); return; }
+    if (n <= grain || f->n * f->m->n_embd < TINYI_LM_ALONE) { fn(arg, 0, n); return; }
     e.fn = fn;
     e.arg = arg;
     e.n = n;
@@ -34257,10 +40335,24 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
+TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
+{
+    if (f->st) return;
+    if (f->dry) {
+        const tiny_op_row *row = tiny_op_row_of(op->kind);
+        size_t shared = 0, own = 0;
+        if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
+        row->work(op, f->ctx->n_threads, &shared, &own);
+        tinyi_lm_own(f, shared, own);
+        return;
+    }
+    f->st = tiny_run(f->ctx, op);
+}
+
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
-    if (f->st || f->dry) return;
+    if (f->st) return;
     memset(&op, 0, sizeof op);
     op.kind = kind;
     op.in[0] = a;
@@ -34268,7 +40360,7 @@ static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const t
     op.in[2] = c;
     op.out[0] = y;
     op.params = params;
-    f->st = tiny_run(f->ctx, &op);
+    tinyi_lm_door(f, &op);
 }
 
 TINYI_FN void tinyi_lm_run(tinyi_lm_fwd *f, int kind, float *y, const float *a, const float *b, tiny_idx n)
@@ -34355,6 +40447,19 @@ static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, ti
 }
 TINY_REF_END
 
+TINY_REF_BEGIN
+/* the scale belongs to the weights: before the bias */
+static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float scale, tiny_idx n, tiny_idx d)
+{
+    tiny_idx i, j;
+    for (i = 0; i < n; i++)
+        for (j = 0; j < d; j++) {
+            const float v = y[i * ld + j] * scale;
+            y[i * ld + j] = bias ? v + bias[j] : v;
+        }
+}
+TINY_REF_END
+
 static void tinyi_lm_product_team(tiny_team *team, void *arg)
 {
     const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
@@ -34390,7 +40495,6 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     if (w->dtype >= 0) {
         tiny_tensor tx, tw, tb, ty;
         tiny_matmul_params p;
-        if (f->dry) return;
         p.act = TINY_ACT_NONE;
         tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
         tx.stride[0] = ld_x;
@@ -34404,7 +40508,6 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         tinyi_lm_product p;
         size_t own;
         int n_threads;
-        if (f->dry) return;
         p.w = w;
         p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
         p.x = x;
@@ -34416,17 +40519,11 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
         n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
-        f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        if (f->dry) tinyi_lm_own(f, 0, own);
+        else f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
-    if (scale != 1.0f) {                    /* the scale belongs to the weights: before the bias */
-        tiny_idx i, j;
-        if (f->st) return;
-        for (i = 0; i < n; i++)
-            for (j = 0; j < w->n_out; j++) {
-                float v = y[i * ld_y + j] * scale;
-                y[i * ld_y + j] = bias ? v + bias[j] : v;
-            }
-    }
+    if (f->dry) return;
+    if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -34745,23 +40842,24 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     memset(&mask, 0, sizeof mask);
     mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
     f->used = used;
-    if (f->st || f->dry) return;
-    if (a->window > 0 && !by_head && !a->allow && a->causal && !a->chunked &&
+    if (f->st) return;
+    if (f->dry) masked = 0;
+    if (a->window > 0 && !f->dry && !by_head && !a->allow && a->causal && !a->chunked &&
         f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
     if (masked && a->window > 0 && a->causal)
         while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
                                                 : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
-    if (a->sinks) {                         /* the cell after the last key: zeros, its value too */
+    if (a->sinks && !f->dry) {              /* the cell after the last key: zeros, its value too */
         memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
         memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
     }
     q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
-    k = tiny_tensor_3d((void *)(uintptr_t)(a->k + lo * a->ld_k), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->k + lo * a->ld_k : a->k)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
     k.stride[0] = a->ld_k;
     k.stride[1] = a->head_k;
-    v = tiny_tensor_3d((void *)(uintptr_t)(a->v + lo * a->ld_v), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->v + lo * a->ld_v : a->v)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
     v.stride[0] = a->ld_v;
     v.stride[1] = a->head_v;
     o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
@@ -34776,7 +40874,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.in[2] = &v;
     op.out[0] = &o;
     op.params = &p;
-    if (!masked) { f->st = tiny_run(f->ctx, &op); return; }
+    if (!masked) { tinyi_lm_door(f, &op); return; }
     mask.a = a;
     mask.f = f;
     mask.lo = lo;
@@ -34786,7 +40884,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.in[3] = &bias;
     if (!by_head) {
         tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
-        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        tinyi_lm_door(f, &op);
         return;
     }
     for (h = 0; h < a->q.n_head && !f->st; h++) {
@@ -34805,7 +40903,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
         if (a->sinks) mask.sink = a->sinks[h];
         tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
-        if (!f->st) f->st = tiny_run(f->ctx, &op);
+        tinyi_lm_door(f, &op);
     }
 }
 
@@ -34824,8 +40922,9 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const unsigned how = m->arch->attn;
-    const tiny_idx D = m->n_embd, q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    const tiny_idx D = m->n_embd;
     const int own = l->kv_from == l->i;
+    tiny_idx q, k, v;
     if (ld->st) return;
     if (l->n_head <= 0 || l->n_kv <= 0 || l->d_k <= 0 || l->d_v <= 0) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads and %td key heads of %td and %td numbers: attention needs at least one of each",
@@ -34836,6 +40935,10 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has %td heads, no multiple of its %td key heads", m->path, l->i, l->n_head, l->n_kv);
         return;
     }
+    if (!tinyi_lm_small(ld, l, l->n_head, l->d_k) || !tinyi_lm_small(ld, l, l->n_head, l->d_v) || !tinyi_lm_small(ld, l, l->n_head, m->n_bucket)) return;
+    q = l->n_head * l->d_k;
+    k = l->n_kv * l->d_k;
+    v = l->n_kv * l->d_v;
     if (own && !(how & TINYI_LM_A_GATED) && tinyi_lm_find(ld, l, TINYI_T_ATTN_QKV, NULL)) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_QKV, D, q + k + v, 0);
     } else {
@@ -35123,6 +41226,7 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, H = l->n_head, d = m->d_nope + m->d_rope, r = m->r_kv;
+    if (!tinyi_lm_small(ld, l, H, d + m->d_vm) || !tinyi_lm_small(ld, l, H, r + m->d_rope) || !tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
     if (m->r_q > 0) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_Q_A, D, m->r_q, 0);
         tinyi_lm_vec(ld, l, TINYI_T_ATTN_Q_A_NORM, m->r_q);
@@ -35409,6 +41513,7 @@ TINYI_FN void tinyi_lm_delta_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: a delta net of %td numbers, %td and %td heads and a kernel of %td", m->path, S, Hk, H, K);
         return;
     }
+    if (!tinyi_lm_small(ld, l, S, Hk) || !tinyi_lm_small(ld, l, S, H) || !tinyi_lm_small(ld, l, K, 2 * Hk * S + H * S)) return;
     if (H % Hk) tinyi_lm_disagree(ld, l, "ssm.time_step_rank is no multiple of ssm.group_count", H, Hk);
     if (m->ssm_inner / S != H || m->ssm_inner % S) tinyi_lm_disagree(ld, l, "ssm.inner_size is not ssm.time_step_rank heads of ssm.state_size", m->ssm_inner, S);
     if (ld->st) return;
@@ -35515,6 +41620,7 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
         return;
     }
+    if (!tinyi_lm_small(ld, l, H, S) || !tinyi_lm_small(ld, l, K, H * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_ATTN_Q, D, H * S, 0);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_K, D, H * S, 0);
     tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, H * S, 0);
@@ -35601,7 +41707,7 @@ static size_t tinyi_lm_ssm_floats(tiny_idx K, tiny_idx channels, tiny_idx inner,
     return a;
 }
 
-static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
+static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx rank)
 {
     const tllm_model *m = ld->m;
     if (ld->st) return 0;
@@ -35610,7 +41716,7 @@ static int tinyi_lm_ssm_sizes(tinyi_lm_load *ld, tiny_idx rank)
                             rank, m->ssm_conv);
         return 0;
     }
-    return 1;
+    return tinyi_lm_small(ld, l, m->ssm_conv, m->ssm_inner) && tinyi_lm_small(ld, l, m->ssm_inner, m->ssm_state);
 }
 
 /* ---- the first kind --------------------------------------------------------------------------------------------- */
@@ -35619,7 +41725,7 @@ TINYI_FN void tinyi_lm_mamba_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, R = m->ssm_rank;
-    if (!tinyi_lm_ssm_sizes(ld, R)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, R)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
     tinyi_lm_need(ld, l, TINYI_T_SSM_X, N, R + 2 * S, 0);
@@ -35757,10 +41863,10 @@ TINYI_FN void tinyi_lm_mamba2_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, G = m->ssm_group;
-    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
     if (G < 1 || N % G || H % G) tinyi_lm_disagree(ld, l, "channels and heads stand in no whole groups, ssm.time_step_rank and ssm.group_count", H, G);
     if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
-    if (ld->st) return;
+    if (!tinyi_lm_small(ld, l, G, S) || !tinyi_lm_small(ld, l, m->ssm_conv, N + 2 * G * S)) return;
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N + 2 * G * S + H, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * (N + 2 * G * S));
     tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H, 1);
@@ -35844,7 +41950,7 @@ TINYI_FN void tinyi_lm_plamo_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, N = m->ssm_inner, S = m->ssm_state, H = m->ssm_rank, R = tinyi_lm_plamo_rank(m);
-    if (!tinyi_lm_ssm_sizes(ld, H)) return;
+    if (!tinyi_lm_ssm_sizes(ld, l, H)) return;
     if (N % H) tinyi_lm_disagree(ld, l, "ssm.inner_size is no multiple of ssm.time_step_rank", N, H);
     tinyi_lm_need(ld, l, TINYI_T_SSM_IN, D, 2 * N, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_CONV, m->ssm_conv * N);
@@ -35909,6 +42015,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_shortconv_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tiny_idx D = ld->m->n_embd;
+    if (!tinyi_lm_small(ld, l, ld->m->ssm_conv, D)) return;
     tinyi_lm_vec(ld, l, TINYI_T_SC_CONV, ld->m->ssm_conv * D);
     tinyi_lm_need(ld, l, TINYI_T_SC_IN, D, 3 * D, 0);
     tinyi_lm_need(ld, l, TINYI_T_SC_OUT, D, D, 0);
@@ -36331,7 +42438,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
-    const tiny_idx D = ld->m->n_embd, ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+    const tiny_idx D = ld->m->n_embd, ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
     tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_K, D);
     tinyi_lm_need(ld, l, TINYI_T_CM_KEY, D, ff, 0);
     tinyi_lm_need(ld, l, TINYI_T_CM_VALUE, ff, D, 0);
@@ -36371,8 +42478,6 @@ TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, flo
  * The tokens of one expert are gathered, so that its weights are read once for all of them.                              */
 #include <string.h>
 
-#define TINYI_LM_MAX_EXPERTS 4096
-
 static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, int up, int down, tiny_idx n_ff)
 {
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
@@ -36398,7 +42503,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
-        l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, INT32_MAX);
+        l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
         tinyi_lm_dense_load(ld, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, l->n_ff);
         tinyi_lm_may_vec(ld, l, TINYI_T_FFN_SUB_NORM, l->n_ff);
     }
@@ -36406,8 +42511,8 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         const int fused = tinyi_lm_find(ld, l, TINYI_T_GATE_UP_EXPS, NULL) != NULL;
         const int gated = fused || tinyi_lm_find(ld, l, TINYI_T_GATE_EXPS, NULL) != NULL || !(how & TINYI_LM_F_PLAIN);
         const tiny_idx ff = tinyi_lm_width(ld, l, fused ? TINYI_T_GATE_UP_EXPS : TINYI_T_UP_EXPS) / (fused ? 2 : 1);
-        const tiny_idx all = tinyi_lm_count(ld, "feed_forward_length", l->i, 0, 0, INT32_MAX);
-        tiny_idx one = tinyi_lm_count(ld, "expert_feed_forward_length", l->i, all, 0, INT32_MAX);
+        const tiny_idx all = tinyi_lm_count(ld, "feed_forward_length", l->i, 0, 0, TINYI_LM_MOST);
+        tiny_idx one = tinyi_lm_count(ld, "expert_feed_forward_length", l->i, all, 0, TINYI_LM_MOST);
         const tllm_gguf_tensor *shared = tinyi_lm_find(ld, l, TINYI_T_UP_SHEXP, NULL);
         if (E <= 0 || m->n_used <= 0) {
             if (!ld->st)
@@ -36606,7 +42711,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const tiny_idx ff = down_w->n_in;
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
-    tiny_idx e, t, i;
+    int32_t *start, *order;
+    tiny_idx e, i;
     z = tinyi_lm_take(f, n, E);
     memset(&q, 0, sizeof q);
     q.m = m;
@@ -36621,20 +42727,33 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     g = tinyi_lm_take(f, 2 * n, ff);
     u = tinyi_lm_take(f, n, fused ? 2 * ff : ff);
     o = tinyi_lm_take(f, n, D);
+    start = (int32_t *)(void *)tinyi_lm_take(f, 1, E + 1);
+    order = (int32_t *)(void *)tinyi_lm_take(f, n, K);
     if (f->st) return;
     tinyi_lm_linear(f, l->w[TINYI_T_ROUTER], z, r, n);
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
-    for (e = 0; e < E && !f->st && !f->dry; e++) {
-        tiny_idx rows = 0;
-        for (t = 0; t < n; t++)
-            for (i = 0; i < K; i++)
-                if (q.which[t * K + i] == (float)e) {
-                    if (first) tinyi_lm_scale_row(x + rows * D, h + t * D, q.weight[t * K + i], D);
-                    else memcpy(x + rows * D, h + t * D, (size_t)D * sizeof *x);
-                    rows++;
-                }
+    if (f->dry) {                           /* what the largest share would take */
+        if (fused || gate_w) tinyi_lm_linear_at(f, fused ? fused : gate_w, 0, u, fused ? 2 * ff : ff, x, D, n);
+        if (up_w) tinyi_lm_linear_at(f, up_w, 0, g, ff, x, D, n);
+        tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
+    }
+    if (f->st || f->dry) { f->used = used; return; }
+    for (e = 0; e <= E; e++) start[e] = 0;  /* the places of each expert, in order of tokens */
+    for (i = 0; i < n * K; i++) start[(tiny_idx)q.which[i] + 1]++;
+    for (e = 0; e < E; e++) start[e + 1] += start[e];
+    for (i = 0; i < n * K; i++) order[start[(tiny_idx)q.which[i]]++] = (int32_t)i;
+    for (e = E; e > 0; e--) start[e] = start[e - 1];
+    start[0] = 0;
+    for (e = 0; e < E && !f->st; e++) {
+        const int32_t *mine = order + start[e];
+        const tiny_idx rows = start[e + 1] - start[e];
         if (!rows) continue;
+        for (i = 0; i < rows; i++) {
+            const float *from = h + mine[i] / K * D;
+            if (first) tinyi_lm_scale_row(x + i * D, from, q.weight[mine[i]], D);
+            else memcpy(x + i * D, from, (size_t)D * sizeof *x);
+        }
         if (fused) {
             tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, D, rows);
             tinyi_lm_halves(f, u, g, rows, ff);
@@ -36648,11 +42767,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_act(f, l, g, g, NULL, rows * ff);
         }
         tinyi_lm_linear_at(f, down_w, e, o, D, g, ff, rows);
-        if (f->st) break;
-        rows = 0;
-        for (t = 0; t < n; t++)
-            for (i = 0; i < K; i++)
-                if (q.which[t * K + i] == (float)e) tinyi_lm_axpy_row(y + t * D, o + rows++ * D, first ? 1.0f : q.weight[t * K + i], D);
+        for (i = 0; i < rows && !f->st; i++) tinyi_lm_axpy_row(y + mine[i] / K * D, o + i * D, first ? 1.0f : q.weight[mine[i]], D);
     }
     f->used = used;
 }
@@ -37153,8 +43268,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
-    if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > INT32_MAX || s->n_batch > INT32_MAX)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, INT32_MAX);
+    if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_ctx);
     return TINY_OK;
@@ -37232,22 +43347,23 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
 static tiny_status tinyi_lm_measure(tllm_state *s)
 {
     int pass;
-    s->scratch_bytes = 0;
-    for (pass = 0; pass < 2; pass++) {
+    s->scratch_bytes = s->work = 0;
+    for (pass = 0; pass < 4; pass++) {      /* a whole piece, a whole sequence of an encoder; one token, and few, whose products go other ways */
         tinyi_lm_fwd f;
         memset(&f, 0, sizeof f);
         f.ctx = s->ctx;
         f.s = s;
         f.m = s->m;
         f.dry = 1;
-        f.n = s->n_batch;
+        f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
-        f.encoding = pass;
-        if (pass ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
-        if (pass) f.n_key = f.n;
+        f.encoding = pass == 1;
+        if (pass == 1 ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
+        if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL);
         if (f.st) return f.st;
         if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
+        if (f.work > s->work) s->work = f.work;
     }
     return TINY_OK;
 }
@@ -37278,6 +43394,7 @@ TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, c
     tllm_state s;
     size_t n = 0;
     tiny_status st = tinyi_lm_size(ctx, model, desc, &s, &n);
+    if (!st && !tinyi_size_add(n, s.work, &n)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the workspace is larger than this machine can address", model->path);
     if (bytes) *bytes = st ? 0 : n;
     return st;
 }
@@ -37293,6 +43410,8 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     if (st) return st;
     s = (tllm_state *)tiny_alloc(ctx, bytes);
     if (!s) return tiny_ctx_status(ctx);
+    st = tinyi_work_reserve(ctx, plan.work);
+    if (st) { tiny_free(ctx, s); return st; }
     *s = plan;
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;

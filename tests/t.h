@@ -70,6 +70,13 @@
 #define T_ASAN 0
 #endif
 
+/* 1 where a program runs ten times slower than it does for users */
+#if T_ASAN || defined __SANITIZE_THREAD__
+#define T_SLOW 1
+#else
+#define T_SLOW 0
+#endif
+
 #define T_FN TINYI_UNUSED static
 #define T_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

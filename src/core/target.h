@@ -118,14 +118,15 @@
 #define TINYI_HAVE_AVX2VNNI 0
 #define TINYI_HAVE_AVX512 0
 #define TINYI_HAVE_AMX 0
-#if !defined TINY_NO_SIMDE && defined __has_include
+/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
+#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
 #if __has_include("simde/x86/sse4.1.h")
 #define TINYI_HAVE_W128 1
 #endif
 #endif
 #ifndef TINYI_HAVE_W128
 #define TINYI_HAVE_W128 0
-#if !TINYI_ARM64 && !defined TINY_NO_SIMDE
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif

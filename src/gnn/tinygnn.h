@@ -32,6 +32,7 @@
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
+ *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
