@@ -18,9 +18,10 @@ JOBS ?= 1
 
 comma := ,
 hash := \#
-# $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links
-accepts = $(shell { for h in $(1); do echo "$(hash)include <$$h>"; done; echo 'int main(void) { $(2); return 0; }'; } | \
-    $(CC) -x c - -o /dev/null $(3) >/dev/null 2>&1 && echo '$(3)')
+# $(call accepts,headers,call,flags): the flags, when a program with these headers and this call compiles and links; into a file
+# of its own, since a compiler run by root may put its program in the place of /dev/null
+accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$h>"; done; echo 'int main(void) { $(2); return 0; }'; } | \
+    $(CC) -x c - -o $$out $(3) >/dev/null 2>&1 && echo '$(3)'; rm -f $$out)
 DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
 BLAS = $(if $(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),-lopenblas),-DHAVE_BLAS -lopenblas)
