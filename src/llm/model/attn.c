@@ -204,7 +204,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
-    if (!(how & TINYI_LM_A_ENCODER) && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (!m->encoder && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
         else {
@@ -398,7 +398,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     a.o = o;
     a.scale = l->scale;
     a.softcap = m->attn_cap;
-    a.causal = !(how & TINYI_LM_A_ENCODER) && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.causal = !m->encoder && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
     a.symmetric = !a.causal;

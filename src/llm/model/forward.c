@@ -194,7 +194,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
 
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
-    const int encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->n_enc > 0;
+    const int encoder = m->encoder || m->n_enc > 0;
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
@@ -245,7 +245,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         float *k = NULL, *v = NULL;
-        if (l->kv_from != i || m->arch->attn & TINYI_LM_A_ENCODER) continue;
+        if (l->kv_from != i || m->encoder) continue;
         if (l->mix == TINYI_LM_ATTN) {
             k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
             v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
@@ -289,7 +289,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
         f.encoding = pass == 1;
-        if (pass == 1 ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
+        if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL);
         if (f.st) return f.st;
@@ -401,7 +401,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     const tinyi_lm_w *table;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
-    if (s->m->arch->attn & TINYI_LM_A_ENCODER || !s->m->n_layer)
+    if (s->m->encoder || !s->m->n_layer)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
     if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
     if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
@@ -440,7 +440,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     const tinyi_lm_w *table;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
-    if (!(s->m->arch->attn & TINYI_LM_A_ENCODER) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
+    if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
         if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);

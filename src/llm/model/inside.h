@@ -100,6 +100,7 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
     float eps;

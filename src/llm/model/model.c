@@ -132,6 +132,12 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         }
     }
     m->block = a->block;
+    m->encoder = (a->attn & TINYI_LM_A_ENCODER) != 0;
+    if (!m->encoder && !(a->top & TINYI_LM_T_T5) && !tinyi_lm_bool(ld, "attention.causal", -1, 1)) {    /* a decoder that was made an encoder */
+        m->encoder = 1;
+        if (!ld->st && (a->mixer != TINYI_LM_ATTN || a->other || a->attn & (TINYI_LM_A_CHUNKED | TINYI_LM_A_INDEXER)))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: %s.attention.causal is false, and not all layers of %s can look ahead", m->path, a->name, a->name);
+    }
     if (a->block == TINYI_LM_PARALLEL && !tinyi_lm_bool(ld, "use_parallel_residual", -1, 1)) m->block = TINYI_LM_PRE;
     m->pooling = (int)tinyi_lm_count(ld, "pooling_type", -1, 0, 0, 4);
 }
@@ -375,8 +381,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
-        if (j < 0 || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
-            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it has the same", m->path, i);
+        if (m->encoder || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it keeps the same", m->path, i);
             return;
         }
         l->kv_from = j;
@@ -578,7 +584,7 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->n_out = m->n_out;
     about->n_context = m->n_context;
     about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
-    about->is_encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->is_encoder = m->encoder || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;

@@ -190,7 +190,7 @@ static void test_changed_bytes(void)
 {
     static const char *const names[] = {
         "llama", "llama-q4_k", "mixtral", "qwen3moe", "gemma2", "gemma3n", "gemma4", "gemma4-moe", "phi3", "gpt2", "falcon-40b", "bloom", "deepseek2-v3",
-        "deepseek32", "kimi-linear", "plm", "bert", "jina-bert-v2", "modern-bert", "t5", "t5encoder", "mamba", "mamba2-b", "jamba", "plamo2", "rwkv6",
+        "deepseek32", "kimi-linear", "plm", "gemma-embedding", "gemma3-b", "bert", "jina-bert-v2", "modern-bert", "t5", "t5encoder", "mamba", "mamba2-b", "jamba", "plamo2", "rwkv6",
         "rwkv7-b", "lfm2moe", "qwen35moe", "qwen3next", "granitehybrid-moe", "nemotron_h_moe", "falcon-h1", "llama4-b", "gpt-oss-mxfp4", "qwen3-rerank",
         "apertus", "smallthinker", "cohere2", "exaone4"
     };

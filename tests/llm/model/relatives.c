@@ -265,6 +265,9 @@ static void test_two_ways(tiny_target target)
         /* stablelm without a second norm is side by side too; only the rotation differs */
         { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
           { "cohere2", "cohere2", "command-r", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* a decoder whose file says that it looks ahead; hidden states, as of the encoder */
+        { { "llama", "llama", "llama", { { "attention.causal", 'b', 0 }, { "pooling_type", 'u', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "llama", "llama", "llama-embed", { { NULL, 0, 0 } }, NULL, NULL } },
         /* encoders of one kind, without rotation */
         { { "llama", "llama", "eurobert", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "llama-embed", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
@@ -464,11 +467,48 @@ static void test_other_tensors(tiny_target target)
     t_close(ctx);
 }
 
+/* what an encoder cannot do is refused */
+static void test_refused(void)
+{
+    static const relative all[] = {
+        { "gemma-embedding", "gemma-embedding", "gemma-embedding", { { "attention.shared_kv_layers", 'u', 3 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
+        { "gemma4", "gemma4", "gemma4", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
+        { "deepseek2", "deepseek2", "deepseek2", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "look ahead", NULL },
+        { "deepseek2", "deepseek2", "deepseek2", { { "attention.shared_kv_layers", 'u', 1 }, { NULL, 0, 0 } }, "no keys of its own", NULL },
+        { "jamba", "jamba", "jamba", { { "attention.causal", 'b', 0 }, { NULL, 0, 0 } }, "look ahead", NULL }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    size_t i, bytes;
+    for (i = 0; i < T_COUNT(all); i++) {
+        relative r = all[i];
+        char path[256];
+        const char *full;
+        tllm_gguf *g = NULL, *again = NULL;
+        tllm_model *model = NULL;
+        tllm_writer *w = NULL;
+        r.text_key = NULL;                  /* here it holds the words of the refusal */
+        (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r.source);
+        full = t_shared(path);
+        if (!full) break;
+        if (T_OK(tllm_gguf_open(ctx, full, &g)) && (w = rewrite(ctx, g, &r, NULL, 0, NULL)) != NULL) {
+            full = (const char *)tllm_writer_memory(w, &bytes);
+            T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again));
+            if (!T_TRUE(tllm_model_open(ctx, again, &model) != TINY_OK && strstr(tiny_ctx_message(ctx), all[i].text_key))) printf("  %s: %s\n", r.source, tiny_ctx_message(ctx));
+        }
+        tllm_model_close(ctx, model);
+        tllm_gguf_close(ctx, again);
+        tllm_writer_close(ctx, w);
+        tllm_gguf_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN_TARGETS(test_same_as_golden);
     T_RUN_TARGETS(test_long_rope);
     T_RUN_TARGETS(test_two_ways);
     T_RUN_TARGETS(test_other_tensors);
+    T_RUN(test_refused);
     return t_done();
 }
