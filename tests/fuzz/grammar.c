@@ -1,0 +1,51 @@
+/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by byte
+ *
+ * The grammar ends at the first byte 0; what follows is the text. */
+#include "tinyllm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define FUZZ_NAME "grammar"
+#define FUZZ_EXTRA ((size_t)64 << 20)       /* repetitions are written out, and states grow with what stands open */
+
+static void must(int ok, const char *what)
+{
+    if (ok) return;
+    printf("grammar: %s\n", what);
+    fflush(stdout);
+    abort();
+}
+
+static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
+{
+    const uint8_t *zero = (const uint8_t *)memchr(data, 0, size);
+    size_t n = zero ? (size_t)(zero - data) : size, n_text = zero ? size - n - 1 : 0, i;
+    const char *text = zero ? (const char *)zero + 1 : "";
+    char *source = (char *)malloc(n ? n : 1);
+    tllm_grammar *g;
+    tllm_grammar_state *s = NULL, *c = NULL;
+    int yes, end;
+    if (!source) return;
+    memcpy(source, data, n);
+    if (tllm_grammar_open(ctx, source, n, "root", &g)) {
+        must(strstr(tiny_ctx_message(ctx), "grammar") != NULL, "a refusal without its sentence");
+    } else {
+        if (n_text > 64) n_text = 64;
+        if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_clone(ctx, s, &c) && !tllm_grammar_accepts(ctx, s, text, n_text, &yes)) {
+            for (i = 0; i < n_text && !tllm_grammar_advance(ctx, c, text + i, 1); i++) {}
+            must(yes == (i == n_text), "one piece and single bytes do not agree");
+            if (yes) {
+                must(!tllm_grammar_advance(ctx, s, text, n_text), "an accepted piece is not taken");
+                must(tllm_grammar_may_end(s) == tllm_grammar_may_end(c), "the ends do not agree");
+            } else {
+                end = tllm_grammar_may_end(s);
+                must(tllm_grammar_advance(ctx, s, text, n_text) != TINY_OK && tllm_grammar_may_end(s) == end, "a refused piece changes the state");
+            }
+        }
+        tllm_grammar_free(ctx, s);
+        tllm_grammar_free(ctx, c);
+        tllm_grammar_close(ctx, g);
+    }
+    free(source);
+}
+#include "engine.h"
