@@ -110,7 +110,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->rescale = tinyi_lm_count(ld, "rescale_every_n_layers", -1, 0, 0, TINYI_LM_MOST);
     if (a->other == TINYI_LM_SHORTCONV) m->ssm_conv = tinyi_lm_count(ld, "shortconv.l_cache", -1, -1, 2, 4096);
     if (a->other == TINYI_LM_KDA) m->head_size = tinyi_lm_count(ld, "kda.head_dim", -1, -1, 1, TINYI_LM_MOST);
-    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, 0, TINYI_LM_MOST);
+    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, a->block == TINYI_LM_ALTUP, TINYI_LM_MOST);
     m->n_sparse = a->block == TINYI_LM_ALTUP ? 10 : 0;
     if (a->mixer == TINYI_LM_MLA) {
         const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, -1, 1, TINYI_LM_MOST);

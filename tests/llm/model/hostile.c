@@ -132,6 +132,8 @@ static void test_numbers(void)
         { "gemma4", "gemma4.attention.shared_kv_layers", 6, "not in 0..5" },
         { "gemma4", "gemma4.attention.shared_kv_layers", 5, "no keys of its own" },
         { "gemma3n", "gemma3n.altup.num_inputs", 5, "not in 4..4" },
+        { "gemma3n", "gemma3n.embedding_length_per_layer_input", 0, "not in 1..67108864" },
+        { "gemma3n", "gemma3n.embedding_length_per_layer_input", 255, "per_layer_token_embd.weight is 6400x16, not 6375x16" },
         { "t5", "t5.attention.relative_buckets_count", 2, "not in 4..65536" },
         { "t5", "t5.attention.relative_buckets_count", 16, "attn_rel_b.weight is 4x8" }
     };
