@@ -82,5 +82,6 @@
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
 #include "llm/sample/grammar.h"
+#include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #endif
