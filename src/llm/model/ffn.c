@@ -186,12 +186,12 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
+        for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K; i++) {
-            tiny_idx best = -1;
+            tiny_idx best = -1;             /* K is at most E: one is left, and no token takes an expert twice */
             for (e = 0; e < E; e++)
                 if (pick[e] == pick[e] && (best < 0 || pick[e] > pick[best])) best = e;
-            if (best < 0) best = 0;         /* nothing but NaN: any expert will do */
             which[i] = (float)best;
             w[i] = p[best];
             pick[best] = NAN;

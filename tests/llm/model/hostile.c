@@ -257,6 +257,35 @@ static void test_changed_bytes(void)
     T_TRUE(ran > 0);
 }
 
+/* weights that are no numbers: a router still gives each token different experts (one twice wrote past their rows) */
+static void test_router_of_nan(void)
+{
+    static const char *const names[] = { "mixtral", "deepseek2-v3", "gpt-oss-b", "llama4-b" };
+    size_t i, k, n;
+    for (i = 0; i < T_COUNT(names); i++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+        unsigned char *b = slurp(names[i], &n);
+        tllm_gguf *file = NULL;
+        tllm_model *model = NULL;
+        tllm_state *state = NULL;
+        const int32_t tokens[5] = { 1, 2, 3, 4, 5 };
+        if (b && T_OK(tllm_gguf_open_memory(ctx, b, n, &file))) {
+            const tllm_gguf_tensor *t = tllm_gguf_tensor_find(file, "blk.1.ffn_gate_inp.weight");
+            if (T_TRUE(t != NULL))
+                for (k = 0; k < t->bytes; k++) b[(size_t)(t->data - b) + k] = 0xff;
+            if (T_OK(tllm_model_open(ctx, file, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+                float *out = t_guarded(5 * 320);
+                T_OK(tllm_forward(state, tokens, 5, 0, 5, out));
+                T_WALLS(out, 5 * 320);
+            }
+        }
+        tllm_state_close(ctx, state);
+        tllm_model_close(ctx, model);
+        tllm_gguf_close(ctx, file);
+        t_close(ctx);
+    }
+}
+
 static void test_calls(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
@@ -303,6 +332,7 @@ int main(void)
     T_RUN(test_names);
     T_RUN(test_shapes);
     T_RUN(test_calls);
+    T_RUN(test_router_of_nan);
     T_RUN(test_changed_bytes);
     return t_done();
 }
