@@ -22,13 +22,10 @@
 #if !defined _DEFAULT_SOURCE && !defined _WIN32
 #define _DEFAULT_SOURCE 1                   /* mmap with MAP_ANONYMOUS, sigaction */
 #endif
-#ifdef T_INTERNALS
+#ifdef T_INTERNALS                          /* of core and math, which both headers hold: the shorter one compiles sooner */
+#define T_GNN
 #define TINY_STATIC
-#ifdef T_GNN
 #define TINYGNN_IMPLEMENTATION
-#else
-#define TINYLLM_IMPLEMENTATION
-#endif
 #endif
 #ifdef T_GNN
 #include "tinygnn.h"
