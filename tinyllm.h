@@ -1,173 +1,177 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     173  the manual
- *     241  math/kernels.h
- *    5864  options and names
- *    6238  core/config.h
- *    6360  core/status.h
- *    6393  core/tensor.h
- *    6446  core/ctx.h
- *    6523  core/mem.h
- *    6564  core/thread.h
- *    6605  core/rng.h
- *    6631  core/op.h
- *    6710  core/record.h
- *    6732  core/accel.h
- *    6769  core/bytes.h
- *    6794  core/file.h
- *    6830  core/time.h
- *    6840  core/conform.h
- *    6923  math/binary.h
- *    6964  math/elem.h
- *    7031  math/convert.h
- *    7072  math/reduce.h
- *    7119  math/softmax.h
- *    7170  math/norm.h
- *    7219  math/matmul.h
- *    7281  math/layout.h
- *    7334  math/conv.h
- *    7388  math/sort.h
- *    7449  math/linalg_lu.h
- *    7466  math/linalg_qr.h
- *    7482  math/linalg_eig.h
- *    7495  math/linalg_svd.h
- *    7508  math/linalg.h
- *    7564  math/fft.h
- *    7633  math/fwht.h
- *    7656  math/attention.h
- *    7685  math/ops.h
- *    7702  math/sparse.h
- *    7775  math/all.h
- *    7781  the shared functions again, where the other header came first
- *    7962  llm/quant/format.h
- *    8051  llm/file/fd.h
- *    8063  llm/file/gguf.h
- *    8159  llm/file/gguf_write.h
- *    8215  llm/file/safetensors.h
- *    8234  llm/file/llama2c.h
- *    8253  llm/file/open.h
- *    8274  llm/token/unicode.h
- *    8301  llm/token/split.h
- *    8351  llm/token/vocab.h
- *    8472  llm/chat/template.h
- *    8540  llm/model/model.h
- *    8618  llm/sample/sample.h
- *    8713  llm/sample/stop.h
- *    8740  llm/sample/grammar.h
- *    8791  llm/session/session.h
- *    8870  llm/tinyllm.h
- *    8887  internal functions
- *    8938  core/status.c
- *    8948  core/atomic.h
- *    9000  core/state.h
- *    9069  core/tensor.c
- *    9220  core/cpu.h
- *    9254  core/ctx.c
- *    9491  core/mem.c
- *    9587  core/thread.c
- *    9788  core/rng.c
- *    9871  core/op.c
- *   10207  core/record.c
- *   10305  core/bytes.c
- *   10385  core/file.c
- *   10578  core/time.c
- *   10625  core/half.h
- *   10678  core/conform.c
- *   11437  math/table.h
- *   11484  math/rows.h
- *   11533  math/walk.h
- *   11649  math/binary.c
- *   11940  math/elem.c
- *   12678  math/convert.c
- *   13153  math/reduce.c
- *   13668  math/softmax.c
- *   14024  math/norm.c
- *   14548  math/gemm.h
- *   14627  math/gemm_i8.h
- *   14643  math/matmul.c
- *   14999  math/layout.c
- *   15734  math/conv.c
- *   16258  math/sort.c
- *   17141  math/linalg_block.h
- *   17287  math/linalg_lu.c
- *   17632  math/linalg_qr.c
- *   17979  math/linalg_eig.c
- *   18487  math/linalg_svd.c
- *   18882  math/linalg.c
- *   19150  math/fft.c
- *   20077  math/fwht.c
- *   20221  math/attention.c
- *   20510  math/ops.c
- *   20547  math/sparse.c
- *   21536  math/normal.c
- *   21555  core/target.h
- *   21879  math/targets.c
- *   22008  math/all.c
- *   22012  core/cpu.c
- *   22226  math/matvec.h
- *   22237  math/gemm.c
- *   22820  math/gemm_i8.c
- *   23043  math/linalg_block.c
- *   23576  math/matvec.c
- *   23630  the shared functions forwarded, where the other header has their bodies
- *   23806  internal functions of this header
- *   23821  llm/quant/blocks.h
- *   23886  llm/quant/direct.h
- *   23901  llm/quant/kformats.h
- *   23912  llm/quant/lattice.h
- *   23923  llm/quant/format.c
- *   23969  llm/file/fd.c
- *   24090  llm/file/store.h
- *   24169  llm/file/gguf.c
- *   24454  llm/file/gguf_write.c
- *   25081  llm/file/json.h
- *   25106  llm/file/safetensors.c
- *   25384  llm/file/llama2c.c
- *   25661  llm/file/open.c
- *   25770  llm/token/unicode.c
- *   26255  llm/token/split.c
- *   26838  llm/token/parts.h
- *   26993  llm/token/vocab.c
- *   27779  llm/chat/value.h
- *   27895  llm/chat/compile.h
- *   27957  llm/chat/builtin.h
- *   27989  llm/chat/template.c
- *   28711  llm/model/arch.h
- *   28820  llm/model/inside.h
- *   29160  llm/model/model.c
- *   29745  llm/sample/sample.c
- *   30367  llm/sample/stop.c
- *   30494  llm/sample/grammar.c
- *   31478  llm/session/session.c
- *   31811  llm/quant/direct.c
- *   32333  llm/quant/kformats.c
- *   33166  llm/quant/lattice.c
- *   33839  llm/file/store.c
- *   34377  llm/file/json.c
- *   34524  llm/token/parts.c
- *   34996  llm/chat/value.c
- *   35933  llm/chat/compile.c
- *   37325  llm/chat/builtin.c
- *   38820  llm/model/arch.c
- *   39000  llm/token/encode.c
- *   39227  llm/token/decode.c
- *   39406  llm/token/spm.c
- *   39477  llm/token/bpe.c
- *   39624  llm/token/wordpiece.c
- *   39704  llm/token/unigram.c
- *   39918  llm/token/rwkv.c
- *   39944  llm/model/load.c
- *   40276  llm/model/step.c
- *   40752  llm/model/attn.c
- *   41216  llm/model/mla.c
- *   41408  llm/model/delta.c
- *   41692  llm/model/ssm.c
- *   42045  llm/model/rwkv.c
- *   42472  llm/model/ffn.c
- *   42822  llm/model/streams.c
- *   43071  llm/model/forward.c
- *   43533  llm/tinyllm.c
- *   43546  the licence
+ *     177  the manual
+ *     245  math/kernels.h
+ *    5868  options and names
+ *    6242  core/config.h
+ *    6364  core/status.h
+ *    6397  core/tensor.h
+ *    6450  core/ctx.h
+ *    6527  core/mem.h
+ *    6568  core/thread.h
+ *    6609  core/rng.h
+ *    6635  core/op.h
+ *    6714  core/record.h
+ *    6736  core/accel.h
+ *    6773  core/bytes.h
+ *    6798  core/file.h
+ *    6834  core/time.h
+ *    6844  core/conform.h
+ *    6927  math/binary.h
+ *    6968  math/elem.h
+ *    7035  math/convert.h
+ *    7076  math/reduce.h
+ *    7123  math/softmax.h
+ *    7174  math/norm.h
+ *    7223  math/matmul.h
+ *    7285  math/layout.h
+ *    7338  math/conv.h
+ *    7392  math/sort.h
+ *    7453  math/linalg_lu.h
+ *    7470  math/linalg_qr.h
+ *    7486  math/linalg_eig.h
+ *    7499  math/linalg_svd.h
+ *    7512  math/linalg.h
+ *    7568  math/fft.h
+ *    7637  math/fwht.h
+ *    7660  math/attention.h
+ *    7689  math/ops.h
+ *    7706  math/sparse.h
+ *    7779  math/all.h
+ *    7785  the shared functions again, where the other header came first
+ *    7966  llm/quant/format.h
+ *    8055  llm/file/fd.h
+ *    8067  llm/file/gguf.h
+ *    8163  llm/file/gguf_write.h
+ *    8219  llm/file/safetensors.h
+ *    8238  llm/file/llama2c.h
+ *    8257  llm/file/open.h
+ *    8278  llm/token/unicode.h
+ *    8305  llm/token/split.h
+ *    8355  llm/token/vocab.h
+ *    8476  llm/chat/template.h
+ *    8544  llm/model/model.h
+ *    8622  llm/sample/sample.h
+ *    8717  llm/sample/stop.h
+ *    8744  llm/sample/grammar.h
+ *    8795  llm/sample/schema.h
+ *    8817  llm/session/session.h
+ *    8896  llm/tinyllm.h
+ *    8913  internal functions
+ *    8964  core/status.c
+ *    8974  core/atomic.h
+ *    9026  core/state.h
+ *    9095  core/tensor.c
+ *    9246  core/cpu.h
+ *    9280  core/ctx.c
+ *    9517  core/mem.c
+ *    9613  core/thread.c
+ *    9814  core/rng.c
+ *    9897  core/op.c
+ *   10233  core/record.c
+ *   10331  core/bytes.c
+ *   10411  core/file.c
+ *   10604  core/time.c
+ *   10651  core/half.h
+ *   10704  core/conform.c
+ *   11463  math/table.h
+ *   11510  math/rows.h
+ *   11559  math/walk.h
+ *   11675  math/binary.c
+ *   11966  math/elem.c
+ *   12704  math/convert.c
+ *   13179  math/reduce.c
+ *   13694  math/softmax.c
+ *   14050  math/norm.c
+ *   14574  math/gemm.h
+ *   14653  math/gemm_i8.h
+ *   14669  math/matmul.c
+ *   15025  math/layout.c
+ *   15760  math/conv.c
+ *   16284  math/sort.c
+ *   17167  math/linalg_block.h
+ *   17313  math/linalg_lu.c
+ *   17658  math/linalg_qr.c
+ *   18005  math/linalg_eig.c
+ *   18513  math/linalg_svd.c
+ *   18908  math/linalg.c
+ *   19176  math/fft.c
+ *   20103  math/fwht.c
+ *   20247  math/attention.c
+ *   20536  math/ops.c
+ *   20573  math/sparse.c
+ *   21562  math/normal.c
+ *   21581  core/target.h
+ *   21905  math/targets.c
+ *   22034  math/all.c
+ *   22038  core/cpu.c
+ *   22252  math/matvec.h
+ *   22263  math/gemm.c
+ *   22846  math/gemm_i8.c
+ *   23069  math/linalg_block.c
+ *   23602  math/matvec.c
+ *   23656  the shared functions forwarded, where the other header has their bodies
+ *   23832  internal functions of this header
+ *   23847  llm/quant/blocks.h
+ *   23912  llm/quant/direct.h
+ *   23927  llm/quant/kformats.h
+ *   23938  llm/quant/lattice.h
+ *   23949  llm/quant/format.c
+ *   23995  llm/file/fd.c
+ *   24116  llm/file/store.h
+ *   24195  llm/file/gguf.c
+ *   24480  llm/file/gguf_write.c
+ *   25107  llm/file/json.h
+ *   25132  llm/file/safetensors.c
+ *   25410  llm/file/llama2c.c
+ *   25687  llm/file/open.c
+ *   25796  llm/token/unicode.c
+ *   26281  llm/token/split.c
+ *   26864  llm/token/parts.h
+ *   27019  llm/token/vocab.c
+ *   27805  llm/chat/value.h
+ *   27921  llm/chat/compile.h
+ *   27983  llm/chat/builtin.h
+ *   28015  llm/chat/template.c
+ *   28737  llm/model/arch.h
+ *   28846  llm/model/inside.h
+ *   29187  llm/model/model.c
+ *   29778  llm/sample/sample.c
+ *   30400  llm/sample/stop.c
+ *   30527  llm/sample/grammar.c
+ *   31511  llm/sample/schema.c
+ *   31942  llm/session/session.c
+ *   32275  llm/quant/direct.c
+ *   32797  llm/quant/kformats.c
+ *   33630  llm/quant/lattice.c
+ *   34303  llm/file/store.c
+ *   34841  llm/file/json.c
+ *   34988  llm/token/parts.c
+ *   35460  llm/chat/value.c
+ *   36397  llm/chat/compile.c
+ *   37789  llm/chat/text.h
+ *   37824  llm/chat/builtin.c
+ *   38981  llm/model/arch.c
+ *   39161  llm/chat/text.c
+ *   39502  llm/token/encode.c
+ *   39729  llm/token/decode.c
+ *   39908  llm/token/spm.c
+ *   39979  llm/token/bpe.c
+ *   40126  llm/token/wordpiece.c
+ *   40206  llm/token/unigram.c
+ *   40420  llm/token/rwkv.c
+ *   40446  llm/model/load.c
+ *   40778  llm/model/step.c
+ *   41254  llm/model/attn.c
+ *   41718  llm/model/mla.c
+ *   41910  llm/model/delta.c
+ *   42194  llm/model/ssm.c
+ *   42547  llm/model/rwkv.c
+ *   42974  llm/model/ffn.c
+ *   43324  llm/model/streams.c
+ *   43573  llm/model/forward.c
+ *   44035  llm/tinyllm.c
+ *   44048  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -8784,6 +8788,28 @@ TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, 
 TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n);
 /* 1: what was taken is a whole text of the grammar */
 TINY_API int tllm_grammar_may_end(const tllm_grammar_state *s);
+
+TINYI_C_END
+#endif
+
+/* src/llm/sample/schema.h - a JSON schema as a grammar
+ *
+ *   tllm_schema_grammar(ctx, schema, n, &text, &n_text)  and then  tllm_grammar_open(ctx, text, n_text, "root", &g)
+ *
+ * Taken: type (one or a list), properties, required, additionalProperties, items, prefixItems, minItems, maxItems, minLength,
+ * maxLength, enum, const, anyOf, oneOf (as anyOf), $ref to a place in the same schema, $defs and definitions, true, {}. Members
+ * come in the order of properties; others may follow where additionalProperties is true or a schema, or where there are no
+ * properties at all. Title, description, default, examples, format and the like say nothing about the form and are passed over.
+ * Every other keyword (pattern, minimum, allOf, not, if ...) is refused by name and place: a schema is kept whole or not at all. */
+#ifndef TINYI_SCHEMA_H
+#define TINYI_SCHEMA_H
+TINYI_C_BEGIN
+
+#define TLLM_SCHEMA_MAX_BYTES ((size_t)1 << 20)
+#define TLLM_SCHEMA_MAX_REPEAT 10000        /* of minItems, maxItems, minLength, maxLength */
+
+/* *text is given back by tiny_free; it has *n_text bytes and a 0 behind them. n_text may be NULL. On failure *text is NULL. */
+TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size_t n, char **text, size_t *n_text);
 
 TINYI_C_END
 #endif
@@ -28915,6 +28941,7 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
     float eps;
@@ -29268,7 +29295,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->rescale = tinyi_lm_count(ld, "rescale_every_n_layers", -1, 0, 0, TINYI_LM_MOST);
     if (a->other == TINYI_LM_SHORTCONV) m->ssm_conv = tinyi_lm_count(ld, "shortconv.l_cache", -1, -1, 2, 4096);
     if (a->other == TINYI_LM_KDA) m->head_size = tinyi_lm_count(ld, "kda.head_dim", -1, -1, 1, TINYI_LM_MOST);
-    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, 0, TINYI_LM_MOST);
+    m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, a->block == TINYI_LM_ALTUP, TINYI_LM_MOST);
     m->n_sparse = a->block == TINYI_LM_ALTUP ? 10 : 0;
     if (a->mixer == TINYI_LM_MLA) {
         const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, -1, 1, TINYI_LM_MOST);
@@ -29290,6 +29317,12 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         }
     }
     m->block = a->block;
+    m->encoder = (a->attn & TINYI_LM_A_ENCODER) != 0;
+    if (!m->encoder && !(a->top & TINYI_LM_T_T5) && !tinyi_lm_bool(ld, "attention.causal", -1, 1)) {    /* a decoder that was made an encoder */
+        m->encoder = 1;
+        if (!ld->st && (a->mixer != TINYI_LM_ATTN || a->other || a->attn & (TINYI_LM_A_CHUNKED | TINYI_LM_A_INDEXER)))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: %s.attention.causal is false, and not all layers of %s can look ahead", m->path, a->name, a->name);
+    }
     if (a->block == TINYI_LM_PARALLEL && !tinyi_lm_bool(ld, "use_parallel_residual", -1, 1)) m->block = TINYI_LM_PRE;
     m->pooling = (int)tinyi_lm_count(ld, "pooling_type", -1, 0, 0, 4);
 }
@@ -29533,8 +29566,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
-        if (j < 0 || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
-            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it has the same", m->path, i);
+        if (m->encoder || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+            if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it keeps the same", m->path, i);
             return;
         }
         l->kv_from = j;
@@ -29736,7 +29769,7 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->n_out = m->n_out;
     about->n_context = m->n_context;
     about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
-    about->is_encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->is_encoder = m->encoder || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
@@ -30732,7 +30765,7 @@ static int tinyi_gp_class(tinyi_gparse *p)
         (void)tinyi_gp_range(p, lo, hi);
     }
     p->at++;
-    if (!p->st) tinyi_gp_sort(p->g, first);
+    if (!p->st && p->g->n_ranges > first) tinyi_gp_sort(p->g, first);
     return tinyi_gp_emit(p, op, (int32_t)first, (int32_t)(p->g->n_ranges - first));
 }
 
@@ -31225,7 +31258,7 @@ static void tinyi_gs_turn(tllm_grammar_state *s)
 static int tinyi_gs_matches(const tllm_grammar *g, int32_t at, uint32_t lo, uint32_t hi)
 {
     const tinyi_gop *o = &g->op[at];
-    const tinyi_grange *r = g->range + o->a;
+    const tinyi_grange *r = o->b ? g->range + o->a : NULL;
     int32_t first = 0, end = o->b;
     while (first < end) {                   /* the first range that does not end before lo */
         int32_t mid = first + (end - first) / 2;
@@ -31474,6 +31507,437 @@ TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, 
 }
 
 TINY_API int tllm_grammar_may_end(const tllm_grammar_state *s) { return s && s->may_end && !s->missing; }
+
+/* src/llm/sample/schema.c
+ *
+ * Each schema inside of the schema becomes a rule s0, s1, ... in the order in which they are met; a list of those that wait
+ * takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member that stands and
+ * sNmI behind it, which is linear where writing out all choices of optional members would be exponential.                  */
+#include <string.h>
+
+typedef struct tinyi_sc {
+    tinyi_tm m;
+    tinyi_tv root, index;                   /* index: place of a schema in memory -> its number */
+    const tinyi_tv **schema;
+    tinyi_tv *path;
+    size_t n, room, path_room;
+} tinyi_sc;
+
+static const char tinyi_sc_rules[] =
+    "ws ::= (\" \" | \"\\n\"{1,2} [ \\t]{0,20})?\n"
+    "value ::= object | array | string | number | boolean | null\n"
+    "object ::= \"{\" ws (member (ws \",\" ws member)*)? ws \"}\"\n"
+    "member ::= string ws \":\" ws value\n"
+    "array ::= \"[\" ws (value (ws \",\" ws value)*)? ws \"]\"\n"
+    "char ::= [^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4})\n"
+    "string ::= \"\\\"\" char* \"\\\"\"\n"
+    "integer ::= \"-\"? (\"0\" | [1-9] [0-9]{0,17})\n"
+    "number ::= integer (\".\" [0-9]{1,17})? ([eE] [-+]? [0-9]{1,3})?\n"
+    "boolean ::= \"true\" | \"false\"\n"
+    "null ::= \"null\"\n";
+
+static void tinyi_sc_put(tinyi_sc *c, const char *s) { (void)tinyi_tm_put(&c->m, s, strlen(s)); }
+static void tinyi_sc_int(tinyi_sc *c, size_t i)
+{
+    tinyi_tv v = tinyi_tv_int((int64_t)i);
+    (void)tinyi_tv_put(&c->m, &v);
+}
+static void tinyi_sc_rule(tinyi_sc *c, size_t i)
+{
+    tinyi_sc_put(c, "s");
+    tinyi_sc_int(c, i);
+}
+/* kind: f, m or t; 0: none */
+static void tinyi_sc_name(tinyi_sc *c, size_t i, const char *kind, size_t k)
+{
+    tinyi_sc_rule(c, i);
+    tinyi_sc_put(c, kind);
+    tinyi_sc_int(c, k);
+}
+
+static int tinyi_sc_fail(tinyi_sc *c, const tinyi_tv *path, const char *what, const char *name, size_t n)
+{
+    char at[80], shown[80];
+    if (c->m.status) return 0;
+    tinyi_tm_show(path->u.s, path->n, at);
+    tinyi_tm_show(name, n, shown);
+    c->m.status = tinyi_fail(c->m.ctx, TINY_E_UNSUPPORTED, "JSON schema, %s: %s%s%s", at, what, n ? " " : "", shown);
+    return 0;
+}
+
+static tinyi_tv tinyi_sc_path(tinyi_sc *c, const tinyi_tv *path, const char *s, size_t n)
+{
+    size_t start = c->m.n_out;
+    (void)tinyi_tm_put(&c->m, path->u.s, path->n);
+    (void)tinyi_tm_put(&c->m, "/", 1);
+    (void)tinyi_tm_put(&c->m, s, TINYI_MIN(n, 100));
+    return tinyi_tm_take(&c->m, start);
+}
+
+/* the number of the rule of a schema, which is put on the list when it is new */
+static size_t tinyi_sc_number(tinyi_sc *c, const tinyi_tv *v, tinyi_tv path)
+{
+    tinyi_tv key = tinyi_tv_int((int64_t)(intptr_t)v), *old = tinyi_map_find(&c->m, c->index.u.map, &key);
+    void *schema = (void *)c->schema, *paths = c->path;
+    if (old) return (size_t)old->u.i;
+    if (c->m.status || !tinyi_tm_grow(&c->m, &schema, c->n, &c->room, c->n + 1, sizeof *c->schema) ||
+        !tinyi_tm_grow(&c->m, &paths, c->n, &c->path_room, c->n + 1, sizeof *c->path)) return 0;
+    c->schema = (const tinyi_tv **)schema;
+    c->path = (tinyi_tv *)paths;
+    c->schema[c->n] = v;
+    c->path[c->n] = path;
+    (void)tinyi_map_set(&c->m, c->index.u.map, key, tinyi_tv_int((int64_t)c->n));
+    return c->n++;
+}
+static void tinyi_sc_child(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path, const char *s, size_t n)
+{
+    tinyi_sc_rule(c, tinyi_sc_number(c, v, tinyi_sc_path(c, path, s, n)));
+}
+
+/* a JSON value as a literal of the grammar */
+static void tinyi_sc_literal(tinyi_sc *c, const tinyi_tv *v)
+{
+    tinyi_tm_json_form form;
+    tinyi_tv text;
+    size_t start = c->m.n_out, i;
+    memset(&form, 0, sizeof form);
+    form.indent = -1;
+    form.item_mark = tinyi_tv_view(",", 1);
+    form.key_mark = tinyi_tv_view(":", 1);
+    (void)tinyi_tv_put_json(&c->m, v, &form);
+    text = tinyi_tm_take(&c->m, start);
+    tinyi_sc_put(c, "\"");
+    for (i = 0; i < text.n && tinyi_tm_work(&c->m, 1); i++) {
+        if (text.u.s[i] == '"' || text.u.s[i] == '\\') tinyi_sc_put(c, "\\");
+        (void)tinyi_tm_put(&c->m, text.u.s + i, 1);
+    }
+    tinyi_sc_put(c, "\"");
+}
+
+static const tinyi_tv *tinyi_sc_get(tinyi_sc *c, const tinyi_tv *v, const char *name)
+{
+    return tinyi_map_find_text(&c->m, v->u.map, name, strlen(name));
+}
+
+/* lo, hi of a pair of keywords; hi -1: none */
+static void tinyi_sc_bounds(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path, const char *least, const char *most, int64_t *lo, int64_t *hi)
+{
+    const tinyi_tv *a = tinyi_sc_get(c, v, least), *b = tinyi_sc_get(c, v, most);
+    *lo = 0;
+    *hi = -1;
+    if (a && (a->type != TINYI_TM_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
+    else if (a) *lo = a->u.i;
+    if (b && (b->type != TINYI_TM_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
+    else if (b) *hi = b->u.i;
+    if (*hi >= 0 && *hi < *lo) (void)tinyi_sc_fail(c, path, "the maximum lies below the minimum:", most, strlen(most));
+}
+static void tinyi_sc_times(tinyi_sc *c, int64_t lo, int64_t hi)
+{
+    tinyi_sc_put(c, "{");
+    tinyi_sc_int(c, (size_t)lo);
+    tinyi_sc_put(c, ",");
+    if (hi >= 0) tinyi_sc_int(c, (size_t)hi);
+    tinyi_sc_put(c, "}");
+}
+
+static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const tinyi_tv *path)
+{
+    const tinyi_tv *props = tinyi_sc_get(c, v, "properties"), *required = tinyi_sc_get(c, v, "required"), *more = tinyi_sc_get(c, v, "additionalProperties");
+    size_t n = 0, i, k;
+    int others;
+    tinyi_tv must = tinyi_tv_map(&c->m);
+    if (props && props->type != TINYI_TM_MAP) { (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10); return; }
+    if (more && more->type != TINYI_TM_MAP && more->type != TINYI_TM_BOOL) { (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20); return; }
+    if (props) n = props->u.map->n;
+    if (required && required->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8); return; }
+    for (i = 0; required && i < required->u.list->n && !c->m.status; i++) {
+        const tinyi_tv *name = &required->u.list->item[i];
+        if (name->type != TINYI_TM_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
+            (void)tinyi_sc_fail(c, path, "required names what properties has not:", name->type == TINYI_TM_STRING ? name->u.s : "", name->type == TINYI_TM_STRING ? name->n : 0);
+            return;
+        }
+        (void)tinyi_map_set(&c->m, must.u.map, *name, tinyi_tv_bool(1));
+    }
+    others = more ? !(more->type == TINYI_TM_BOOL && !more->u.i) : !props;
+    tinyi_sc_put(c, "\"{\" ws ");
+    tinyi_sc_name(c, self, "f", 0);
+    tinyi_sc_put(c, " ws \"}\"\n");
+    for (i = 0; i < n && !c->m.status; i++) {
+        const tinyi_tpair *p = &props->u.map->pair[i];
+        int optional = !tinyi_map_find(&c->m, must.u.map, &p->key);
+        for (k = 0; k < 2; k++) {
+            tinyi_sc_name(c, self, k ? "m" : "f", i);
+            tinyi_sc_put(c, k ? " ::= ws \",\" ws " : " ::= ");
+            tinyi_sc_name(c, self, "p", i);
+            tinyi_sc_put(c, " ");
+            tinyi_sc_name(c, self, "m", i + 1);
+            if (optional) {
+                tinyi_sc_put(c, " | ");
+                tinyi_sc_name(c, self, k ? "m" : "f", i + 1);
+            }
+            tinyi_sc_put(c, "\n");
+        }
+        tinyi_sc_name(c, self, "p", i);
+        tinyi_sc_put(c, " ::= ");
+        tinyi_sc_literal(c, &p->key);
+        tinyi_sc_put(c, " ws \":\" ws ");
+        {
+            tinyi_tv under = tinyi_sc_path(c, path, "properties", 10);
+            tinyi_sc_child(c, &p->value, &under, p->key.u.s, p->key.n);
+        }
+        tinyi_sc_put(c, "\n");
+    }
+    tinyi_sc_name(c, self, "f", n);
+    tinyi_sc_put(c, " ::= ");
+    if (others) {
+        tinyi_sc_put(c, "(");
+        tinyi_sc_name(c, self, "a", 0);
+        tinyi_sc_put(c, " ");
+        tinyi_sc_name(c, self, "m", n);
+        tinyi_sc_put(c, ")?");
+    } else {
+        tinyi_sc_put(c, "\"\"");
+    }
+    tinyi_sc_put(c, "\n");
+    tinyi_sc_name(c, self, "m", n);
+    tinyi_sc_put(c, " ::= ");
+    if (others) {
+        tinyi_sc_put(c, "(ws \",\" ws ");
+        tinyi_sc_name(c, self, "a", 0);
+        tinyi_sc_put(c, ")*\n");
+        tinyi_sc_name(c, self, "a", 0);
+        tinyi_sc_put(c, " ::= string ws \":\" ws ");
+        if (more && more->type == TINYI_TM_MAP) tinyi_sc_child(c, more, path, "additionalProperties", 20);
+        else tinyi_sc_put(c, "value");
+    } else {
+        tinyi_sc_put(c, "\"\"");
+    }
+    tinyi_sc_put(c, "\n");
+}
+
+static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const tinyi_tv *path)
+{
+    const tinyi_tv *items = tinyi_sc_get(c, v, "items"), *prefix = tinyi_sc_get(c, v, "prefixItems");
+    int64_t lo, hi;
+    size_t i, n = 0;
+    int none = items && items->type == TINYI_TM_BOOL && !items->u.i;
+    tinyi_sc_bounds(c, v, path, "minItems", "maxItems", &lo, &hi);
+    if (prefix) {
+        tinyi_tv under = tinyi_sc_path(c, path, "prefixItems", 11);
+        if (prefix->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
+        n = prefix->u.list->n;
+        tinyi_sc_put(c, "\"[\" ws ");
+        for (i = 0; i < n && !c->m.status; i++) {
+            if (i) tinyi_sc_put(c, " ws \",\" ws ");
+            tinyi_sc_child(c, &prefix->u.list->item[i], &under, "", 0);
+        }
+        if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n)) (void)tinyi_sc_fail(c, path, "prefixItems must all stand, and so many do not fit into minItems and maxItems", "", 0);
+        if (!none && items) {
+            tinyi_sc_put(c, n ? " (ws \",\" ws " : " (");
+            tinyi_sc_name(c, self, "i", 0);
+            tinyi_sc_put(c, ")");
+            tinyi_sc_times(c, 0, !n ? 1 : hi < 0 ? -1 : hi - (int64_t)n);
+        }
+        tinyi_sc_put(c, " ws \"]\"\n");
+    } else {
+        if (none) hi = 0;
+        tinyi_sc_put(c, "\"[\" ws ");
+        if (hi != 0) {
+            tinyi_sc_put(c, "(");
+            tinyi_sc_name(c, self, "i", 0);
+            tinyi_sc_put(c, " (ws \",\" ws ");
+            tinyi_sc_name(c, self, "i", 0);
+            tinyi_sc_put(c, ")");
+            tinyi_sc_times(c, lo > 0 ? lo - 1 : 0, hi < 0 ? -1 : hi - 1);
+            tinyi_sc_put(c, lo ? ")" : ")?");
+        }
+        tinyi_sc_put(c, " ws \"]\"\n");
+    }
+    tinyi_sc_name(c, self, "i", 0);
+    tinyi_sc_put(c, " ::= ");
+    if (items && !none) tinyi_sc_child(c, items, path, "items", 5);
+    else tinyi_sc_put(c, "value");
+    tinyi_sc_put(c, "\n");
+}
+
+/* "#/$defs/name": ~0 is ~, ~1 is / */
+static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const tinyi_tv *path)
+{
+    const tinyi_tv *at = &c->root;
+    size_t i = 1, start;
+    if (ref->type != TINYI_TM_STRING || !ref->n || ref->u.s[0] != '#' || (ref->n > 1 && ref->u.s[1] != '/')) {
+        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_TM_STRING ? ref->u.s : "", ref->type == TINYI_TM_STRING ? ref->n : 0);
+        return NULL;
+    }
+    while (i < ref->n && at && !c->m.status) {
+        tinyi_tv name;
+        start = c->m.n_out;
+        for (i++; i < ref->n && ref->u.s[i] != '/'; i++) {
+            char ch = ref->u.s[i];
+            if (ch == '~' && i + 1 < ref->n && (ref->u.s[i + 1] == '0' || ref->u.s[i + 1] == '1')) ch = ref->u.s[++i] == '0' ? '~' : '/';
+            (void)tinyi_tm_put(&c->m, &ch, 1);
+        }
+        name = tinyi_tm_take(&c->m, start);
+        at = at->type == TINYI_TM_MAP ? tinyi_map_find(&c->m, at->u.map, &name) : NULL;
+    }
+    if (!at) (void)tinyi_sc_fail(c, path, "$ref leads to nothing:", ref->u.s, ref->n);
+    return at;
+}
+
+/* The alternatives of one type; parts that need rules of their own give rules sNoK. */
+static void tinyi_sc_type(tinyi_sc *c, size_t self, const tinyi_tv *v, const tinyi_tv *type, const tinyi_tv *path)
+{
+    static const char *const plain[] = { "integer", "number", "boolean", "null" };
+    int64_t lo, hi;
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(plain); i++)
+        if (tinyi_tv_is(type, plain[i])) {
+            tinyi_sc_put(c, plain[i]);
+            return;
+        }
+    if (tinyi_tv_is(type, "string")) {
+        tinyi_sc_bounds(c, v, path, "minLength", "maxLength", &lo, &hi);
+        tinyi_sc_put(c, "\"\\\"\" char");
+        tinyi_sc_times(c, lo, hi);
+        tinyi_sc_put(c, " \"\\\"\"");
+    } else if (tinyi_tv_is(type, "object")) {
+        tinyi_sc_name(c, self, "o", 0);
+    } else if (tinyi_tv_is(type, "array")) {
+        tinyi_sc_name(c, self, "l", 0);
+    } else {
+        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_TM_STRING ? type->u.s : "", type->type == TINYI_TM_STRING ? type->n : 0);
+    }
+}
+
+static int tinyi_sc_among(const tinyi_tv *key, const char *const *name, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (tinyi_tv_is(key, name[i])) return 1;
+    return 0;
+}
+
+static void tinyi_sc_one(tinyi_sc *c, size_t self)
+{
+    static const char *const passed[] = { "title", "description", "default", "examples", "example", "format", "$schema", "$id", "id", "$comment", "$defs", "definitions", "deprecated",
+                                          "readOnly", "writeOnly", "$anchor", "contentEncoding", "contentMediaType" };
+    static const char *const known[] = { "type", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength", "enum",
+                                         "const", "anyOf", "oneOf", "$ref" };
+    const tinyi_tv *v = c->schema[self], *x, *type;
+    tinyi_tv path = c->path[self], word;
+    size_t i, n_constraints = 0;
+    int object = 0, array = 0;
+    tinyi_sc_rule(c, self);
+    tinyi_sc_put(c, " ::= ");
+    if (v->type == TINYI_TM_BOOL && v->u.i) { tinyi_sc_put(c, "value\n"); return; }
+    if (v->type != TINYI_TM_MAP) { (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v), strlen(tinyi_tv_type_name(v))); return; }
+    for (i = 0; i < v->u.map->n; i++) {
+        const tinyi_tv *key = &v->u.map->pair[i].key;
+        if (tinyi_sc_among(key, passed, TINYI_COUNT(passed))) continue;
+        if (!tinyi_sc_among(key, known, TINYI_COUNT(known))) { (void)tinyi_sc_fail(c, &path, "this keyword is not taken:", key->u.s, key->n); return; }
+        n_constraints++;
+    }
+    type = tinyi_sc_get(c, v, "type");
+    if ((x = tinyi_sc_get(c, v, "$ref")) != NULL) {
+        const tinyi_tv *to = tinyi_sc_refer(c, x, &path);
+        if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords beside $ref are not taken", "", 0);
+        if (to) tinyi_sc_rule(c, tinyi_sc_number(c, to, *x));
+        tinyi_sc_put(c, "\n");
+    } else if ((x = tinyi_sc_get(c, v, "const")) != NULL) {
+        if (n_constraints > 1 + (type != NULL)) (void)tinyi_sc_fail(c, &path, "other keywords than type beside const are not taken", "", 0);
+        tinyi_sc_literal(c, x);
+        tinyi_sc_put(c, "\n");
+    } else if ((x = tinyi_sc_get(c, v, "enum")) != NULL) {
+        if (n_constraints > 1 + (type != NULL)) (void)tinyi_sc_fail(c, &path, "other keywords than type beside enum are not taken", "", 0);
+        if (x->type != TINYI_TM_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4); return; }
+        for (i = 0; i < x->u.list->n && !c->m.status; i++) {
+            if (i) tinyi_sc_put(c, " | ");
+            tinyi_sc_literal(c, &x->u.list->item[i]);
+        }
+        tinyi_sc_put(c, "\n");
+    } else if ((x = tinyi_sc_get(c, v, "anyOf")) != NULL || (x = tinyi_sc_get(c, v, "oneOf")) != NULL) {
+        if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords beside anyOf and oneOf are not taken", "", 0);
+        if (x->type != TINYI_TM_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5); return; }
+        for (i = 0; i < x->u.list->n && !c->m.status; i++) {
+            if (i) tinyi_sc_put(c, " | ");
+            tinyi_sc_child(c, &x->u.list->item[i], &path, "anyOf", 5);
+        }
+        tinyi_sc_put(c, "\n");
+    } else {
+        if (!type) {
+            int o = tinyi_sc_get(c, v, "properties") || tinyi_sc_get(c, v, "additionalProperties") || tinyi_sc_get(c, v, "required");
+            int a = tinyi_sc_get(c, v, "items") || tinyi_sc_get(c, v, "prefixItems") || tinyi_sc_get(c, v, "minItems") || tinyi_sc_get(c, v, "maxItems");
+            int s = tinyi_sc_get(c, v, "minLength") || tinyi_sc_get(c, v, "maxLength");
+            if (o + a + s > 1) (void)tinyi_sc_fail(c, &path, "keywords of several types and no type", "", 0);
+            if (o + a + s == 0) { tinyi_sc_put(c, "value\n"); return; }
+            word = o ? tinyi_tv_view("object", 6) : a ? tinyi_tv_view("array", 5) : tinyi_tv_view("string", 6);
+            type = &word;
+        }
+        if (type->type == TINYI_TM_LIST) {
+            if (!type->u.list->n) (void)tinyi_sc_fail(c, &path, "an empty list of types", "", 0);
+            for (i = 0; i < type->u.list->n && !c->m.status; i++) {
+                const tinyi_tv *t = &type->u.list->item[i];
+                if (i) tinyi_sc_put(c, " | ");
+                tinyi_sc_type(c, self, v, t, &path);
+                object |= tinyi_tv_is(t, "object");
+                array |= tinyi_tv_is(t, "array");
+            }
+        } else {
+            tinyi_sc_type(c, self, v, type, &path);
+            object = tinyi_tv_is(type, "object");
+            array = tinyi_tv_is(type, "array");
+        }
+        tinyi_sc_put(c, "\n");
+        if (object && !c->m.status) {
+            tinyi_sc_name(c, self, "o", 0);
+            tinyi_sc_put(c, " ::= ");
+            tinyi_sc_object(c, self, v, &path);
+        }
+        if (array && !c->m.status) {
+            tinyi_sc_name(c, self, "l", 0);
+            tinyi_sc_put(c, " ::= ");
+            tinyi_sc_array(c, self, v, &path);
+        }
+    }
+}
+
+TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size_t n, char **text, size_t *n_text)
+{
+    tinyi_sc *c;
+    tiny_status st;
+    size_t i;
+    if (n_text) *n_text = 0;
+    if (!text) return TINY_E_ARGUMENT;
+    *text = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!schema) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema without its text");
+    if (n > TLLM_SCHEMA_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the JSON schema has %zu bytes; the longest has %zu", n, TLLM_SCHEMA_MAX_BYTES);
+    c = (tinyi_sc *)tinyi_alloc(ctx, 1, sizeof *c);
+    if (!c) return tiny_ctx_status(ctx);
+    memset(c, 0, sizeof *c);
+    c->m.ctx = ctx;
+    c->m.source = "";
+    c->m.max_steps = UINT64_C(1) << 30;
+    c->m.max_held = c->m.max_out = (size_t)256 << 20;
+    c->index = tinyi_tv_map(&c->m);
+    if (tinyi_tv_read_json(&c->m, "JSON schema", schema, n, &c->root)) {
+        tinyi_sc_put(c, "root ::= ws s0 ws\n");
+        (void)tinyi_sc_number(c, &c->root, tinyi_tv_view("#", 1));
+        for (i = 0; i < c->n && !c->m.status; i++) tinyi_sc_one(c, i);
+        tinyi_sc_put(c, tinyi_sc_rules);
+        (void)tinyi_tm_put(&c->m, "", 1);
+    }
+    st = c->m.status;
+    if (!st) {
+        *text = c->m.out;
+        if (n_text) *n_text = c->m.n_out - 1;
+        c->m.out = NULL;
+    }
+    tinyi_tm_end(&c->m);
+    tiny_free(ctx, c);
+    return st;
+}
 
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
 #include <string.h>
@@ -37322,10 +37786,44 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     return m->status;
 }
 
+/* src/llm/chat/text.h - what chat templates do with strings, counted in characters */
+#ifndef TINYI_CHAT_TEXT_H
+#define TINYI_CHAT_TEXT_H
+TINYI_C_BEGIN
+
+enum { TINYI_TS_UPPER, TINYI_TS_LOWER, TINYI_TS_CAPITALIZE, TINYI_TS_TITLE, TINYI_TS_TITLE_JINJA };
+
+/* bytes of the character at i, and its number */
+TINYI_FN size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c);
+TINYI_FN int tinyi_ts_space(uint32_t c);
+/* 1 upper, -1 lower, 0 neither */
+TINYI_FN int tinyi_ts_cased(uint32_t c);
+TINYI_FN tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how);
+/* side: 1 left, 2 right, 3 both; set NULL: white space */
+TINYI_FN tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side);
+TINYI_FN size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v);
+/* where character number k starts */
+TINYI_FN size_t tinyi_ts_place(const tinyi_tv *v, size_t k);
+/* the place of b in a from there on, or a->n + 1 */
+TINYI_FN size_t tinyi_ts_find(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t from);
+TINYI_FN size_t tinyi_ts_find_last(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t end);
+TINYI_FN tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to);
+/* sep NULL: at white space; most -1: no limit */
+TINYI_FN tinyi_tv tinyi_ts_split(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most);
+TINYI_FN tinyi_tv tinyi_ts_rsplit(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most);
+TINYI_FN tinyi_tv tinyi_ts_replace(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most);
+TINYI_FN tinyi_tv tinyi_ts_join(tinyi_tm *m, const tinyi_tv *mark, const tinyi_tlist *list);
+/* side: 0 behind, 1 before, 2 both, 3 zeros behind the sign */
+TINYI_FN tinyi_tv tinyi_ts_pad(tinyi_tm *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side);
+/* "{} {0} {name}".format(...) */
+TINYI_FN tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a);
+
+TINYI_C_END
+#endif
+
 /* src/llm/chat/builtin.c
  *
- * They do what Jinja's of the same name do; strings are counted in characters. upper, lower, title and capitalize know the
- * letters of Unicode that have exactly one partner, and the German sharp s.
+ * They do what Jinja's of the same name do; strings are counted in characters.
  *
  * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a model
  * was seen to use them.                                                                                               */
@@ -37475,343 +37973,6 @@ int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
     tinyi_tm_show(v->n ? v->u.s : "", v->n, shown);
     if (v->n) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "'%s' is undefined", shown);
     return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a value is undefined");
-}
-
-/* ---- characters ------------------------------------------------------------------------------------------------------ */
-
-static size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c) { return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c); }
-static int tinyi_ts_space(uint32_t c) { return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0; }
-static uint32_t tinyi_ts_upper(uint32_t c)
-{
-    static const short off[] = { 32, 1, 80, 48, 26, 16, -8, 8, 37, 38, 63, 64, -121, 743 };
-    size_t i;
-    if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
-    if (c == 0xb5) return 0x39c;
-    if (c == 0x3c2) return 0x3a3;
-    for (i = 0; i < TINYI_COUNT(off); i++) {
-        uint32_t u = (uint32_t)((int32_t)c - off[i]);
-        if (u < 0x110000 && u != c && tinyi_unicode_lower(u) == c) return u;
-    }
-    return c;
-}
-static void tinyi_ts_put(tinyi_tm *m, uint32_t c, const char *as_it_is, size_t n, int up)
-{
-    unsigned char utf8[4];
-    uint32_t to = up > 0 ? tinyi_ts_upper(c) : up < 0 ? tinyi_unicode_lower(c) : c;
-    if (up > 0 && c == 0xdf) (void)tinyi_tm_put(m, "SS", 2);
-    else if (to == c) (void)tinyi_tm_put(m, as_it_is, n);
-    else (void)tinyi_tm_put(m, (const char *)utf8, tinyi_utf8_put(to, utf8));
-}
-static int tinyi_ts_cased(uint32_t c) { return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0; }
-
-enum { TINYI_TS_UPPER, TINYI_TS_LOWER, TINYI_TS_CAPITALIZE, TINYI_TS_TITLE, TINYI_TS_TITLE_JINJA };
-static tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how)
-{
-    size_t i, n, start = m->n_out;
-    int first = 1;
-    if (!tinyi_tm_work(m, v->n)) return tinyi_tv_view("", 0);
-    for (i = 0; i < v->n && !m->status; i += n) {
-        uint32_t c;
-        n = tinyi_ts_char(v, i, &c);
-        tinyi_ts_put(m, c, v->u.s + i, n, how == TINYI_TS_UPPER ? 1 : how == TINYI_TS_LOWER ? -1 : first ? 1 : -1);
-        if (how == TINYI_TS_CAPITALIZE) first = 0;
-        else if (how == TINYI_TS_TITLE) first = !tinyi_ts_cased(c);
-        else first = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || tinyi_ts_space(c);
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static int tinyi_ts_has(const tinyi_tv *set, uint32_t c)
-{
-    size_t i, n;
-    for (i = 0; i < set->n; i += n) {
-        uint32_t x;
-        n = tinyi_ts_char(set, i, &x);
-        if (x == c) return 1;
-    }
-    return 0;
-}
-/* side: 1 left, 2 right, 3 both; set NULL: white space */
-static tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side)
-{
-    uint32_t c;
-    size_t n;
-    while ((side & 1) && v.n) {
-        n = tinyi_ts_char(&v, 0, &c);
-        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
-        v.u.s += n;
-        v.n -= n;
-    }
-    while ((side & 2) && v.n) {
-        size_t at = v.n - 1;
-        while (at && v.n - at < 4 && ((unsigned char)v.u.s[at] & 0xc0) == 0x80) at--;
-        n = tinyi_ts_char(&v, at, &c);
-        if (at + n != v.n) { at = v.n - 1; c = TINYI_REPLACEMENT; }
-        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
-        v.n = at;
-    }
-    return v;
-}
-
-static size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v)
-{
-    size_t i, count = 0;
-    uint32_t c;
-    (void)tinyi_tm_work(m, v->n / 8);
-    for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
-    return count;
-}
-/* where character number k starts */
-static size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
-{
-    size_t i;
-    uint32_t c;
-    for (i = 0; i < v->n && k; k--) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
-    return i;
-}
-
-/* the place of b in a from there on, or a->n + 1 */
-static size_t tinyi_ts_find(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t from)
-{
-    size_t i = from;
-    if (!b->n) return from <= a->n ? from : a->n + 1;
-    (void)tinyi_tm_work(m, 1);
-    while (i < a->n && b->n <= a->n - i) {
-        const char *p = (const char *)memchr(a->u.s + i, b->u.s[0], a->n - i - b->n + 1);
-        if (!p || !tinyi_tm_work(m, 1 + b->n / 16 + (size_t)(p - a->u.s - (ptrdiff_t)i) / 16)) break;
-        i = (size_t)(p - a->u.s);
-        if (!memcmp(p, b->u.s, b->n)) return i;
-        i++;
-    }
-    return a->n + 1;
-}
-static size_t tinyi_ts_find_last(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t end)
-{
-    size_t i;
-    if (b->n > end) return a->n + 1;
-    for (i = end - b->n + 1; i-- > 0;)
-        if (!tinyi_tm_work(m, 1 + b->n / 16)) break;
-        else if (!memcmp(a->u.s + i, b->u.s, b->n)) return i;
-    return a->n + 1;
-}
-
-static tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to) { return tinyi_tv_view(v->u.s + from, to - from); }
-
-static tinyi_tv tinyi_ts_split(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
-{
-    tinyi_tv list = tinyi_tv_list(m, 0);
-    size_t i = 0, n, from;
-    uint32_t c;
-    if (m->status || !tinyi_tm_work(m, v->n / 8)) return list;
-    if (sep) {
-        if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
-        for (from = 0; !m->status && most != 0; most -= most > 0) {
-            i = tinyi_ts_find(m, v, sep, from);
-            if (i > v->n) break;
-            (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
-            from = i + sep->n;
-        }
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, v->n));
-        return list;
-    }
-    while (!m->status) {
-        while (i < v->n && (n = tinyi_ts_char(v, i, &c), tinyi_ts_space(c))) i += n;
-        if (i >= v->n) break;
-        if (most == 0) {
-            tinyi_tv rest = tinyi_ts_part(v, i, v->n);
-            (void)tinyi_list_add(m, list.u.list, rest);
-            break;
-        }
-        most -= most > 0;
-        from = i;
-        while (i < v->n && (n = tinyi_ts_char(v, i, &c), !tinyi_ts_space(c))) i += n;
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
-    }
-    return list;
-}
-static tinyi_tv tinyi_ts_rsplit(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
-{
-    tinyi_tv list = tinyi_tv_list(m, 0);
-    size_t end = v->n, i;
-    if (m->status) return list;
-    if (!sep || most < 0) return tinyi_ts_split(m, v, sep, sep ? most : -1);
-    if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
-    for (; most > 0 && !m->status; most--) {
-        i = tinyi_ts_find_last(m, v, sep, end);
-        if (i > v->n) break;
-        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, i + sep->n, end));
-        end = i;
-    }
-    (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, 0, end));
-    for (i = 0; !m->status && i < list.u.list->n / 2; i++) {
-        tinyi_tv t = list.u.list->item[i];
-        list.u.list->item[i] = list.u.list->item[list.u.list->n - 1 - i];
-        list.u.list->item[list.u.list->n - 1 - i] = t;
-    }
-    return list;
-}
-
-static tinyi_tv tinyi_ts_replace(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most)
-{
-    size_t start = m->n_out, from = 0, i;
-    uint32_t c;
-    if (most == 0) return *v;
-    if (!old->n) {
-        for (i = 0; !m->status; most -= most > 0) {
-            size_t n;
-            if (most) (void)tinyi_tm_put(m, with->u.s, with->n);
-            if (i >= v->n || !tinyi_tm_work(m, 1)) break;
-            n = tinyi_ts_char(v, i, &c);
-            if (!most) n = v->n - i;
-            (void)tinyi_tm_put(m, v->u.s + i, n);
-            i += n;
-            if (!most) break;
-        }
-        return tinyi_tm_take(m, start);
-    }
-    for (; !m->status && most != 0; most -= most > 0) {
-        i = tinyi_ts_find(m, v, old, from);
-        if (i > v->n) break;
-        (void)tinyi_tm_put(m, v->u.s + from, i - from);
-        (void)tinyi_tm_put(m, with->u.s, with->n);
-        from = i + old->n;
-    }
-    if (!from) return *v;
-    (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_ts_join(tinyi_tm *m, const tinyi_tv *mark, const tinyi_tlist *list)
-{
-    size_t start = m->n_out, i;
-    for (i = 0; i < list->n && !m->status; i++) {
-        if (i) (void)tinyi_tm_put(m, mark->u.s, mark->n);
-        (void)tinyi_tv_put(m, &list->item[i]);
-        (void)tinyi_tm_work(m, 1);
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_ts_pad(tinyi_tm *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side)
-{
-    size_t start = m->n_out, n = tinyi_ts_length(m, v), more, left, i;
-    if (width <= 0 || (uint64_t)width <= n) return *v;
-    if ((uint64_t)width > m->max_out) { (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes", (long long)width, m->max_out); return *v; }
-    more = (size_t)width - n;
-    left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
-    if (side == 3) {                        /* zfill: behind the sign */
-        size_t sign = v->n && (v->u.s[0] == '-' || v->u.s[0] == '+');
-        (void)tinyi_tm_put(m, v->u.s, sign);
-        for (i = 0; i < more && !m->status; i++) (void)tinyi_tm_put(m, "0", 1);
-        (void)tinyi_tm_put(m, v->u.s + sign, v->n - sign);
-        return tinyi_tm_take(m, start);
-    }
-    for (i = 0; i < left && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
-    (void)tinyi_tm_put(m, v->u.s, v->n);
-    for (i = left; i < more && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
-    return tinyi_tm_take(m, start);
-}
-
-tinyi_tv tinyi_tm_repeat(tinyi_tm *m, const tinyi_tv *v, int64_t times)
-{
-    size_t start = m->n_out, n = v->type == TINYI_TM_STRING ? v->n : v->u.list->n, i;
-    tinyi_tv list;
-    if (times < 0) times = 0;
-    if (n && (uint64_t)times > (v->type == TINYI_TM_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
-        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds", tinyi_tv_type_name(v), n, (long long)times,
-                            v->type == TINYI_TM_STRING ? m->max_out : m->max_held);
-        return *v;
-    }
-    if (v->type == TINYI_TM_STRING) {
-        for (; n && times > 0 && tinyi_tm_work(m, 1); times--) (void)tinyi_tm_put(m, v->u.s, n);
-        return tinyi_tm_take(m, start);
-    }
-    list = tinyi_tv_list(m, n * (size_t)times);
-    list.id = v->id;
-    for (; n && times > 0 && !m->status; times--)
-        for (i = 0; i < n && !m->status; i++) (void)tinyi_list_add(m, list.u.list, v->u.list->item[i]);
-    return list;
-}
-
-/* %s %d %i %r %f %x %%, with -, 0, a width and a precision */
-tinyi_tv tinyi_tm_format(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n)
-{
-    size_t start = m->n_out, i = 0, k = 0, mark;
-    tinyi_tv made;
-    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
-        const char *p = (const char *)memchr(v->u.s + i, '%', v->n - i);
-        size_t at = p ? (size_t)(p - v->u.s) : v->n;
-        int left = 0, zero = 0, digits = -1, width = 0;
-        char text[480], form[24];
-        (void)tinyi_tm_put(m, v->u.s + i, at - i);
-        if (!p) break;
-        for (i = at + 1; i < v->n && (v->u.s[i] == '-' || v->u.s[i] == '0'); i++) *(v->u.s[i] == '-' ? &left : &zero) = 1;
-        for (; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && width < 1000; i++) width = width * 10 + (v->u.s[i] - '0');
-        if (i < v->n && v->u.s[i] == '.')
-            for (digits = 0, i++; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && digits < 10; i++) digits = digits * 10 + (v->u.s[i] - '0');
-        if (i < v->n && v->u.s[i] == '%') { (void)tinyi_tm_put(m, "%", 1); continue; }
-        if (i >= v->n || !strchr("sdirfx", v->u.s[i])) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%"); break; }
-        if (k >= n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
-        mark = m->n_out;
-        if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
-        else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
-        else {
-            double f = 0;
-            if (!tinyi_tv_number(&arg[k], &f)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%%%c formats numbers, not %s", v->u.s[i], tinyi_tv_type_name(&arg[k])); break; }
-            if (v->u.s[i] == 'f') {
-                (void)snprintf(form, sizeof form, "%%.%df", digits < 0 ? 6 : digits);
-                (void)snprintf(text, sizeof text, form, f);
-            } else {
-                int64_t whole = arg[k].type == TINYI_TM_FLOAT ? (f > -9e18 && f < 9e18 ? (int64_t)f : 0) : arg[k].u.i;
-                (void)snprintf(text, sizeof text, v->u.s[i] == 'x' ? "%llx" : "%lld", (long long)whole);
-            }
-            (void)tinyi_tm_put(m, text, strlen(text));
-        }
-        made = tinyi_tm_take(m, mark);
-        made = tinyi_ts_pad(m, &made, width, " ", 1, left ? 0 : zero && v->u.s[i] != 's' && v->u.s[i] != 'r' ? 3 : 1);
-        (void)tinyi_tm_put(m, made.u.s, made.n);
-        k++;
-    }
-    return tinyi_tm_take(m, start);
-}
-
-/* "{} {0} {name}".format(...) without forms behind a colon */
-static tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    size_t start = m->n_out, i, from = 0;
-    int turn = 0, k;
-    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
-        char c = v->u.s[i];
-        size_t end;
-        tinyi_tv x = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
-        if (c != '{' && c != '}') continue;
-        (void)tinyi_tm_put(m, v->u.s + from, i - from);
-        if (i + 1 < v->n && v->u.s[i + 1] == c) { (void)tinyi_tm_put(m, &c, 1); from = ++i + 1; continue; }
-        end = i + 1;
-        while (end < v->n && v->u.s[end] != '}') end++;
-        name = tinyi_ts_part(v, i + 1, end < v->n ? end : i + 1);
-        if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) || memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
-            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "format takes {}, {0} and {name} only");
-            break;
-        }
-        if (!name.n || (name.u.s[0] >= '0' && name.u.s[0] <= '9')) {
-            size_t d = 0;
-            int at = name.n ? 0 : turn++;
-            for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++) at = at * 10 + (name.u.s[d] - '0');
-            if ((name.n && d < name.n) || at >= a->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
-            x = a->arg[at];
-        } else {
-            for (k = 0; k < a->n_named; k++)
-                if (a->named[2 * k].n == name.n && !memcmp(a->named[2 * k].u.s, name.u.s, name.n)) { x = a->named[2 * k + 1]; break; }
-            if (k == a->n_named) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with a name that has no value"); break; }
-        }
-        (void)tinyi_tv_put(m, &x);
-        from = end + 1;
-        i = end;
-    }
-    for (k = 0; k < a->n_named; k++) a->used[k / 32] |= 1u << k % 32;
-    if (!m->status) (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
-    return tinyi_tm_take(m, start);
 }
 
 /* ---- members --------------------------------------------------------------------------------------------------------------- */
@@ -38995,6 +39156,347 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
         at += m;
     }
     text[at] = 0;
+}
+
+/* src/llm/chat/text.c
+ *
+ * upper, lower, title and capitalize know the letters of Unicode that have exactly one partner, and the German sharp s.
+ * Searching is plain, and charges its work to the run.                                                                 */
+#include <stdio.h>
+#include <string.h>
+
+size_t tinyi_ts_char(const tinyi_tv *v, size_t i, uint32_t *c) { return tinyi_utf8_get((const unsigned char *)v->u.s + i, v->n - i, c); }
+int tinyi_ts_space(uint32_t c) { return (c >= 0x1c && c <= 0x1f) || c == 0x85 || (tinyi_unicode_class(c) & TINYI_UC_SPACE) != 0; }
+static uint32_t tinyi_ts_upper(uint32_t c)
+{
+    static const short off[] = { 32, 1, 80, 48, 26, 16, -8, 8, 37, 38, 63, 64, -121, 743 };
+    size_t i;
+    if (c < 0x80) return c >= 'a' && c <= 'z' ? c - 32 : c;
+    if (c == 0xb5) return 0x39c;
+    if (c == 0x3c2) return 0x3a3;
+    for (i = 0; i < TINYI_COUNT(off); i++) {
+        uint32_t u = (uint32_t)((int32_t)c - off[i]);
+        if (u < 0x110000 && u != c && tinyi_unicode_lower(u) == c) return u;
+    }
+    return c;
+}
+static void tinyi_ts_put(tinyi_tm *m, uint32_t c, const char *as_it_is, size_t n, int up)
+{
+    unsigned char utf8[4];
+    uint32_t to = up > 0 ? tinyi_ts_upper(c) : up < 0 ? tinyi_unicode_lower(c) : c;
+    if (up > 0 && c == 0xdf) (void)tinyi_tm_put(m, "SS", 2);
+    else if (to == c) (void)tinyi_tm_put(m, as_it_is, n);
+    else (void)tinyi_tm_put(m, (const char *)utf8, tinyi_utf8_put(to, utf8));
+}
+int tinyi_ts_cased(uint32_t c) { return tinyi_unicode_lower(c) != c ? 1 : tinyi_ts_upper(c) != c || c == 0xdf ? -1 : 0; }
+
+tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how)
+{
+    size_t i, n, start = m->n_out;
+    int first = 1;
+    if (!tinyi_tm_work(m, v->n)) return tinyi_tv_view("", 0);
+    for (i = 0; i < v->n && !m->status; i += n) {
+        uint32_t c;
+        n = tinyi_ts_char(v, i, &c);
+        tinyi_ts_put(m, c, v->u.s + i, n, how == TINYI_TS_UPPER ? 1 : how == TINYI_TS_LOWER ? -1 : first ? 1 : -1);
+        if (how == TINYI_TS_CAPITALIZE) first = 0;
+        else if (how == TINYI_TS_TITLE) first = !tinyi_ts_cased(c);
+        else first = c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || tinyi_ts_space(c);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static int tinyi_ts_has(const tinyi_tv *set, uint32_t c)
+{
+    size_t i, n;
+    for (i = 0; i < set->n; i += n) {
+        uint32_t x;
+        n = tinyi_ts_char(set, i, &x);
+        if (x == c) return 1;
+    }
+    return 0;
+}
+/* side: 1 left, 2 right, 3 both; set NULL: white space */
+tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side)
+{
+    uint32_t c;
+    size_t n;
+    while ((side & 1) && v.n) {
+        n = tinyi_ts_char(&v, 0, &c);
+        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
+        v.u.s += n;
+        v.n -= n;
+    }
+    while ((side & 2) && v.n) {
+        size_t at = v.n - 1;
+        while (at && v.n - at < 4 && ((unsigned char)v.u.s[at] & 0xc0) == 0x80) at--;
+        n = tinyi_ts_char(&v, at, &c);
+        if (at + n != v.n) { at = v.n - 1; c = TINYI_REPLACEMENT; }
+        if (!(set ? tinyi_ts_has(set, c) : tinyi_ts_space(c)) || !tinyi_tm_work(m, 1 + (set ? set->n : 0))) break;
+        v.n = at;
+    }
+    return v;
+}
+
+size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t i, count = 0;
+    uint32_t c;
+    (void)tinyi_tm_work(m, v->n / 8);
+    for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    return count;
+}
+/* where character number k starts */
+size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
+{
+    size_t i;
+    uint32_t c;
+    for (i = 0; i < v->n && k; k--) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
+    return i;
+}
+
+/* the place of b in a from there on, or a->n + 1 */
+size_t tinyi_ts_find(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t from)
+{
+    size_t i = from;
+    if (!b->n) return from <= a->n ? from : a->n + 1;
+    (void)tinyi_tm_work(m, 1);
+    while (i < a->n && b->n <= a->n - i) {
+        const char *p = (const char *)memchr(a->u.s + i, b->u.s[0], a->n - i - b->n + 1);
+        if (!p || !tinyi_tm_work(m, 1 + b->n / 16 + (size_t)(p - a->u.s - (ptrdiff_t)i) / 16)) break;
+        i = (size_t)(p - a->u.s);
+        if (!memcmp(p, b->u.s, b->n)) return i;
+        i++;
+    }
+    return a->n + 1;
+}
+size_t tinyi_ts_find_last(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, size_t end)
+{
+    size_t i;
+    if (b->n > end) return a->n + 1;
+    for (i = end - b->n + 1; i-- > 0;)
+        if (!tinyi_tm_work(m, 1 + b->n / 16)) break;
+        else if (!memcmp(a->u.s + i, b->u.s, b->n)) return i;
+    return a->n + 1;
+}
+
+tinyi_tv tinyi_ts_part(const tinyi_tv *v, size_t from, size_t to) { return tinyi_tv_view(v->u.s + from, to - from); }
+
+tinyi_tv tinyi_ts_split(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+{
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    size_t i = 0, n, from;
+    uint32_t c;
+    if (m->status || !tinyi_tm_work(m, v->n / 8)) return list;
+    if (sep) {
+        if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
+        for (from = 0; !m->status && most != 0; most -= most > 0) {
+            i = tinyi_ts_find(m, v, sep, from);
+            if (i > v->n) break;
+            (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+            from = i + sep->n;
+        }
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, v->n));
+        return list;
+    }
+    while (!m->status) {
+        while (i < v->n && (n = tinyi_ts_char(v, i, &c), tinyi_ts_space(c))) i += n;
+        if (i >= v->n) break;
+        if (most == 0) {
+            tinyi_tv rest = tinyi_ts_part(v, i, v->n);
+            (void)tinyi_list_add(m, list.u.list, rest);
+            break;
+        }
+        most -= most > 0;
+        from = i;
+        while (i < v->n && (n = tinyi_ts_char(v, i, &c), !tinyi_ts_space(c))) i += n;
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, from, i));
+    }
+    return list;
+}
+tinyi_tv tinyi_ts_rsplit(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *sep, int64_t most)
+{
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    size_t end = v->n, i;
+    if (m->status) return list;
+    if (!sep || most < 0) return tinyi_ts_split(m, v, sep, sep ? most : -1);
+    if (!sep->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "split by an empty string"); return list; }
+    for (; most > 0 && !m->status; most--) {
+        i = tinyi_ts_find_last(m, v, sep, end);
+        if (i > v->n) break;
+        (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, i + sep->n, end));
+        end = i;
+    }
+    (void)tinyi_list_add(m, list.u.list, tinyi_ts_part(v, 0, end));
+    for (i = 0; !m->status && i < list.u.list->n / 2; i++) {
+        tinyi_tv t = list.u.list->item[i];
+        list.u.list->item[i] = list.u.list->item[list.u.list->n - 1 - i];
+        list.u.list->item[list.u.list->n - 1 - i] = t;
+    }
+    return list;
+}
+
+tinyi_tv tinyi_ts_replace(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *old, const tinyi_tv *with, int64_t most)
+{
+    size_t start = m->n_out, from = 0, i;
+    uint32_t c;
+    if (most == 0) return *v;
+    if (!old->n) {
+        for (i = 0; !m->status; most -= most > 0) {
+            size_t n;
+            if (most) (void)tinyi_tm_put(m, with->u.s, with->n);
+            if (i >= v->n || !tinyi_tm_work(m, 1)) break;
+            n = tinyi_ts_char(v, i, &c);
+            if (!most) n = v->n - i;
+            (void)tinyi_tm_put(m, v->u.s + i, n);
+            i += n;
+            if (!most) break;
+        }
+        return tinyi_tm_take(m, start);
+    }
+    for (; !m->status && most != 0; most -= most > 0) {
+        i = tinyi_ts_find(m, v, old, from);
+        if (i > v->n) break;
+        (void)tinyi_tm_put(m, v->u.s + from, i - from);
+        (void)tinyi_tm_put(m, with->u.s, with->n);
+        from = i + old->n;
+    }
+    if (!from) return *v;
+    (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_ts_join(tinyi_tm *m, const tinyi_tv *mark, const tinyi_tlist *list)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < list->n && !m->status; i++) {
+        if (i) (void)tinyi_tm_put(m, mark->u.s, mark->n);
+        (void)tinyi_tv_put(m, &list->item[i]);
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_ts_pad(tinyi_tm *m, const tinyi_tv *v, int64_t width, const char *fill, size_t n_fill, int side)
+{
+    size_t start = m->n_out, n = tinyi_ts_length(m, v), more, left, i;
+    if (width <= 0 || (uint64_t)width <= n) return *v;
+    if ((uint64_t)width > m->max_out) { (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a string of %lld characters; the limit is %zu bytes", (long long)width, m->max_out); return *v; }
+    more = (size_t)width - n;
+    left = side == 0 ? 0 : side == 1 ? more : more / 2 + (more & (size_t)width & 1);
+    if (side == 3) {                        /* zfill: behind the sign */
+        size_t sign = v->n && (v->u.s[0] == '-' || v->u.s[0] == '+');
+        (void)tinyi_tm_put(m, v->u.s, sign);
+        for (i = 0; i < more && !m->status; i++) (void)tinyi_tm_put(m, "0", 1);
+        (void)tinyi_tm_put(m, v->u.s + sign, v->n - sign);
+        return tinyi_tm_take(m, start);
+    }
+    for (i = 0; i < left && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
+    (void)tinyi_tm_put(m, v->u.s, v->n);
+    for (i = left; i < more && tinyi_tm_work(m, 1); i++) (void)tinyi_tm_put(m, fill, n_fill);
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_repeat(tinyi_tm *m, const tinyi_tv *v, int64_t times)
+{
+    size_t start = m->n_out, n = v->type == TINYI_TM_STRING ? v->n : v->u.list->n, i;
+    tinyi_tv list;
+    if (times < 0) times = 0;
+    if (n && (uint64_t)times > (v->type == TINYI_TM_STRING ? m->max_out : m->max_held / sizeof *v) / n) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "%s of %zu items is repeated %lld times, more than the limit of %zu bytes holds", tinyi_tv_type_name(v), n, (long long)times,
+                            v->type == TINYI_TM_STRING ? m->max_out : m->max_held);
+        return *v;
+    }
+    if (v->type == TINYI_TM_STRING) {
+        for (; n && times > 0 && tinyi_tm_work(m, 1); times--) (void)tinyi_tm_put(m, v->u.s, n);
+        return tinyi_tm_take(m, start);
+    }
+    list = tinyi_tv_list(m, n * (size_t)times);
+    list.id = v->id;
+    for (; n && times > 0 && !m->status; times--)
+        for (i = 0; i < n && !m->status; i++) (void)tinyi_list_add(m, list.u.list, v->u.list->item[i]);
+    return list;
+}
+
+/* %s %d %i %r %f %x %%, with -, 0, a width and a precision */
+tinyi_tv tinyi_tm_format(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *arg, size_t n)
+{
+    size_t start = m->n_out, i = 0, k = 0, mark;
+    tinyi_tv made;
+    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
+        const char *p = (const char *)memchr(v->u.s + i, '%', v->n - i);
+        size_t at = p ? (size_t)(p - v->u.s) : v->n;
+        int left = 0, zero = 0, digits = -1, width = 0;
+        char text[480], form[24];
+        (void)tinyi_tm_put(m, v->u.s + i, at - i);
+        if (!p) break;
+        for (i = at + 1; i < v->n && (v->u.s[i] == '-' || v->u.s[i] == '0'); i++) *(v->u.s[i] == '-' ? &left : &zero) = 1;
+        for (; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && width < 1000; i++) width = width * 10 + (v->u.s[i] - '0');
+        if (i < v->n && v->u.s[i] == '.')
+            for (digits = 0, i++; i < v->n && v->u.s[i] >= '0' && v->u.s[i] <= '9' && digits < 10; i++) digits = digits * 10 + (v->u.s[i] - '0');
+        if (i < v->n && v->u.s[i] == '%') { (void)tinyi_tm_put(m, "%", 1); continue; }
+        if (i >= v->n || !strchr("sdirfx", v->u.s[i])) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "after %% stands none of s d i r f x %%"); break; }
+        if (k >= n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+        mark = m->n_out;
+        if (v->u.s[i] == 's') (void)tinyi_tv_put(m, &arg[k]);
+        else if (v->u.s[i] == 'r') (void)tinyi_tv_put_repr(m, &arg[k]);
+        else {
+            double f = 0;
+            if (!tinyi_tv_number(&arg[k], &f)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%%%c formats numbers, not %s", v->u.s[i], tinyi_tv_type_name(&arg[k])); break; }
+            if (v->u.s[i] == 'f') {
+                (void)snprintf(form, sizeof form, "%%.%df", digits < 0 ? 6 : digits);
+                (void)snprintf(text, sizeof text, form, f);
+            } else {
+                int64_t whole = arg[k].type == TINYI_TM_FLOAT ? (f > -9e18 && f < 9e18 ? (int64_t)f : 0) : arg[k].u.i;
+                (void)snprintf(text, sizeof text, v->u.s[i] == 'x' ? "%llx" : "%lld", (long long)whole);
+            }
+            (void)tinyi_tm_put(m, text, strlen(text));
+        }
+        made = tinyi_tm_take(m, mark);
+        made = tinyi_ts_pad(m, &made, width, " ", 1, left ? 0 : zero && v->u.s[i] != 's' && v->u.s[i] != 'r' ? 3 : 1);
+        (void)tinyi_tm_put(m, made.u.s, made.n);
+        k++;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+/* "{} {0} {name}".format(...) without forms behind a colon */
+tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    int turn = 0, k;
+    for (i = 0; i < v->n && tinyi_tm_work(m, 1); i++) {
+        char c = v->u.s[i];
+        size_t end;
+        tinyi_tv x = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+        if (c != '{' && c != '}') continue;
+        (void)tinyi_tm_put(m, v->u.s + from, i - from);
+        if (i + 1 < v->n && v->u.s[i + 1] == c) { (void)tinyi_tm_put(m, &c, 1); from = ++i + 1; continue; }
+        end = i + 1;
+        while (end < v->n && v->u.s[end] != '}') end++;
+        name = tinyi_ts_part(v, i + 1, end < v->n ? end : i + 1);
+        if (c == '}' || end >= v->n || memchr(name.u.s, ':', name.n) || memchr(name.u.s, '!', name.n) || memchr(name.u.s, '.', name.n) || memchr(name.u.s, '[', name.n)) {
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "format takes {}, {0} and {name} only");
+            break;
+        }
+        if (!name.n || (name.u.s[0] >= '0' && name.u.s[0] <= '9')) {
+            size_t d = 0;
+            int at = name.n ? 0 : turn++;
+            for (d = 0; d < name.n && at < 1000 && name.u.s[d] >= '0' && name.u.s[d] <= '9'; d++) at = at * 10 + (name.u.s[d] - '0');
+            if ((name.n && d < name.n) || at >= a->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with more places than values"); break; }
+            x = a->arg[at];
+        } else {
+            for (k = 0; k < a->n_named; k++)
+                if (a->named[2 * k].n == name.n && !memcmp(a->named[2 * k].u.s, name.u.s, name.n)) { x = a->named[2 * k + 1]; break; }
+            if (k == a->n_named) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a format with a name that has no value"); break; }
+        }
+        (void)tinyi_tv_put(m, &x);
+        from = end + 1;
+        i = end;
+    }
+    for (k = 0; k < a->n_named; k++) a->used[k / 32] |= 1u << k % 32;
+    if (!m->status) (void)tinyi_tm_put(m, v->u.s + from, v->n - from);
+    return tinyi_tm_take(m, start);
 }
 
 /* src/llm/token/encode.c - text to tokens: special tokens first, then each kind for what is left
@@ -40601,7 +41103,7 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 {
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
-    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
+    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
     if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);
@@ -40954,7 +41456,7 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
-    if (!(how & TINYI_LM_A_ENCODER) && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (!m->encoder && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
         else {
@@ -41148,7 +41650,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     a.o = o;
     a.scale = l->scale;
     a.softcap = m->attn_cap;
-    a.causal = !(how & TINYI_LM_A_ENCODER) && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.causal = !m->encoder && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
     a.symmetric = !a.causal;
@@ -42656,12 +43158,12 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
+        for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K; i++) {
-            tiny_idx best = -1;
+            tiny_idx best = -1;             /* K is at most E: one is left, and no token takes an expert twice */
             for (e = 0; e < E; e++)
                 if (pick[e] == pick[e] && (best < 0 || pick[e] > pick[best])) best = e;
-            if (best < 0) best = 0;         /* nothing but NaN: any expert will do */
             which[i] = (float)best;
             w[i] = p[best];
             pick[best] = NAN;
@@ -43263,7 +43765,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
 
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
-    const int encoder = m->arch->attn & TINYI_LM_A_ENCODER || m->n_enc > 0;
+    const int encoder = m->encoder || m->n_enc > 0;
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
@@ -43314,7 +43816,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         float *k = NULL, *v = NULL;
-        if (l->kv_from != i || m->arch->attn & TINYI_LM_A_ENCODER) continue;
+        if (l->kv_from != i || m->encoder) continue;
         if (l->mix == TINYI_LM_ATTN) {
             k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
             v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
@@ -43358,7 +43860,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
         f.encoding = pass == 1;
-        if (pass == 1 ? !(s->m->n_enc || s->m->arch->attn & TINYI_LM_A_ENCODER) : !s->m->n_layer) continue;
+        if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL);
         if (f.st) return f.st;
@@ -43470,7 +43972,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     const tinyi_lm_w *table;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
-    if (s->m->arch->attn & TINYI_LM_A_ENCODER || !s->m->n_layer)
+    if (s->m->encoder || !s->m->n_layer)
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
     if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
     if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
@@ -43509,7 +44011,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     const tinyi_lm_w *table;
     if (!s) return TINY_E_ARGUMENT;
     if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
-    if (!(s->m->arch->attn & TINYI_LM_A_ENCODER) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
+    if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
         if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
