@@ -249,13 +249,14 @@ static void tinyi_norm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_norm_gathers(&a)) *own = (size_t)tinyi_row_length(a.x) * TINYI_NORM_ROWS * sizeof(float);
 }
 
-/* The row as it lies, or its copy in own. */
-static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, tiny_idx n)
+/* The row as it lies, or its copy in own (which is NULL when every row is dense). */
+static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, int which, tiny_idx n)
 {
     const float *x;
     if (!t) return NULL;
     x = tinyi_row_f32(t, row);
     if (tinyi_row_step(t) == 1) return x;
+    own += which * n;
     tinyi_row_gather(own, x, n, tinyi_row_step(t));
     return own;
 }
@@ -272,15 +273,15 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
     if (op->kind == TINY_OP_L2NORM) (void)TINYI_K(team, dot_f32);
     else (void)TINYI_K(team, rmsnorm_f32);
     if (n == 0) return;
-    g = tinyi_norm_dense(a.g, 0, own + TINYI_NORM_G * n, n);
-    b = tinyi_norm_dense(a.b, 0, own + TINYI_NORM_B * n, n);
+    g = tinyi_norm_dense(a.g, 0, own, TINYI_NORM_G, n);
+    b = tinyi_norm_dense(a.b, 0, own, TINYI_NORM_B, n);
     while (tiny_take(team, rows, TINYI_NORM_GRAIN / n, &r0, &r1))
         for (row = r0; row < r1; row++) {
-            const float *x = tinyi_norm_dense(a.x, row, own + TINYI_NORM_X * n, n);
+            const float *x = tinyi_norm_dense(a.x, row, own, TINYI_NORM_X, n);
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own + TINYI_NORM_R * n, n), (size_t)n, 1, 1);
+                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }

@@ -276,7 +276,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
 TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
 {
     tllm_tokens t;
-    unsigned flags = desc && desc->plain ? 0 : desc && desc->encode ? desc->encode : TLLM_ENCODE_ENDS;
+    unsigned flags = desc && desc->plain ? 0u : desc && desc->encode ? desc->encode : (unsigned)TLLM_ENCODE_ENDS;
     tiny_status st;
     memset(&t, 0, sizeof t);
     st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
