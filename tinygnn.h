@@ -66,36 +66,36 @@
  *   12173  math/reduce.c
  *   12688  math/softmax.c
  *   13044  math/norm.c
- *   13568  math/gemm.h
- *   13647  math/gemm_i8.h
- *   13663  math/matmul.c
- *   14019  math/layout.c
- *   14754  math/conv.c
- *   15278  math/sort.c
- *   16161  math/linalg_block.h
- *   16307  math/linalg_lu.c
- *   16652  math/linalg_qr.c
- *   16999  math/linalg_eig.c
- *   17507  math/linalg_svd.c
- *   17902  math/linalg.c
- *   18170  math/fft.c
- *   19097  math/fwht.c
- *   19241  math/attention.c
- *   19530  math/ops.c
- *   19567  math/sparse.c
- *   20556  math/normal.c
- *   20575  core/target.h
- *   20899  math/targets.c
- *   21028  math/all.c
- *   21032  core/cpu.c
- *   21246  math/matvec.h
- *   21257  math/gemm.c
- *   21840  math/gemm_i8.c
- *   22063  math/linalg_block.c
- *   22596  math/matvec.c
- *   22650  the shared functions forwarded, where the other header has their bodies
- *   22826  gnn/tinygnn.c
- *   22837  the licence
+ *   13569  math/gemm.h
+ *   13648  math/gemm_i8.h
+ *   13664  math/matmul.c
+ *   14020  math/layout.c
+ *   14755  math/conv.c
+ *   15279  math/sort.c
+ *   16162  math/linalg_block.h
+ *   16308  math/linalg_lu.c
+ *   16653  math/linalg_qr.c
+ *   17000  math/linalg_eig.c
+ *   17508  math/linalg_svd.c
+ *   17903  math/linalg.c
+ *   18171  math/fft.c
+ *   19098  math/fwht.c
+ *   19242  math/attention.c
+ *   19531  math/ops.c
+ *   19568  math/sparse.c
+ *   20557  math/normal.c
+ *   20576  core/target.h
+ *   20900  math/targets.c
+ *   21029  math/all.c
+ *   21033  core/cpu.c
+ *   21247  math/matvec.h
+ *   21258  math/gemm.c
+ *   21841  math/gemm_i8.c
+ *   22064  math/linalg_block.c
+ *   22597  math/matvec.c
+ *   22651  the shared functions forwarded, where the other header has their bodies
+ *   22827  gnn/tinygnn.c
+ *   22838  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -13289,13 +13289,14 @@ static void tinyi_norm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_norm_gathers(&a)) *own = (size_t)tinyi_row_length(a.x) * TINYI_NORM_ROWS * sizeof(float);
 }
 
-/* The row as it lies, or its copy in own. */
-static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, tiny_idx n)
+/* The row as it lies, or its copy in own (which is NULL when every row is dense). */
+static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, int which, tiny_idx n)
 {
     const float *x;
     if (!t) return NULL;
     x = tinyi_row_f32(t, row);
     if (tinyi_row_step(t) == 1) return x;
+    own += which * n;
     tinyi_row_gather(own, x, n, tinyi_row_step(t));
     return own;
 }
@@ -13312,15 +13313,15 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
     if (op->kind == TINY_OP_L2NORM) (void)TINYI_K(team, dot_f32);
     else (void)TINYI_K(team, rmsnorm_f32);
     if (n == 0) return;
-    g = tinyi_norm_dense(a.g, 0, own + TINYI_NORM_G * n, n);
-    b = tinyi_norm_dense(a.b, 0, own + TINYI_NORM_B * n, n);
+    g = tinyi_norm_dense(a.g, 0, own, TINYI_NORM_G, n);
+    b = tinyi_norm_dense(a.b, 0, own, TINYI_NORM_B, n);
     while (tiny_take(team, rows, TINYI_NORM_GRAIN / n, &r0, &r1))
         for (row = r0; row < r1; row++) {
-            const float *x = tinyi_norm_dense(a.x, row, own + TINYI_NORM_X * n, n);
+            const float *x = tinyi_norm_dense(a.x, row, own, TINYI_NORM_X, n);
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own + TINYI_NORM_R * n, n), (size_t)n, 1, 1);
+                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }

@@ -83,95 +83,95 @@
  *   13179  math/reduce.c
  *   13694  math/softmax.c
  *   14050  math/norm.c
- *   14574  math/gemm.h
- *   14653  math/gemm_i8.h
- *   14669  math/matmul.c
- *   15025  math/layout.c
- *   15760  math/conv.c
- *   16284  math/sort.c
- *   17167  math/linalg_block.h
- *   17313  math/linalg_lu.c
- *   17658  math/linalg_qr.c
- *   18005  math/linalg_eig.c
- *   18513  math/linalg_svd.c
- *   18908  math/linalg.c
- *   19176  math/fft.c
- *   20103  math/fwht.c
- *   20247  math/attention.c
- *   20536  math/ops.c
- *   20573  math/sparse.c
- *   21562  math/normal.c
- *   21581  core/target.h
- *   21905  math/targets.c
- *   22034  math/all.c
- *   22038  core/cpu.c
- *   22252  math/matvec.h
- *   22263  math/gemm.c
- *   22846  math/gemm_i8.c
- *   23069  math/linalg_block.c
- *   23602  math/matvec.c
- *   23656  the shared functions forwarded, where the other header has their bodies
- *   23832  internal functions of this header
- *   23847  llm/quant/blocks.h
- *   23912  llm/quant/direct.h
- *   23927  llm/quant/kformats.h
- *   23938  llm/quant/lattice.h
- *   23949  llm/quant/format.c
- *   23995  llm/file/fd.c
- *   24116  llm/file/store.h
- *   24195  llm/file/gguf.c
- *   24480  llm/file/gguf_write.c
- *   25107  llm/file/json.h
- *   25132  llm/file/safetensors.c
- *   25410  llm/file/llama2c.c
- *   25687  llm/file/open.c
- *   25796  llm/token/unicode.c
- *   26281  llm/token/split.c
- *   26864  llm/token/parts.h
- *   27019  llm/token/vocab.c
- *   27805  llm/chat/value.h
- *   27921  llm/chat/compile.h
- *   27983  llm/chat/builtin.h
- *   28015  llm/chat/template.c
- *   28737  llm/model/arch.h
- *   28846  llm/model/inside.h
- *   29187  llm/model/model.c
- *   29778  llm/sample/sample.c
- *   30400  llm/sample/stop.c
- *   30527  llm/sample/grammar.c
- *   31511  llm/sample/schema.c
- *   31942  llm/session/session.c
- *   32275  llm/quant/direct.c
- *   32797  llm/quant/kformats.c
- *   33630  llm/quant/lattice.c
- *   34303  llm/file/store.c
- *   34841  llm/file/json.c
- *   34988  llm/token/parts.c
- *   35460  llm/chat/value.c
- *   36397  llm/chat/compile.c
- *   37789  llm/chat/text.h
- *   37824  llm/chat/builtin.c
- *   38981  llm/model/arch.c
- *   39161  llm/chat/text.c
- *   39502  llm/token/encode.c
- *   39729  llm/token/decode.c
- *   39908  llm/token/spm.c
- *   39979  llm/token/bpe.c
- *   40126  llm/token/wordpiece.c
- *   40206  llm/token/unigram.c
- *   40420  llm/token/rwkv.c
- *   40446  llm/model/load.c
- *   40778  llm/model/step.c
- *   41254  llm/model/attn.c
- *   41718  llm/model/mla.c
- *   41910  llm/model/delta.c
- *   42194  llm/model/ssm.c
- *   42547  llm/model/rwkv.c
- *   42974  llm/model/ffn.c
- *   43324  llm/model/streams.c
- *   43573  llm/model/forward.c
- *   44035  llm/tinyllm.c
- *   44048  the licence
+ *   14575  math/gemm.h
+ *   14654  math/gemm_i8.h
+ *   14670  math/matmul.c
+ *   15026  math/layout.c
+ *   15761  math/conv.c
+ *   16285  math/sort.c
+ *   17168  math/linalg_block.h
+ *   17314  math/linalg_lu.c
+ *   17659  math/linalg_qr.c
+ *   18006  math/linalg_eig.c
+ *   18514  math/linalg_svd.c
+ *   18909  math/linalg.c
+ *   19177  math/fft.c
+ *   20104  math/fwht.c
+ *   20248  math/attention.c
+ *   20537  math/ops.c
+ *   20574  math/sparse.c
+ *   21563  math/normal.c
+ *   21582  core/target.h
+ *   21906  math/targets.c
+ *   22035  math/all.c
+ *   22039  core/cpu.c
+ *   22253  math/matvec.h
+ *   22264  math/gemm.c
+ *   22847  math/gemm_i8.c
+ *   23070  math/linalg_block.c
+ *   23603  math/matvec.c
+ *   23657  the shared functions forwarded, where the other header has their bodies
+ *   23833  internal functions of this header
+ *   23848  llm/quant/blocks.h
+ *   23913  llm/quant/direct.h
+ *   23928  llm/quant/kformats.h
+ *   23939  llm/quant/lattice.h
+ *   23950  llm/quant/format.c
+ *   23996  llm/file/fd.c
+ *   24117  llm/file/store.h
+ *   24196  llm/file/gguf.c
+ *   24481  llm/file/gguf_write.c
+ *   25108  llm/file/json.h
+ *   25133  llm/file/safetensors.c
+ *   25411  llm/file/llama2c.c
+ *   25688  llm/file/open.c
+ *   25797  llm/token/unicode.c
+ *   26282  llm/token/split.c
+ *   26865  llm/token/parts.h
+ *   27020  llm/token/vocab.c
+ *   27806  llm/chat/value.h
+ *   27923  llm/chat/compile.h
+ *   27986  llm/chat/builtin.h
+ *   28018  llm/chat/template.c
+ *   28741  llm/model/arch.h
+ *   28850  llm/model/inside.h
+ *   29191  llm/model/model.c
+ *   29782  llm/sample/sample.c
+ *   30404  llm/sample/stop.c
+ *   30531  llm/sample/grammar.c
+ *   31515  llm/sample/schema.c
+ *   31946  llm/session/session.c
+ *   32279  llm/quant/direct.c
+ *   32801  llm/quant/kformats.c
+ *   33634  llm/quant/lattice.c
+ *   34307  llm/file/store.c
+ *   34845  llm/file/json.c
+ *   34992  llm/token/parts.c
+ *   35464  llm/chat/value.c
+ *   36408  llm/chat/compile.c
+ *   37800  llm/chat/text.h
+ *   37837  llm/chat/builtin.c
+ *   39001  llm/model/arch.c
+ *   39181  llm/chat/text.c
+ *   39539  llm/token/encode.c
+ *   39766  llm/token/decode.c
+ *   39945  llm/token/spm.c
+ *   40016  llm/token/bpe.c
+ *   40163  llm/token/wordpiece.c
+ *   40243  llm/token/unigram.c
+ *   40457  llm/token/rwkv.c
+ *   40483  llm/model/load.c
+ *   40815  llm/model/step.c
+ *   41291  llm/model/attn.c
+ *   41755  llm/model/mla.c
+ *   41947  llm/model/delta.c
+ *   42231  llm/model/ssm.c
+ *   42584  llm/model/rwkv.c
+ *   43011  llm/model/ffn.c
+ *   43361  llm/model/streams.c
+ *   43610  llm/model/forward.c
+ *   44072  llm/tinyllm.c
+ *   44085  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -14295,13 +14295,14 @@ static void tinyi_norm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_norm_gathers(&a)) *own = (size_t)tinyi_row_length(a.x) * TINYI_NORM_ROWS * sizeof(float);
 }
 
-/* The row as it lies, or its copy in own. */
-static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, tiny_idx n)
+/* The row as it lies, or its copy in own (which is NULL when every row is dense). */
+static const float *tinyi_norm_dense(const tiny_tensor *t, tiny_idx row, float *own, int which, tiny_idx n)
 {
     const float *x;
     if (!t) return NULL;
     x = tinyi_row_f32(t, row);
     if (tinyi_row_step(t) == 1) return x;
+    own += which * n;
     tinyi_row_gather(own, x, n, tinyi_row_step(t));
     return own;
 }
@@ -14318,15 +14319,15 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
     if (op->kind == TINY_OP_L2NORM) (void)TINYI_K(team, dot_f32);
     else (void)TINYI_K(team, rmsnorm_f32);
     if (n == 0) return;
-    g = tinyi_norm_dense(a.g, 0, own + TINYI_NORM_G * n, n);
-    b = tinyi_norm_dense(a.b, 0, own + TINYI_NORM_B * n, n);
+    g = tinyi_norm_dense(a.g, 0, own, TINYI_NORM_G, n);
+    b = tinyi_norm_dense(a.b, 0, own, TINYI_NORM_B, n);
     while (tiny_take(team, rows, TINYI_NORM_GRAIN / n, &r0, &r1))
         for (row = r0; row < r1; row++) {
-            const float *x = tinyi_norm_dense(a.x, row, own + TINYI_NORM_X * n, n);
+            const float *x = tinyi_norm_dense(a.x, row, own, TINYI_NORM_X, n);
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own + TINYI_NORM_R * n, n), (size_t)n, 1, 1);
+                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
@@ -27845,6 +27846,7 @@ typedef struct tinyi_tmap {                 /* in the order of insertion */
 typedef struct tinyi_tloop {
     tinyi_tlist *list, *kept;
     size_t i, n_done;                       /* the item that runs, and how many were begun */
+    int finished;                           /* a body ran to its end: what decides about else in Jinja */
     tinyi_tv changed;                       /* what loop.changed saw last */
 } tinyi_tloop;
 
@@ -27946,6 +27948,7 @@ enum {                                      /* s: what the operation takes from 
     TINYI_TO_FOR_NEXT,                      /* a: exit; -> item */
     TINYI_TO_FOR_KEEP,                      /* v ->, and back to a */
     TINYI_TO_FOR_KEPT,                      /* -> list */
+    TINYI_TO_FOR_BACK,                      /* the end of the body: to a */
     TINYI_TO_FOR_END,                       /* a: behind the else */
     TINYI_TO_SCOPE, TINYI_TO_SCOPE_END,
     TINYI_TO_CAPTURE, TINYI_TO_CAPTURE_END, /* -> string */
@@ -28573,8 +28576,9 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_FOR_NEXT: tinyi_tr_for_next(r, o, &next); break;
         case TINYI_TO_FOR_KEEP: tinyi_tr_for_keep(r); next = o->a; break;
         case TINYI_TO_FOR_KEPT: tinyi_tr_for_kept(r); break;
+        case TINYI_TO_FOR_BACK: r->loop[r->n_loops - 1].loop->finished = 1; next = o->a; break;
         case TINYI_TO_FOR_END:
-            if (tinyi_tr_reset(r)->loop->n_done) next = o->a;
+            if (tinyi_tr_reset(r)->loop->finished) next = o->a;
             r->n_loops--;
             break;
         case TINYI_TO_SCOPE: tinyi_tr_scope(r); break;
@@ -32213,7 +32217,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
 TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n, const tllm_generate_desc *desc, tllm_generate_result *result)
 {
     tllm_tokens t;
-    unsigned flags = desc && desc->plain ? 0 : desc && desc->encode ? desc->encode : TLLM_ENCODE_ENDS;
+    unsigned flags = desc && desc->plain ? 0u : desc && desc->encode ? desc->encode : (unsigned)TLLM_ENCODE_ENDS;
     tiny_status st;
     memset(&t, 0, sizeof t);
     st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
@@ -35902,14 +35906,21 @@ int tinyi_tv_equal(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b)
 
 static int tinyi_tv_order_text(const tinyi_tv *a, const tinyi_tv *b, int fold)
 {
-    size_t i, n = TINYI_MIN(a->n, b->n);
-    for (i = 0; i < n; i++) {
-        unsigned x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[i];
-        if (fold && x >= 'A' && x <= 'Z') x += 32;
-        if (fold && y >= 'A' && y <= 'Z') y += 32;
+    size_t i = 0, k = 0;
+    while (i < a->n && k < b->n) {
+        uint32_t x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[k];
+        if (fold) {
+            i += tinyi_utf8_get((const unsigned char *)a->u.s + i, a->n - i, &x);
+            k += tinyi_utf8_get((const unsigned char *)b->u.s + k, b->n - k, &y);
+            x = tinyi_unicode_lower(x);
+            y = tinyi_unicode_lower(y);
+        } else {
+            i++;
+            k++;
+        }
         if (x != y) return x < y ? -1 : 1;
     }
-    return a->n < b->n ? -1 : a->n > b->n;
+    return i < a->n ? 1 : k < b->n ? -1 : 0;
 }
 
 int tinyi_tv_compare(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, int fold)
@@ -37509,7 +37520,7 @@ static int tinyi_tp_close_block(tinyi_tparse *p, size_t pos, const char *s, size
             tinyi_tp_patch(p, b->first);
         } else {
             int32_t end;
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+            (void)tinyi_tp_emit(p, TINYI_TO_FOR_BACK, b->start);
             tinyi_tp_patch(p, b->next);
             tinyi_tp_patch_all(p, b->ends);
             end = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);
@@ -37553,7 +37564,7 @@ static int tinyi_tp_else(tinyi_tparse *p, size_t pos, int elif)
         return tinyi_tp_fail_at(p, pos, elif ? "elif stands outside of an if, or behind its else" : "else stands outside of an if or a for, or a second time");
     if (!tinyi_tp_next(p)) return 0;
     if (b->kind == TINYI_TB_FOR) {
-        (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+        (void)tinyi_tp_emit(p, TINYI_TO_FOR_BACK, b->start);
         tinyi_tp_patch(p, b->next);
         tinyi_tp_patch_all(p, b->ends);
         b->first = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);
@@ -37802,6 +37813,8 @@ TINYI_FN tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how);
 /* side: 1 left, 2 right, 3 both; set NULL: white space */
 TINYI_FN tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side);
 TINYI_FN size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v);
+/* runs of letters, digits and _ */
+TINYI_FN size_t tinyi_ts_words(tinyi_tm *m, const tinyi_tv *v);
 /* where character number k starts */
 TINYI_FN size_t tinyi_ts_place(const tinyi_tv *v, size_t k);
 /* the place of b in a from there on, or a->n + 1 */
@@ -38175,6 +38188,14 @@ static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
 
 static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
 
+static double tinyi_tm_floor(double x)
+{
+    double whole;
+    if (!(x > -4.5e15 && x < 4.5e15)) return x;
+    whole = (double)(int64_t)x;
+    return whole > x ? whole - 1 : whole;
+}
+
 int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
 {
     const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
@@ -38208,6 +38229,9 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
     }
     case TINYI_TF_IS_EVEN: case TINYI_TF_IS_ODD: case TINYI_TF_IS_DIVISIBLE: {
         int64_t by = row->id == TINYI_TF_IS_DIVISIBLE ? x.u.i : 2;
+        double g = 2;
+        if (tinyi_tv_number(v, &f) && (!row->args || tinyi_tv_number(&x, &g)) && !(tinyi_tm_whole(v) && (!row->args || tinyi_tm_whole(&x))) && g != 0)
+            return f - g * tinyi_tm_floor(f / g) == (row->id == TINYI_TF_IS_ODD);
         if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
         if (!by) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a division by 0");
         return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_TF_IS_ODD);
@@ -38334,6 +38358,8 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
     tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
     tinyi_targs rest = *a;
     size_t i;
+    memset(a->used, 0xff, sizeof a->used);
+    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
     if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
     if (attr) { rest.arg++; rest.n--; }
     if (rest.n > 0) {
@@ -38348,7 +38374,6 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
         int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
         if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
     }
-    memset(a->used, 0xff, sizeof a->used);
     return made;
 }
 
@@ -38358,6 +38383,10 @@ static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     tinyi_targs rest = *a;
     size_t i;
     int filter = -1, has_default;
+    if (!tinyi_tv_true(v)) {
+        memset(a->used, 0xff, sizeof a->used);
+        return made;
+    }
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
         if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
@@ -38407,14 +38436,6 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     return other;
 }
 
-static double tinyi_tm_floor(double x)
-{
-    double whole;
-    if (!(x > -4.5e15 && x < 4.5e15)) return x;
-    whole = (double)(int64_t)x;
-    return whole > x ? whole - 1 : whole;
-}
-
 static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
 {
     int64_t digits = 0, i;
@@ -38427,7 +38448,7 @@ static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
     if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return *v;
+        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
         (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
         return tinyi_tv_float(strtod(text, &p));
     }
@@ -38622,8 +38643,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         break;
     case TINYI_TF_WORDCOUNT:
         s = tinyi_tv_string(m, v);
-        x = tinyi_ts_split(m, &s, NULL, -1);
-        if (!m->status) out = tinyi_tv_int((int64_t)x.u.list->n);
+        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
         break;
     default: break;
     }
@@ -39245,6 +39265,23 @@ size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v)
     (void)tinyi_tm_work(m, v->n / 8);
     for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
     return count;
+}
+size_t tinyi_ts_words(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t i, n, words = 0;
+    int inside = 0;
+    (void)tinyi_tm_work(m, v->n);
+    for (i = 0; i < v->n; i += n) {
+        uint32_t c;
+        unsigned kind;
+        int word;
+        n = tinyi_ts_char(v, i, &c);
+        kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
+        word = kind == TINYI_UC_L || kind == TINYI_UC_N || c == '_';
+        words += word && !inside;
+        inside = word;
+    }
+    return words;
 }
 /* where character number k starts */
 size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
