@@ -356,6 +356,14 @@ static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
 
 static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
 
+static double tinyi_tm_floor(double x)
+{
+    double whole;
+    if (!(x > -4.5e15 && x < 4.5e15)) return x;
+    whole = (double)(int64_t)x;
+    return whole > x ? whole - 1 : whole;
+}
+
 int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
 {
     const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
@@ -389,6 +397,9 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
     }
     case TINYI_TF_IS_EVEN: case TINYI_TF_IS_ODD: case TINYI_TF_IS_DIVISIBLE: {
         int64_t by = row->id == TINYI_TF_IS_DIVISIBLE ? x.u.i : 2;
+        double g = 2;
+        if (tinyi_tv_number(v, &f) && (!row->args || tinyi_tv_number(&x, &g)) && !(tinyi_tm_whole(v) && (!row->args || tinyi_tm_whole(&x))) && g != 0)
+            return f - g * tinyi_tm_floor(f / g) == (row->id == TINYI_TF_IS_ODD);
         if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
         if (!by) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a division by 0");
         return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_TF_IS_ODD);
@@ -515,6 +526,8 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
     tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
     tinyi_targs rest = *a;
     size_t i;
+    memset(a->used, 0xff, sizeof a->used);
+    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
     if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
     if (attr) { rest.arg++; rest.n--; }
     if (rest.n > 0) {
@@ -529,7 +542,6 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
         int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
         if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
     }
-    memset(a->used, 0xff, sizeof a->used);
     return made;
 }
 
@@ -539,6 +551,10 @@ static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     tinyi_targs rest = *a;
     size_t i;
     int filter = -1, has_default;
+    if (!tinyi_tv_true(v)) {
+        memset(a->used, 0xff, sizeof a->used);
+        return made;
+    }
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
         if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
@@ -588,14 +604,6 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     return other;
 }
 
-static double tinyi_tm_floor(double x)
-{
-    double whole;
-    if (!(x > -4.5e15 && x < 4.5e15)) return x;
-    whole = (double)(int64_t)x;
-    return whole > x ? whole - 1 : whole;
-}
-
 static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
 {
     int64_t digits = 0, i;
@@ -608,7 +616,7 @@ static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
     if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return *v;
+        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
         (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
         return tinyi_tv_float(strtod(text, &p));
     }
@@ -803,8 +811,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         break;
     case TINYI_TF_WORDCOUNT:
         s = tinyi_tv_string(m, v);
-        x = tinyi_ts_split(m, &s, NULL, -1);
-        if (!m->status) out = tinyi_tv_int((int64_t)x.u.list->n);
+        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
         break;
     default: break;
     }

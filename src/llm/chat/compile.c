@@ -1116,7 +1116,7 @@ static int tinyi_tp_close_block(tinyi_tparse *p, size_t pos, const char *s, size
             tinyi_tp_patch(p, b->first);
         } else {
             int32_t end;
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+            (void)tinyi_tp_emit(p, TINYI_TO_FOR_BACK, b->start);
             tinyi_tp_patch(p, b->next);
             tinyi_tp_patch_all(p, b->ends);
             end = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);
@@ -1160,7 +1160,7 @@ static int tinyi_tp_else(tinyi_tparse *p, size_t pos, int elif)
         return tinyi_tp_fail_at(p, pos, elif ? "elif stands outside of an if, or behind its else" : "else stands outside of an if or a for, or a second time");
     if (!tinyi_tp_next(p)) return 0;
     if (b->kind == TINYI_TB_FOR) {
-        (void)tinyi_tp_emit(p, TINYI_TO_JUMP, b->start);
+        (void)tinyi_tp_emit(p, TINYI_TO_FOR_BACK, b->start);
         tinyi_tp_patch(p, b->next);
         tinyi_tp_patch_all(p, b->ends);
         b->first = tinyi_tp_emit(p, TINYI_TO_FOR_END, 0);

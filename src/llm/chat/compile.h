@@ -28,6 +28,7 @@ enum {                                      /* s: what the operation takes from 
     TINYI_TO_FOR_NEXT,                      /* a: exit; -> item */
     TINYI_TO_FOR_KEEP,                      /* v ->, and back to a */
     TINYI_TO_FOR_KEPT,                      /* -> list */
+    TINYI_TO_FOR_BACK,                      /* the end of the body: to a */
     TINYI_TO_FOR_END,                       /* a: behind the else */
     TINYI_TO_SCOPE, TINYI_TO_SCOPE_END,
     TINYI_TO_CAPTURE, TINYI_TO_CAPTURE_END, /* -> string */

@@ -562,8 +562,9 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_FOR_NEXT: tinyi_tr_for_next(r, o, &next); break;
         case TINYI_TO_FOR_KEEP: tinyi_tr_for_keep(r); next = o->a; break;
         case TINYI_TO_FOR_KEPT: tinyi_tr_for_kept(r); break;
+        case TINYI_TO_FOR_BACK: r->loop[r->n_loops - 1].loop->finished = 1; next = o->a; break;
         case TINYI_TO_FOR_END:
-            if (tinyi_tr_reset(r)->loop->n_done) next = o->a;
+            if (tinyi_tr_reset(r)->loop->finished) next = o->a;
             r->n_loops--;
             break;
         case TINYI_TO_SCOPE: tinyi_tr_scope(r); break;

@@ -88,6 +88,23 @@ size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v)
     for (i = 0; i < v->n; count++) i += (unsigned char)v->u.s[i] < 0x80 ? 1 : tinyi_ts_char(v, i, &c);
     return count;
 }
+size_t tinyi_ts_words(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t i, n, words = 0;
+    int inside = 0;
+    (void)tinyi_tm_work(m, v->n);
+    for (i = 0; i < v->n; i += n) {
+        uint32_t c;
+        unsigned kind;
+        int word;
+        n = tinyi_ts_char(v, i, &c);
+        kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
+        word = kind == TINYI_UC_L || kind == TINYI_UC_N || c == '_';
+        words += word && !inside;
+        inside = word;
+    }
+    return words;
+}
 /* where character number k starts */
 size_t tinyi_ts_place(const tinyi_tv *v, size_t k)
 {

@@ -15,6 +15,8 @@ TINYI_FN tinyi_tv tinyi_ts_case(tinyi_tm *m, const tinyi_tv *v, int how);
 /* side: 1 left, 2 right, 3 both; set NULL: white space */
 TINYI_FN tinyi_tv tinyi_ts_strip(tinyi_tm *m, tinyi_tv v, const tinyi_tv *set, int side);
 TINYI_FN size_t tinyi_ts_length(tinyi_tm *m, const tinyi_tv *v);
+/* runs of letters, digits and _ */
+TINYI_FN size_t tinyi_ts_words(tinyi_tm *m, const tinyi_tv *v);
 /* where character number k starts */
 TINYI_FN size_t tinyi_ts_place(const tinyi_tv *v, size_t k);
 /* the place of b in a from there on, or a->n + 1 */

@@ -446,14 +446,21 @@ int tinyi_tv_equal(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b)
 
 static int tinyi_tv_order_text(const tinyi_tv *a, const tinyi_tv *b, int fold)
 {
-    size_t i, n = TINYI_MIN(a->n, b->n);
-    for (i = 0; i < n; i++) {
-        unsigned x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[i];
-        if (fold && x >= 'A' && x <= 'Z') x += 32;
-        if (fold && y >= 'A' && y <= 'Z') y += 32;
+    size_t i = 0, k = 0;
+    while (i < a->n && k < b->n) {
+        uint32_t x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[k];
+        if (fold) {
+            i += tinyi_utf8_get((const unsigned char *)a->u.s + i, a->n - i, &x);
+            k += tinyi_utf8_get((const unsigned char *)b->u.s + k, b->n - k, &y);
+            x = tinyi_unicode_lower(x);
+            y = tinyi_unicode_lower(y);
+        } else {
+            i++;
+            k++;
+        }
         if (x != y) return x < y ? -1 : 1;
     }
-    return a->n < b->n ? -1 : a->n > b->n;
+    return i < a->n ? 1 : k < b->n ? -1 : 0;
 }
 
 int tinyi_tv_compare(tinyi_tm *m, const tinyi_tv *a, const tinyi_tv *b, int fold)

@@ -42,6 +42,7 @@ typedef struct tinyi_tmap {                 /* in the order of insertion */
 typedef struct tinyi_tloop {
     tinyi_tlist *list, *kept;
     size_t i, n_done;                       /* the item that runs, and how many were begun */
+    int finished;                           /* a body ran to its end: what decides about else in Jinja */
     tinyi_tv changed;                       /* what loop.changed saw last */
 } tinyi_tloop;
 

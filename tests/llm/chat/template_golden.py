@@ -635,7 +635,7 @@ s.removeprefix('Hello') @ s.removesuffix('World') @ '7'.zfill(3) @ '-7'.zfill(4)
 'abc'.center(6, '*') @ lines.splitlines() @ lines.splitlines(true) @ 'a=b=c'.partition('=') @ '{} and {}'.format(1, 'x') @ '{0}{1}{0}'.format('a', 'b')
 '{a}{{}}'.format(a=1) @ '%s is %d' % ('x', 3) @ '%05.1f' % f @ '%%%s' % 1 @ '%-4s.' % 'a' @ '%3d' % 5 @ '%s'|format(3) @ '%r' % 'x' @ map.items()|list
 map.keys()|list @ map.values()|list @ map.items()|list @ people|map(attribute='name')|list @ map|length @ map|dictsort @ map.items()|first @ s|upper @ s|lower
-s|title @ 'a-b (c) don\\'t'|title @ s|capitalize @ u|upper @ u|length @ s|length @ list|length @ blank|trim @ s|trim('Hd') @ s|first @ s|last
+s|title @ 'a-b (c) don\\'t'|title @ s|capitalize @ u|upper @ u|length @ s|length @ list|length @ u|wordcount @ words|sort @ 'ÄäßZz'|list|sort @ 2.5 is odd @ 3.0 is odd @ nothing|map('upper')|list @ 0|select|list @ yes|round @ blank|trim @ s|trim('Hd') @ s|first @ s|last
 list|first @ list|last @ []|first @ list|sort @ list|sort(reverse=true) @ words|sort @ words|sort(case_sensitive=true)
 people|sort(attribute='age')|map(attribute='name')|list @ people|sort(attribute='name', reverse=true)|map(attribute='name')|list @ words|unique|list
 list|sum @ people|sum(attribute='age') @ list|min @ list|max @ words|max @ []|max @ list|reverse|list @ s|reverse @ words|join(', ')
@@ -675,7 +675,7 @@ BROKEN = ["{% if %}", "{% for x %}{% endfor %}", "{{ 1 + }}", "{{ (1 }}", "{{ 1)
 TEMPLATES = [
     "a\n{% if yes %}\n  b\n{% endif %}\nc\n", "  {% if yes %}x{% endif %}  \n  {{ n }}  \n", "a {%- if yes %} b {%- endif %} c", "a {%+ if yes +%}\n b{% endif %}", "x\n  {# comment #}\ny {#- c -#} z",
     "x  {#- a\n b -#}  y", "{% raw %}\n {{ x }} {% if %}\n{% endraw %}\nend", "{%- raw -%}  a  {%- endraw -%}  b", "line\r\nnext\rlast\r\n", "trailing\n\n", "\n", "", "  {%- set x = 1 -%}  {{ x }}", "{{- n -}}  \n  {{ n }}",
-    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }}{{ loop.revindex0 }} {% endfor %}", "{% for x in [] %}a{% else %}b{% endfor %}", "{% for x in list %}{{ x }}{% else %}no{% endfor %}",
+    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }}{{ loop.revindex0 }} {% endfor %}", "{% for x in [] %}a{% else %}b{% endfor %}", "{% for x in list %}{{ x }}{% else %}no{% endfor %}", "{% for x in list %}{{ x }}{% continue %}{% else %}no{% endfor %}", "{% for x in list %}{% break %}{% else %}no{% endfor %}",
     "{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }};{% endfor %}", "{% for x in list %}{{ loop.cycle('a', 'b') }}{% endfor %}", "{% for x in [1, 1, 2] %}{{ loop.changed(x) }}{% endfor %}", "{% for x in list if x > 1 %}{{ loop.index }}/{{ loop.length }}:{{ x }} {% endfor %}", "{% for x in list if x > 9 %}a{% else %}none{% endfor %}",
     "{% for k, v in map.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k in map %}{{ k }} {% endfor %}", "{% for c in 'aß東' %}[{{ c }}]{% endfor %}", "{% for (a, b) in [[1, 2], [3, 4]] %}{{ a + b }} {% endfor %}", "{% for x in 1, 2, 3 %}{{ x }}{% endfor %}", "{% for x in list if x != 2 if yes else no %}{{ x }}{% endfor %}",
     "{% for x in list %}{% for y in words %}{{ loop.index }}{% endfor %}{{ loop.index }};{% endfor %}", "{% for x in range(10) %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}{% break %}{% endif %}{{ x }}{% endfor %}!", "{% for x in list %}{% if x == 1 %}{% break %}{% endif %}{{ x }}{% else %}e{% endfor %}",
