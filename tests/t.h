@@ -496,16 +496,18 @@ T_FN void t_run_targets(const char *name, void (*test)(tiny_target target))
 #define T_RUN(test) t_run(#test, test)
 #define T_RUN_TARGETS(test) t_run_targets(#test, test)
 
-/* The path of a file under ../shared (or under the folder that TINY_SHARED names); NULL and a skipped test without it. */
+/* The path of a file under ../shared (or under the folder that TINY_SHARED names), or of the choice in tests/golden; NULL and a
+ * skipped test without it. */
 T_FN const char *t_shared(const char *path)
 {
     static char full[4][600];
     static int turn;
-    const char *base = getenv("TINY_SHARED"), *places[3];
+    const char *base = getenv("TINY_SHARED"), *places[4];
     size_t i;
     places[0] = base ? base : "../shared";
     places[1] = "../../shared";
     places[2] = "shared";
+    places[3] = "tests/golden";
     for (i = 0; i < T_COUNT(places); i++) {
         FILE *f;
         turn = (turn + 1) % 4;
