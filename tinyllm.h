@@ -56,122 +56,122 @@
  *    8744  llm/sample/grammar.h
  *    8795  llm/sample/schema.h
  *    8817  llm/session/session.h
- *    8896  llm/tinyllm.h
- *    8913  internal functions
- *    8964  core/status.c
- *    8974  core/atomic.h
- *    9026  core/state.h
- *    9095  core/tensor.c
- *    9246  core/cpu.h
- *    9280  core/ctx.c
- *    9517  core/mem.c
- *    9613  core/thread.c
- *    9814  core/rng.c
- *    9897  core/op.c
- *   10233  core/record.c
- *   10331  core/bytes.c
- *   10411  core/file.c
- *   10604  core/time.c
- *   10651  core/half.h
- *   10704  core/conform.c
- *   11463  math/table.h
- *   11510  math/rows.h
- *   11559  math/walk.h
- *   11675  math/binary.c
- *   11966  math/elem.c
- *   12704  math/convert.c
- *   13179  math/reduce.c
- *   13694  math/softmax.c
- *   14050  math/norm.c
- *   14575  math/gemm.h
- *   14654  math/gemm_i8.h
- *   14670  math/matmul.c
- *   15026  math/layout.c
- *   15761  math/conv.c
- *   16285  math/sort.c
- *   17168  math/linalg_block.h
- *   17314  math/linalg_lu.c
- *   17659  math/linalg_qr.c
- *   18006  math/linalg_eig.c
- *   18514  math/linalg_svd.c
- *   18909  math/linalg.c
- *   19177  math/fft.c
- *   20104  math/fwht.c
- *   20248  math/attention.c
- *   20537  math/ops.c
- *   20574  math/sparse.c
- *   21563  math/normal.c
- *   21582  core/target.h
- *   21906  math/targets.c
- *   22035  math/all.c
- *   22039  core/cpu.c
- *   22253  math/matvec.h
- *   22264  math/gemm.c
- *   22847  math/gemm_i8.c
- *   23070  math/linalg_block.c
- *   23603  math/matvec.c
- *   23657  the shared functions forwarded, where the other header has their bodies
- *   23833  internal functions of this header
- *   23848  llm/quant/blocks.h
- *   23913  llm/quant/direct.h
- *   23928  llm/quant/kformats.h
- *   23939  llm/quant/lattice.h
- *   23950  llm/quant/format.c
- *   23996  llm/file/fd.c
- *   24117  llm/file/store.h
- *   24196  llm/file/gguf.c
- *   24481  llm/file/gguf_write.c
- *   25108  llm/file/json.h
- *   25133  llm/file/safetensors.c
- *   25411  llm/file/llama2c.c
- *   25688  llm/file/open.c
- *   25797  llm/token/unicode.c
- *   26282  llm/token/split.c
- *   26865  llm/token/parts.h
- *   27020  llm/token/vocab.c
- *   27806  llm/chat/value.h
- *   27923  llm/chat/compile.h
- *   27986  llm/chat/builtin.h
- *   28018  llm/chat/template.c
- *   28741  llm/model/arch.h
- *   28850  llm/model/inside.h
- *   29191  llm/model/model.c
- *   29782  llm/sample/sample.c
- *   30404  llm/sample/stop.c
- *   30531  llm/sample/grammar.c
- *   31515  llm/sample/schema.c
- *   31946  llm/session/session.c
- *   32279  llm/quant/direct.c
- *   32801  llm/quant/kformats.c
- *   33634  llm/quant/lattice.c
- *   34307  llm/file/store.c
- *   34845  llm/file/json.c
- *   34992  llm/token/parts.c
- *   35464  llm/chat/value.c
- *   36408  llm/chat/compile.c
- *   37800  llm/chat/text.h
- *   37837  llm/chat/builtin.c
- *   39001  llm/model/arch.c
- *   39181  llm/chat/text.c
- *   39539  llm/token/encode.c
- *   39766  llm/token/decode.c
- *   39945  llm/token/spm.c
- *   40016  llm/token/bpe.c
- *   40163  llm/token/wordpiece.c
- *   40243  llm/token/unigram.c
- *   40457  llm/token/rwkv.c
- *   40483  llm/model/load.c
- *   40815  llm/model/step.c
- *   41291  llm/model/attn.c
- *   41755  llm/model/mla.c
- *   41947  llm/model/delta.c
- *   42231  llm/model/ssm.c
- *   42584  llm/model/rwkv.c
- *   43011  llm/model/ffn.c
- *   43361  llm/model/streams.c
- *   43610  llm/model/forward.c
- *   44072  llm/tinyllm.c
- *   44085  the licence
+ *    8898  llm/tinyllm.h
+ *    8915  internal functions
+ *    8966  core/status.c
+ *    8976  core/atomic.h
+ *    9028  core/state.h
+ *    9097  core/tensor.c
+ *    9248  core/cpu.h
+ *    9282  core/ctx.c
+ *    9519  core/mem.c
+ *    9615  core/thread.c
+ *    9816  core/rng.c
+ *    9899  core/op.c
+ *   10235  core/record.c
+ *   10333  core/bytes.c
+ *   10413  core/file.c
+ *   10606  core/time.c
+ *   10653  core/half.h
+ *   10706  core/conform.c
+ *   11465  math/table.h
+ *   11512  math/rows.h
+ *   11561  math/walk.h
+ *   11677  math/binary.c
+ *   11968  math/elem.c
+ *   12706  math/convert.c
+ *   13181  math/reduce.c
+ *   13696  math/softmax.c
+ *   14052  math/norm.c
+ *   14577  math/gemm.h
+ *   14656  math/gemm_i8.h
+ *   14672  math/matmul.c
+ *   15028  math/layout.c
+ *   15763  math/conv.c
+ *   16287  math/sort.c
+ *   17170  math/linalg_block.h
+ *   17316  math/linalg_lu.c
+ *   17661  math/linalg_qr.c
+ *   18008  math/linalg_eig.c
+ *   18516  math/linalg_svd.c
+ *   18911  math/linalg.c
+ *   19179  math/fft.c
+ *   20106  math/fwht.c
+ *   20250  math/attention.c
+ *   20539  math/ops.c
+ *   20576  math/sparse.c
+ *   21565  math/normal.c
+ *   21584  core/target.h
+ *   21908  math/targets.c
+ *   22037  math/all.c
+ *   22041  core/cpu.c
+ *   22255  math/matvec.h
+ *   22266  math/gemm.c
+ *   22849  math/gemm_i8.c
+ *   23072  math/linalg_block.c
+ *   23605  math/matvec.c
+ *   23659  the shared functions forwarded, where the other header has their bodies
+ *   23835  internal functions of this header
+ *   23850  llm/quant/blocks.h
+ *   23915  llm/quant/direct.h
+ *   23930  llm/quant/kformats.h
+ *   23941  llm/quant/lattice.h
+ *   23952  llm/quant/format.c
+ *   23998  llm/file/fd.c
+ *   24119  llm/file/store.h
+ *   24198  llm/file/gguf.c
+ *   24483  llm/file/gguf_write.c
+ *   25110  llm/file/json.h
+ *   25135  llm/file/safetensors.c
+ *   25413  llm/file/llama2c.c
+ *   25690  llm/file/open.c
+ *   25799  llm/token/unicode.c
+ *   26284  llm/token/split.c
+ *   26867  llm/token/parts.h
+ *   27022  llm/token/vocab.c
+ *   27808  llm/chat/value.h
+ *   27925  llm/chat/compile.h
+ *   27988  llm/chat/builtin.h
+ *   28020  llm/chat/template.c
+ *   28743  llm/model/arch.h
+ *   28852  llm/model/inside.h
+ *   29193  llm/model/model.c
+ *   29784  llm/sample/sample.c
+ *   30406  llm/sample/stop.c
+ *   30533  llm/sample/grammar.c
+ *   31517  llm/sample/schema.c
+ *   31948  llm/session/session.c
+ *   32339  llm/quant/direct.c
+ *   32861  llm/quant/kformats.c
+ *   33694  llm/quant/lattice.c
+ *   34367  llm/file/store.c
+ *   34905  llm/file/json.c
+ *   35052  llm/token/parts.c
+ *   35524  llm/chat/value.c
+ *   36468  llm/chat/compile.c
+ *   37860  llm/chat/text.h
+ *   37897  llm/chat/builtin.c
+ *   39061  llm/model/arch.c
+ *   39241  llm/chat/text.c
+ *   39599  llm/token/encode.c
+ *   39826  llm/token/decode.c
+ *   40005  llm/token/spm.c
+ *   40076  llm/token/bpe.c
+ *   40223  llm/token/wordpiece.c
+ *   40303  llm/token/unigram.c
+ *   40517  llm/token/rwkv.c
+ *   40543  llm/model/load.c
+ *   40875  llm/model/step.c
+ *   41351  llm/model/attn.c
+ *   41815  llm/model/mla.c
+ *   42007  llm/model/delta.c
+ *   42291  llm/model/ssm.c
+ *   42644  llm/model/rwkv.c
+ *   43071  llm/model/ffn.c
+ *   43421  llm/model/streams.c
+ *   43670  llm/model/forward.c
+ *   44132  llm/tinyllm.c
+ *   44145  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -8856,6 +8856,7 @@ typedef enum tllm_end {
     TLLM_END_LENGTH,                        /* n_most tokens were made */
     TLLM_END_STRING,                        /* a stop string was found */
     TLLM_END_CONTEXT,                       /* the session is full, and shifting was not asked for */
+    TLLM_END_GRAMMAR,                       /* nothing may follow */
     TLLM_END_CALLER                         /* text() asked to stop, or the cancel callback of the context */
 } tllm_end;
 
@@ -8872,6 +8873,7 @@ typedef struct tllm_generate_desc {         /* all zero: greedy, to the end of t
     int shift;                              /* nonzero: a full session forgets instead of ending */
     size_t keep;                            /* tokens at the start that it does not forget */
     int special;                            /* nonzero: control tokens are written out */
+    const tllm_grammar *grammar;            /* the text follows it; it ends where the grammar lets it end and nothing may follow */
     int (*text)(void *user, const char *bytes, size_t n);       /* nonzero: stop */
     void *user;
 } tllm_generate_desc;
@@ -31944,6 +31946,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
 }
 
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
+#include <math.h>                           /* INFINITY; no function of it is called */
 #include <string.h>
 
 struct tllm_session {
@@ -32098,7 +32101,51 @@ typedef struct tinyi_generate {
     tllm_bytes bytes;                       /* whole characters that came out of the stream */
     char *out;                              /* and what the stop strings let through */
     size_t out_room;
+    tllm_grammar_state *state;              /* of the grammar, when there is one */
+    char *piece;
+    float *masked;                          /* (n_vocab) logits of what the grammar allows */
 } tinyi_generate;
+
+/* May the token come next? Ends may where the grammar may end; control tokens and empty pieces never. */
+static tiny_status tinyi_generate_may(tllm_session *s, tinyi_generate *g, int32_t token, size_t *n, int *yes)
+{
+    *yes = 0;
+    *n = 0;
+    if (tllm_vocab_is_end(s->vocab, token)) {
+        *yes = tllm_grammar_may_end(g->state);
+        return TINY_OK;
+    }
+    if (tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return TINY_OK;
+    *n = tllm_piece(s->vocab, token, 0, g->piece, tllm_piece_most(s->vocab));
+    return *n ? tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes) : TINY_OK;
+}
+
+/* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of probability p
+ * and allowed ones of probability A together this gives p + (1 - A) p / A = p / A, the draw among the allowed ones, and
+ * asks the grammar for the whole vocabulary only when the model leaves it. *token is -1: nothing may follow. */
+static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
+{
+    int32_t t;
+    size_t n;
+    int yes, any = 0;
+    tiny_status st = tllm_sample(g->sampler, logits, token);
+    if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
+    if (!st && !yes) {
+        for (t = 0; !st && t < (int32_t)s->about.n_vocab; t++) {
+            st = tinyi_generate_may(s, g, t, &n, &yes);
+            g->masked[t] = yes ? logits[t] : -INFINITY;
+            any |= yes && logits[t] > -INFINITY;
+        }
+        if (!st && !any) {
+            *token = -1;
+            return TINY_OK;
+        }
+        if (!st) st = tllm_sample(g->sampler, g->masked, token);
+        if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
+    }
+    if (!st && !tllm_vocab_is_end(s->vocab, *token)) st = tllm_grammar_advance(s->ctx, g->state, g->piece, n);
+    return st;
+}
 
 /* Hands on what is in bytes. 1: the text ends here. */
 static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last, tllm_end *end, int *ended)
@@ -32138,9 +32185,13 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     r->end = TLLM_END_LENGTH;
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
-        st = tllm_sample(g->sampler, logits, &token);
+        st = g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
         if (st) break;
-        if (tllm_vocab_is_end(s->vocab, token) && !d->past_end) {
+        if (token < 0) {
+            r->end = TLLM_END_GRAMMAR;
+            break;
+        }
+        if (tllm_vocab_is_end(s->vocab, token) && (!d->past_end || g->state)) {
             r->end = TLLM_END_TOKEN;
             break;
         }
@@ -32191,6 +32242,12 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
+    if (!st && d.grammar) {
+        st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
+        g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
+        g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
+        if (!st && (!g.piece || !g.masked)) st = TINY_E_MEMORY;
+    }
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
     start = tinyi_session_clock();
@@ -32210,6 +32267,9 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_stop_close(g.stop);
     tllm_bytes_free(s->ctx, &g.bytes);
     tiny_free(s->ctx, g.out);
+    tllm_grammar_free(s->ctx, g.state);
+    tiny_free(s->ctx, g.piece);
+    tiny_free(s->ctx, g.masked);
     if (result) *result = r;
     return st;
 }

@@ -20,6 +20,8 @@ static const char usage[] =
     "  --repeat R       penalty on the last 64 tokens; 1: none\n"
     "  --seed S         of the draws; 0 without this\n"
     "  --stop TEXT      ends before this text; may be given up to 8 times\n"
+    "  --grammar FILE   the text follows this grammar (GBNF, its rule root)\n"
+    "  --schema FILE    the text is JSON that follows this schema\n"
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
     "  --shift          forget the older half when the context is full, instead of ending\n"
     "  --echo           print the prompt too\n"
@@ -65,7 +67,7 @@ static int number(const char *text, double low, double high, double *v)
 
 int main(int argc, char **argv)
 {
-    const char *path = NULL, *prompt = NULL, *stop[8];
+    const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
     double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
     int echo = 0, stats = 0, i;
     size_t n_prompt = 0, n_stop = 0, n_steps = 0;
@@ -76,6 +78,9 @@ int main(int argc, char **argv)
     tllm_generate_result result;
     tllm_session *session = NULL;
     tllm_step chain[5];
+    tllm_grammar *grammar = NULL;
+    tiny_file rule_file;
+    char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
     tiny_status st;
     const struct { const char *name; double low, high, *to; } numbers[] = {
@@ -86,6 +91,7 @@ int main(int argc, char **argv)
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
+    memset(&rule_file, 0, sizeof rule_file);
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         size_t k;
@@ -97,6 +103,10 @@ int main(int argc, char **argv)
         else if (!strcmp(a, "--stop")) {
             if (!value || !*value || n_stop == 8) return wrong(a, value);
             stop[n_stop++] = value;
+            i++;
+        } else if (!strcmp(a, "--grammar") || !strcmp(a, "--schema")) {
+            if (!value) return wrong(a, value);
+            *(a[2] == 'g' ? &rules : &schema) = value;
             i++;
         } else if (!strcmp(a, "--target")) {
             ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
@@ -142,17 +152,35 @@ int main(int argc, char **argv)
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st && (rules || schema)) {
+        const char *text;
+        size_t n_text;
+        st = tiny_file_open(ctx, rules ? rules : schema, &rule_file);
+        text = (const char *)rule_file.bytes;
+        n_text = rule_file.n_bytes;
+        if (!st && !rules) {
+            st = tllm_schema_grammar(ctx, text, n_text, &rule_text, &n_text);
+            text = rule_text;
+        }
+        if (!st) st = tllm_grammar_open(ctx, text, n_text, "root", &grammar);
+        how.grammar = grammar;
+    }
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
     if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
     if (st) fprintf(stderr, "generate: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
     else {
-        static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "interrupted" };
+        static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
         puts("");
         if (stats)
             fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n", result.n_prompt,
                     (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made, (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
     }
-    tllm_session_close(session);
+    if (ctx) {
+        tllm_grammar_close(ctx, grammar);
+        tiny_free(ctx, rule_text);
+        tiny_file_close(ctx, &rule_file);
+        tllm_session_close(session);
+    }
     tiny_ctx_close(ctx);
     free(owned);
     return st != TINY_OK || ferror(stdout);

@@ -3,6 +3,7 @@
 #include "core/state.h"
 #include "core/time.h"
 #include "math/elem.h"
+#include <math.h>                           /* INFINITY; no function of it is called */
 #include <string.h>
 
 struct tllm_session {
@@ -157,7 +158,51 @@ typedef struct tinyi_generate {
     tllm_bytes bytes;                       /* whole characters that came out of the stream */
     char *out;                              /* and what the stop strings let through */
     size_t out_room;
+    tllm_grammar_state *state;              /* of the grammar, when there is one */
+    char *piece;
+    float *masked;                          /* (n_vocab) logits of what the grammar allows */
 } tinyi_generate;
+
+/* May the token come next? Ends may where the grammar may end; control tokens and empty pieces never. */
+static tiny_status tinyi_generate_may(tllm_session *s, tinyi_generate *g, int32_t token, size_t *n, int *yes)
+{
+    *yes = 0;
+    *n = 0;
+    if (tllm_vocab_is_end(s->vocab, token)) {
+        *yes = tllm_grammar_may_end(g->state);
+        return TINY_OK;
+    }
+    if (tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return TINY_OK;
+    *n = tllm_piece(s->vocab, token, 0, g->piece, tllm_piece_most(s->vocab));
+    return *n ? tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes) : TINY_OK;
+}
+
+/* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of probability p
+ * and allowed ones of probability A together this gives p + (1 - A) p / A = p / A, the draw among the allowed ones, and
+ * asks the grammar for the whole vocabulary only when the model leaves it. *token is -1: nothing may follow. */
+static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, const float *logits, int32_t *token)
+{
+    int32_t t;
+    size_t n;
+    int yes, any = 0;
+    tiny_status st = tllm_sample(g->sampler, logits, token);
+    if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
+    if (!st && !yes) {
+        for (t = 0; !st && t < (int32_t)s->about.n_vocab; t++) {
+            st = tinyi_generate_may(s, g, t, &n, &yes);
+            g->masked[t] = yes ? logits[t] : -INFINITY;
+            any |= yes && logits[t] > -INFINITY;
+        }
+        if (!st && !any) {
+            *token = -1;
+            return TINY_OK;
+        }
+        if (!st) st = tllm_sample(g->sampler, g->masked, token);
+        if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
+    }
+    if (!st && !tllm_vocab_is_end(s->vocab, *token)) st = tllm_grammar_advance(s->ctx, g->state, g->piece, n);
+    return st;
+}
 
 /* Hands on what is in bytes. 1: the text ends here. */
 static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const tllm_generate_desc *d, int last, tllm_end *end, int *ended)
@@ -197,9 +242,13 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     r->end = TLLM_END_LENGTH;
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
-        st = tllm_sample(g->sampler, logits, &token);
+        st = g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
         if (st) break;
-        if (tllm_vocab_is_end(s->vocab, token) && !d->past_end) {
+        if (token < 0) {
+            r->end = TLLM_END_GRAMMAR;
+            break;
+        }
+        if (tllm_vocab_is_end(s->vocab, token) && (!d->past_end || g->state)) {
             r->end = TLLM_END_TOKEN;
             break;
         }
@@ -250,6 +299,12 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
+    if (!st && d.grammar) {
+        st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
+        g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
+        g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
+        if (!st && (!g.piece || !g.masked)) st = TINY_E_MEMORY;
+    }
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
     start = tinyi_session_clock();
@@ -269,6 +324,9 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_stop_close(g.stop);
     tllm_bytes_free(s->ctx, &g.bytes);
     tiny_free(s->ctx, g.out);
+    tllm_grammar_free(s->ctx, g.state);
+    tiny_free(s->ctx, g.piece);
+    tiny_free(s->ctx, g.masked);
     if (result) *result = r;
     return st;
 }

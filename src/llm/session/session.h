@@ -17,6 +17,7 @@
 #include "llm/token/vocab.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
+#include "llm/sample/grammar.h"
 TINYI_C_BEGIN
 
 typedef struct tllm_session tllm_session;
@@ -45,6 +46,7 @@ typedef enum tllm_end {
     TLLM_END_LENGTH,                        /* n_most tokens were made */
     TLLM_END_STRING,                        /* a stop string was found */
     TLLM_END_CONTEXT,                       /* the session is full, and shifting was not asked for */
+    TLLM_END_GRAMMAR,                       /* nothing may follow */
     TLLM_END_CALLER                         /* text() asked to stop, or the cancel callback of the context */
 } tllm_end;
 
@@ -61,6 +63,7 @@ typedef struct tllm_generate_desc {         /* all zero: greedy, to the end of t
     int shift;                              /* nonzero: a full session forgets instead of ending */
     size_t keep;                            /* tokens at the start that it does not forget */
     int special;                            /* nonzero: control tokens are written out */
+    const tllm_grammar *grammar;            /* the text follows it; it ends where the grammar lets it end and nothing may follow */
     int (*text)(void *user, const char *bytes, size_t n);       /* nonzero: stop */
     void *user;
 } tllm_generate_desc;

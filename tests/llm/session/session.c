@@ -133,6 +133,44 @@ static void test_ends(void)
     t_close(ctx);
 }
 
+/* A text that follows a grammar to its end, whatever the model would rather say; the same seed, the same text. */
+static void test_grammar(void)
+{
+    static const char rules[] = "root ::= \"[\" [0-9] (\",\" [0-9]){3} \"]\"";
+    static heard h, again;
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = open_story(ctx, files[1], 64);
+    tllm_grammar *g = NULL;
+    const tllm_step warm = tllm_step_temperature(1.5f);
+    tllm_generate_desc d;
+    tllm_generate_result r;
+    int seed;
+    if (!s) { t_close(ctx); return; }
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g));
+    d.grammar = g;
+    d.text = hear;
+    d.chain = &warm;
+    d.n_steps = 1;
+    for (seed = 0; seed < 20; seed++) {
+        size_t i;
+        memset(&h, 0, sizeof h);
+        memset(&again, 0, sizeof again);
+        d.seed = (uint64_t)seed;
+        d.user = &h;
+        T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+        T_TRUE(r.end == TLLM_END_TOKEN || r.end == TLLM_END_GRAMMAR);
+        T_EQ_INT(h.n, 9);
+        for (i = 0; i < 9; i++) T_TRUE(i == 0 ? h.text[i] == '[' : i == 8 ? h.text[i] == ']' : i % 2 ? h.text[i] >= '0' && h.text[i] <= '9' : h.text[i] == ',');
+        d.user = &again;
+        T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+        T_TRUE(again.n == h.n && !memcmp(again.text, h.text, h.n));
+    }
+    tllm_grammar_close(ctx, g);
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -175,6 +213,7 @@ int main(void)
     T_RUN_TARGETS(test_golden_story);
     T_RUN(test_reuse);
     T_RUN(test_ends);
+    T_RUN(test_grammar);
     T_RUN(test_bad_input);
     return t_done();
 }
