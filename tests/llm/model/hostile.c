@@ -225,7 +225,7 @@ static void test_changed_bytes(void)
             memcpy(copy, b, n);
             for (c = 1 + (int)t_rand_below(2); c > 0; c--) {
                 j = t_rand_below((uint32_t)head);
-                copy[j] = t_rand_below(2) ? (unsigned char)t_rand_u64() : (unsigned char)(copy[j] ^ (1 << t_rand_below(8)));
+                copy[j] = (unsigned char)(t_rand_below(2) ? t_rand_u64() & 255u : (uint64_t)copy[j] ^ (uint64_t)1 << t_rand_below(8));
             }
             if (!T_OK(tiny_ctx_open(&d, &ctx))) return;
             before = t_alloc.live_bytes;
