@@ -306,7 +306,8 @@ T_FN void *t_alloc_realloc(void *user, void *old, size_t old_bytes, size_t n_byt
         t_alloc.hit = 1;
         return NULL;
     }
-    if (n_bytes > SIZE_MAX - sizeof *h) return NULL;
+    /* what malloc would answer; the address sanitizer ends the program instead */
+    if (n_bytes > SIZE_MAX - sizeof *h || n_bytes / 1048576 > 524288) return NULL;
     fresh = (t_alloc_head *)malloc(sizeof *h + n_bytes);   /* always another place: a stale pointer shows */
     if (!fresh) return NULL;
     memset(fresh + 1, 0xd6, n_bytes);
