@@ -30173,7 +30173,7 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
 {
     const size_t all = tinyi_sampler_window(s, step->n);
     const int32_t *t = s->text + s->n_text;     /* t[-1] is the last token */
-    size_t n = all, i, j, left = 0, right = 0;
+    size_t n, i, j, left = 0, right = 0;
     const size_t n_breakers = (size_t)step->x[2];
     if (step->x[0] <= 0.0f || all < 2) return;
     /* a repetition of the end never reaches across a breaker */

@@ -134,7 +134,7 @@ static tiny_status prompt_of(chat *c, char **text, size_t *n)
     return tllm_template_run(c->ctx, c->template_, &v, text, n);
 }
 
-static tiny_status reply(chat *c, tllm_generate_desc *how, answer *a, tllm_generate_result *r)
+static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result *r)
 {
     const tllm_vocab *vocab = tllm_session_vocab(c->session);
     char *text = NULL;
@@ -155,7 +155,6 @@ static tiny_status reply(chat *c, tllm_generate_desc *how, answer *a, tllm_gener
         st = tllm_generate_tokens(c->session, t.id, t.n, how, r);
         if (st) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
     } else fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
-    (void)a;
     tllm_tokens_free(c->ctx, &t);
     tiny_free(c->ctx, text);
     return st;
@@ -317,7 +316,7 @@ int main(int argc, char **argv)
         interrupted = 0;
         how.user = &a;
         how.seed = (uint64_t)seed;
-        if (reply(&c, &how, &a, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
+        if (reply(&c, &how, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
         else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = TINY_E_MEMORY;
         puts(r.end == TLLM_END_CALLER ? " ..." : "");
         if (stats)
