@@ -8825,7 +8825,7 @@ TINYI_C_END
  *     tllm_session_close(s);
  *
  * A session holds one sequence of tokens and what the model keeps of it. tllm_session_set makes it hold a given sequence and
- * computes only what differs: a chat that grows by an answer costs that answer. All memory is taken by tllm_session_open.      */
+ * computes only what differs: a chat that grows by an answer costs that answer. What the model keeps is taken by tllm_session_open. */
 #ifndef TINYI_SESSION_H
 #define TINYI_SESSION_H
 TINYI_C_BEGIN
