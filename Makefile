@@ -142,8 +142,8 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtinyllm.a
-	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/hash.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
 $(EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a
