@@ -83,7 +83,7 @@ run_platform() {
     if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
         $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
         $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
-        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
+        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|libc-header-start.h\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
             row 'not run: no C library' - - 'not run'
         else
             row 'DOES NOT COMPILE' - - failed
