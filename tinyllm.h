@@ -1,177 +1,184 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     177  the manual
- *     245  math/kernels.h
- *    5868  options and names
- *    6242  core/config.h
- *    6364  core/status.h
- *    6397  core/tensor.h
- *    6450  core/ctx.h
- *    6527  core/mem.h
- *    6568  core/thread.h
- *    6609  core/rng.h
- *    6635  core/op.h
- *    6714  core/record.h
- *    6736  core/accel.h
- *    6773  core/bytes.h
- *    6798  core/file.h
- *    6834  core/time.h
- *    6844  core/conform.h
- *    6927  math/binary.h
- *    6968  math/elem.h
- *    7035  math/convert.h
- *    7076  math/reduce.h
- *    7123  math/softmax.h
- *    7174  math/norm.h
- *    7223  math/matmul.h
- *    7285  math/layout.h
- *    7338  math/conv.h
- *    7392  math/sort.h
- *    7453  math/linalg_lu.h
- *    7470  math/linalg_qr.h
- *    7486  math/linalg_eig.h
- *    7499  math/linalg_svd.h
- *    7512  math/linalg.h
- *    7568  math/fft.h
- *    7637  math/fwht.h
- *    7660  math/attention.h
- *    7689  math/ops.h
- *    7706  math/sparse.h
- *    7779  math/all.h
- *    7785  the shared functions again, where the other header came first
- *    7966  llm/quant/format.h
- *    8055  llm/file/fd.h
- *    8067  llm/file/gguf.h
- *    8163  llm/file/gguf_write.h
- *    8219  llm/file/safetensors.h
- *    8238  llm/file/llama2c.h
- *    8257  llm/file/open.h
- *    8278  llm/token/unicode.h
- *    8305  llm/token/split.h
- *    8355  llm/token/vocab.h
- *    8476  llm/chat/template.h
- *    8544  llm/model/model.h
- *    8622  llm/sample/sample.h
- *    8717  llm/sample/stop.h
- *    8744  llm/sample/grammar.h
- *    8795  llm/sample/schema.h
- *    8817  llm/session/session.h
- *    8898  llm/tinyllm.h
- *    8915  internal functions
- *    8966  core/status.c
- *    8976  core/atomic.h
- *    9028  core/state.h
- *    9097  core/tensor.c
- *    9248  core/cpu.h
- *    9282  core/ctx.c
- *    9519  core/mem.c
- *    9615  core/thread.c
- *    9816  core/rng.c
- *    9899  core/op.c
- *   10235  core/record.c
- *   10333  core/bytes.c
- *   10413  core/file.c
- *   10606  core/time.c
- *   10653  core/half.h
- *   10706  core/conform.c
- *   11465  math/table.h
- *   11512  math/rows.h
- *   11561  math/walk.h
- *   11677  math/binary.c
- *   11968  math/elem.c
- *   12706  math/convert.c
- *   13181  math/reduce.c
- *   13696  math/softmax.c
- *   14052  math/norm.c
- *   14577  math/gemm.h
- *   14656  math/gemm_i8.h
- *   14672  math/matmul.c
- *   15028  math/layout.c
- *   15763  math/conv.c
- *   16287  math/sort.c
- *   17170  math/linalg_block.h
- *   17316  math/linalg_lu.c
- *   17661  math/linalg_qr.c
- *   18008  math/linalg_eig.c
- *   18516  math/linalg_svd.c
- *   18911  math/linalg.c
- *   19179  math/fft.c
- *   20106  math/fwht.c
- *   20250  math/attention.c
- *   20539  math/ops.c
- *   20576  math/sparse.c
- *   21565  math/normal.c
- *   21584  core/target.h
- *   21908  math/targets.c
- *   22037  math/all.c
- *   22041  core/cpu.c
- *   22255  math/matvec.h
- *   22266  math/gemm.c
- *   22849  math/gemm_i8.c
- *   23072  math/linalg_block.c
- *   23605  math/matvec.c
- *   23659  the shared functions forwarded, where the other header has their bodies
- *   23835  internal functions of this header
- *   23850  llm/quant/blocks.h
- *   23915  llm/quant/direct.h
- *   23930  llm/quant/kformats.h
- *   23941  llm/quant/lattice.h
- *   23952  llm/quant/format.c
- *   23998  llm/file/fd.c
- *   24119  llm/file/store.h
- *   24198  llm/file/gguf.c
- *   24483  llm/file/gguf_write.c
- *   25110  llm/file/json.h
- *   25135  llm/file/safetensors.c
- *   25413  llm/file/llama2c.c
- *   25690  llm/file/open.c
- *   25799  llm/token/unicode.c
- *   26284  llm/token/split.c
- *   26867  llm/token/parts.h
- *   27022  llm/token/vocab.c
- *   27808  llm/chat/value.h
- *   27925  llm/chat/compile.h
- *   27988  llm/chat/builtin.h
- *   28020  llm/chat/template.c
- *   28743  llm/model/arch.h
- *   28852  llm/model/inside.h
- *   29193  llm/model/model.c
- *   29784  llm/sample/sample.c
- *   30406  llm/sample/stop.c
- *   30533  llm/sample/grammar.c
- *   31517  llm/sample/schema.c
- *   31948  llm/session/session.c
- *   32339  llm/quant/direct.c
- *   32861  llm/quant/kformats.c
- *   33694  llm/quant/lattice.c
- *   34367  llm/file/store.c
- *   34905  llm/file/json.c
- *   35052  llm/token/parts.c
- *   35524  llm/chat/value.c
- *   36468  llm/chat/compile.c
- *   37860  llm/chat/text.h
- *   37897  llm/chat/builtin.c
- *   39061  llm/model/arch.c
- *   39241  llm/chat/text.c
- *   39599  llm/token/encode.c
- *   39826  llm/token/decode.c
- *   40005  llm/token/spm.c
- *   40076  llm/token/bpe.c
- *   40223  llm/token/wordpiece.c
- *   40303  llm/token/unigram.c
- *   40517  llm/token/rwkv.c
- *   40543  llm/model/load.c
- *   40875  llm/model/step.c
- *   41351  llm/model/attn.c
- *   41815  llm/model/mla.c
- *   42007  llm/model/delta.c
- *   42291  llm/model/ssm.c
- *   42644  llm/model/rwkv.c
- *   43071  llm/model/ffn.c
- *   43421  llm/model/streams.c
- *   43670  llm/model/forward.c
- *   44132  llm/tinyllm.c
- *   44145  the licence
+ *     184  the manual
+ *     252  math/kernels.h
+ *    5875  options and names
+ *    6249  core/config.h
+ *    6371  core/status.h
+ *    6404  core/tensor.h
+ *    6457  core/ctx.h
+ *    6534  core/mem.h
+ *    6575  core/thread.h
+ *    6616  core/rng.h
+ *    6642  core/op.h
+ *    6721  core/record.h
+ *    6743  core/accel.h
+ *    6780  core/bytes.h
+ *    6805  core/file.h
+ *    6841  core/time.h
+ *    6851  core/conform.h
+ *    6934  math/binary.h
+ *    6975  math/elem.h
+ *    7042  math/convert.h
+ *    7083  math/reduce.h
+ *    7130  math/softmax.h
+ *    7181  math/norm.h
+ *    7230  math/matmul.h
+ *    7292  math/layout.h
+ *    7345  math/conv.h
+ *    7399  math/sort.h
+ *    7460  math/linalg_lu.h
+ *    7477  math/linalg_qr.h
+ *    7493  math/linalg_eig.h
+ *    7506  math/linalg_svd.h
+ *    7519  math/linalg.h
+ *    7575  math/fft.h
+ *    7644  math/fwht.h
+ *    7667  math/attention.h
+ *    7696  math/ops.h
+ *    7713  math/sparse.h
+ *    7786  math/all.h
+ *    7792  the shared functions again, where the other header came first
+ *    7973  llm/quant/format.h
+ *    8062  llm/file/fd.h
+ *    8074  llm/file/gguf.h
+ *    8170  llm/file/gguf_write.h
+ *    8226  llm/file/safetensors.h
+ *    8245  llm/file/llama2c.h
+ *    8264  llm/file/open.h
+ *    8285  llm/token/unicode.h
+ *    8312  llm/token/split.h
+ *    8362  llm/token/vocab.h
+ *    8483  llm/chat/template.h
+ *    8551  llm/model/model.h
+ *    8629  llm/sample/sample.h
+ *    8724  llm/sample/stop.h
+ *    8751  llm/sample/grammar.h
+ *    8802  llm/sample/schema.h
+ *    8824  llm/session/session.h
+ *    8905  llm/tinyllm.h
+ *    8922  internal functions
+ *    8973  core/status.c
+ *    8983  core/atomic.h
+ *    9035  core/state.h
+ *    9104  core/tensor.c
+ *    9255  core/cpu.h
+ *    9289  core/ctx.c
+ *    9526  core/mem.c
+ *    9622  core/thread.c
+ *    9823  core/rng.c
+ *    9906  core/op.c
+ *   10242  core/record.c
+ *   10340  core/bytes.c
+ *   10420  core/file.c
+ *   10613  core/time.c
+ *   10660  core/half.h
+ *   10713  core/conform.c
+ *   11472  math/table.h
+ *   11519  math/rows.h
+ *   11568  math/walk.h
+ *   11684  math/binary.c
+ *   11975  math/elem.c
+ *   12713  math/convert.c
+ *   13188  math/reduce.c
+ *   13703  math/softmax.c
+ *   14059  math/norm.c
+ *   14584  math/gemm.h
+ *   14663  math/gemm_i8.h
+ *   14679  math/matmul.c
+ *   15035  math/layout.c
+ *   15770  math/conv.c
+ *   16294  math/sort.c
+ *   17177  math/linalg_block.h
+ *   17323  math/linalg_lu.c
+ *   17668  math/linalg_qr.c
+ *   18015  math/linalg_eig.c
+ *   18523  math/linalg_svd.c
+ *   18918  math/linalg.c
+ *   19186  math/fft.c
+ *   20113  math/fwht.c
+ *   20257  math/attention.c
+ *   20546  math/ops.c
+ *   20583  math/sparse.c
+ *   21572  math/normal.c
+ *   21591  core/target.h
+ *   21915  math/targets.c
+ *   22044  math/all.c
+ *   22048  core/cpu.c
+ *   22262  math/matvec.h
+ *   22273  math/gemm.c
+ *   22856  math/gemm_i8.c
+ *   23079  math/linalg_block.c
+ *   23612  math/matvec.c
+ *   23666  the shared functions forwarded, where the other header has their bodies
+ *   23842  internal functions of this header
+ *   23857  llm/quant/blocks.h
+ *   23922  llm/quant/direct.h
+ *   23937  llm/quant/kformats.h
+ *   23948  llm/quant/lattice.h
+ *   23959  llm/quant/format.c
+ *   24005  llm/file/fd.c
+ *   24126  llm/file/store.h
+ *   24205  llm/file/gguf.c
+ *   24490  llm/file/gguf_write.c
+ *   25117  llm/file/json.h
+ *   25142  llm/file/safetensors.c
+ *   25420  llm/file/llama2c.c
+ *   25697  llm/file/open.c
+ *   25806  llm/token/unicode.c
+ *   26291  llm/token/split.c
+ *   26874  llm/token/parts.h
+ *   27029  llm/token/vocab.c
+ *   27815  llm/chat/value.h
+ *   27932  llm/chat/compile.h
+ *   27995  llm/chat/builtin.h
+ *   28027  llm/chat/template.c
+ *   28750  llm/model/arch.h
+ *   28859  llm/model/inside.h
+ *   29200  llm/model/model.c
+ *   29791  llm/sample/sample.c
+ *   30413  llm/sample/stop.c
+ *   30540  llm/sample/grammar.c
+ *   31524  llm/sample/schema.c
+ *   31955  llm/session/session.c
+ *   32346  llm/quant/direct.c
+ *   32868  llm/quant/kformats.c
+ *   33701  llm/quant/lattice.c
+ *   34374  llm/file/store.c
+ *   34912  llm/file/json.c
+ *   35059  llm/token/parts.c
+ *   35531  llm/chat/value.c
+ *   36475  llm/chat/parse.h
+ *   36550  llm/chat/compile.c
+ *   37163  llm/chat/rows.h
+ *   37215  llm/chat/text.h
+ *   37252  llm/chat/builtin.c
+ *   37638  llm/model/arch.c
+ *   37818  llm/chat/text.c
+ *   38176  llm/token/encode.c
+ *   38403  llm/token/decode.c
+ *   38582  llm/token/spm.c
+ *   38653  llm/token/bpe.c
+ *   38800  llm/token/wordpiece.c
+ *   38880  llm/token/unigram.c
+ *   39094  llm/token/rwkv.c
+ *   39120  llm/chat/filters.c
+ *   39530  llm/chat/methods.c
+ *   39881  llm/chat/emit.c
+ *   39974  llm/chat/words.c
+ *   40148  llm/chat/expression.c
+ *   40629  llm/model/load.c
+ *   40961  llm/model/step.c
+ *   41437  llm/model/attn.c
+ *   41901  llm/model/mla.c
+ *   42093  llm/model/delta.c
+ *   42377  llm/model/ssm.c
+ *   42730  llm/model/rwkv.c
+ *   43157  llm/model/ffn.c
+ *   43507  llm/model/streams.c
+ *   43756  llm/model/forward.c
+ *   44218  llm/tinyllm.c
+ *   44231  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -36465,13 +36472,13 @@ int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n
     }
 }
 
-/* src/llm/chat/compile.c
+/* src/llm/chat/parse.h - what the files of the template compiler share: the state of a parse, and their functions
  *
- * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
- * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
- * + keeps it. In expressions two states alternate, an operand is wanted or there is one, and a list holds what is open.
- * Each part that may become "a if c else b" starts with a NOP, which turns into the jump to c.                          */
-#include <string.h>
+ * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the text
+ * between tags) turn them into operations.                                                                                 */
+#ifndef TINYI_CHAT_PARSE_H
+#define TINYI_CHAT_PARSE_H
+TINYI_C_BEGIN
 
 enum { TINYI_TT_END, TINYI_TT_NAME, TINYI_TT_STRING, TINYI_TT_NUMBER, TINYI_TT_MARK };
 enum {                                      /* what is open in an expression; operators from BINARY on */
@@ -36508,748 +36515,44 @@ typedef struct tinyi_tparse {
     int n_blocks;
 } tinyi_tparse;
 
-static int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
-{
-    p->m->pos = pos;
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
-}
-
-static int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
-{
-    char shown[80];
-    p->m->pos = p->tok.pos;
-    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
-    tinyi_tm_show(p->tok.s, p->tok.n, shown);
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
-}
-
-/* ---- what the code is made of ------------------------------------------------------------------------------------- */
-
-static int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
-{
-    tllm_template *t = p->t;
-    void *code = t->code;
-    tinyi_top *o;
-    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
-    t->code = (tinyi_top *)code;
-    o = &t->code[t->n_code];
-    memset(o, 0, sizeof *o);
-    o->op = (uint8_t)op;
-    o->a = a;
-    o->pos = (uint32_t)p->tok.pos;
-    return (int32_t)t->n_code++;
-}
-
-static int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
-static void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
-/* a chain of jumps with one aim: each holds the one before it, -1 ends */
-static void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
-{
-    while (!p->m->status && at >= 0) {
-        int32_t next = p->t->code[at].a;
-        tinyi_tp_patch(p, at);
-        at = next;
-    }
-}
-
-static int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
-{
-    tllm_template *t = p->t;
-    void *konst = t->konst;
-    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
-    t->konst = (tinyi_tv *)konst;
-    t->konst[t->n_konst] = v;
-    return (int32_t)t->n_konst++;
-}
-static void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
-
-static int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
-{
-    tllm_template *t = p->t;
-    uint32_t h = 2166136261u;
-    size_t i, k;
-    void *name = t->name;
-    if (p->m->status) return 0;
-    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    if ((t->n_names + 1) * 2 > t->n_slots) {
-        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
-        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
-        if (!slot) return 0;
-        memset(slot, 0, n_slots * sizeof *slot);
-        for (i = 0; i < t->n_names; i++) {
-            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
-            slot[k] = (uint32_t)i + 1;
-        }
-        t->name_slot = slot;
-        t->n_slots = n_slots;
-    }
-    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
-        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
-        if (!tinyi_tm_work(p->m, 1)) return 0;
-        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
-    }
-    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
-    t->name = (tinyi_tname *)name;
-    t->name[t->n_names].s = s;
-    t->name[t->n_names].n = n;
-    t->name[t->n_names].hash = h;
-    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
-    t->name_slot[k] = (uint32_t)++t->n_names;
-    return (int32_t)t->n_names - 1;
-}
-
-/* ---- words inside of tags ------------------------------------------------------------------------------------------- */
-
-static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
-static int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
-
-static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
-{
-    unsigned v = 0, d;
-    for (; n; n--, s++) {
-        unsigned c = (unsigned char)*s;
-        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-        if (d == 16) *ok = 0;
-        v = v << 4 | d;
-    }
-    return v;
-}
-
-static int tinyi_tp_string(tinyi_tparse *p)
-{
-    char quote = p->s[p->at];
-    size_t from = p->at + 1, i = from, start = p->m->n_out;
-    int escapes = 0;
-    while (i < p->n && p->s[i] != quote) {
-        if (p->s[i] == '\\') { escapes = 1; i++; }
-        i++;
-    }
-    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
-    p->tok.kind = TINYI_TT_STRING;
-    p->tok.n = i + 1 - p->at;
-    p->at = i + 1;
-    p->tok.v = tinyi_tv_view(p->s + from, i - from);
-    if (!escapes) return 1;
-    for (; from < i; from++) {
-        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
-        unsigned char utf8[4];
-        const char *f;
-        char c = p->s[from];
-        size_t hex;
-        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
-        c = p->s[++from];
-        if (c == '\n') continue;
-        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-        for (f = plain; *f && *f != c; f += 2) {}
-        if (*f && c) {
-            (void)tinyi_tm_put(p->m, f + 1, 1);
-        } else if (hex || (c >= '0' && c <= '7')) {
-            int ok = 1;
-            uint32_t code = 0;
-            if (hex) {
-                if (i - from - 1 < hex) ok = 0;
-                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
-                from += ok ? hex : 0;
-            } else {
-                size_t k;
-                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
-                from += k - 1;
-            }
-            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
-            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
-        } else {
-            (void)tinyi_tm_put(p->m, "\\", 1);
-            (void)tinyi_tm_put(p->m, &c, 1);
-        }
-    }
-    p->tok.v = tinyi_tm_take(p->m, start);
-    return !p->m->status;
-}
-
-static int tinyi_tp_number(tinyi_tparse *p)
-{
-    size_t i = p->at, k = 0;
-    char text[420];
-    int whole = 1, base = 10;
-    int c = tinyi_tp_peek(p, i + 1);
-    uint64_t v = 0;
-    p->tok.kind = TINYI_TT_NUMBER;
-    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
-        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
-        i += 2;
-    }
-    for (; i < p->n && k < sizeof text - 1; i++) {
-        c = (unsigned char)p->s[i];
-        if (c == '_' && i > p->at) continue;
-        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
-        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
-            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
-            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
-            whole = 0;
-            text[k++] = 'e';
-            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
-            continue;
-        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
-        text[k++] = (char)c;
-    }
-    p->tok.n = i - p->at;
-    p->at = i;
-    if (!whole) {
-        double f = 0;
-        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
-        p->tok.v = tinyi_tv_float(f);
-        return 1;
-    }
-    for (i = 0; i < k; i++) {
-        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
-        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
-        v = v * (unsigned)base + d;
-    }
-    p->tok.v = tinyi_tv_int((int64_t)v);
-    return 1;
-}
-
-/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
-static int tinyi_tp_next(tinyi_tparse *p)
-{
-    int c, c2;
-    char closing = p->variable ? '}' : '%';
-    if (p->m->status) return 0;
-    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-    p->tok.pos = p->at;
-    p->tok.s = p->s + p->at;
-    p->tok.n = 0;
-    p->tok.mark = p->tok.trim = 0;
-    p->m->pos = p->at;
-    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
-    c = (unsigned char)p->s[p->at];
-    c2 = tinyi_tp_peek(p, p->at + 1);
-    if (!p->brackets) {
-        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
-        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
-            p->tok.kind = TINYI_TT_END;
-            p->tok.trim = i > p->at ? c : 0;
-            p->tok.n = i + 2 - p->at;
-            p->at = i + 2;
-            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
-            p->line_start = p->s[p->at - 1] == '\n';
-            return 1;
-        }
-    }
-    if (tinyi_tp_letter(c) || c >= 0x80) {
-        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
-        p->tok.kind = TINYI_TT_NAME;
-        p->tok.n = p->at - p->tok.pos;
-        return tinyi_tm_work(p->m, 1);
-    }
-    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
-    if (c == '"' || c == '\'') return tinyi_tp_string(p);
-    p->tok.kind = TINYI_TT_MARK;
-    p->tok.n = 1;
-    p->tok.mark = c;
-    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
-    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
-    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
-    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
-    if (c == '(' || c == '[' || c == '{') p->brackets++;
-    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
-    p->at += p->tok.n;
-    return 1;
-}
-
+/* a mark of two characters */
 #define TINYI_TT2(a, b) ((a) | (b) << 8)
-static int tinyi_tp_is(const tinyi_tparse *p, const char *word)
-{
-    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
-}
-static int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
-static int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
-{
-    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
-    return tinyi_tp_next(p);
-}
 
-/* ---- expressions -------------------------------------------------------------------------------------------------------- */
+/* emit.c. After a failure they do nothing. */
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what);
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted);
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a);
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p);
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at);
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at);
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n);
 
-static tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
-{
-    tinyi_topen *e;
-    if (p->m->status) return NULL;
-    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
-        p->m->pos = p->tok.pos;
-        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
-        return NULL;
-    }
-    e = &p->open[p->n_open++];
-    memset(e, 0, sizeof *e);
-    e->kind = kind;
-    e->prec = prec;
-    e->op = op;
-    e->jump = -1;
-    e->pos = p->tok.pos;
-    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
-    return e;
-}
+/* words.c: the next word becomes p->tok; 0 at a failure */
+TINYI_FN int tinyi_tp_blank(int c);
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i);
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p);
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word);
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark);
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted);
 
-static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
-{
-    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
-    size_t pos = p->tok.pos;
-    int32_t at;
-    p->tok.pos = e->pos;
-    at = tinyi_tp_emit(p, op, e->count);
-    if (!p->m->status) {
-        p->t->code[at].b = (uint16_t)e->named;
-        p->t->code[at].c = (uint8_t)e->op;
-    }
-    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
-    p->tok.pos = pos;
-}
+/* expression.c: the expression that starts with the word at hand; afterwards the word behind it is at hand */
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op);
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test);
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p);
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item);
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags);
 
-/* Ends the operators that bind at least as strongly. */
-static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
-{
-    while (!p->m->status && p->n_open) {
-        const tinyi_topen *e = &p->open[p->n_open - 1];
-        size_t pos = p->tok.pos;
-        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
-        p->tok.pos = e->pos;
-        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
-        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
-        else (void)tinyi_tp_emit(p, e->op, 0);
-        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
-        p->tok.pos = pos;
-        p->n_open--;
-    }
-}
+TINYI_C_END
+#endif
 
-/* Ends operators and conditions down to the bracket, or to the start. */
-static void tinyi_tp_settle(tinyi_tparse *p)
-{
-    for (;;) {
-        tinyi_topen *e;
-        tinyi_tp_reduce(p, 0);
-        if (p->m->status) return;
-        e = &p->open[p->n_open - 1];
-        if (e->kind == TINYI_TE_IF) {
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
-        } else if (e->kind != TINYI_TE_ELSE) {
-            return;
-        }
-        tinyi_tp_patch(p, e->jump);
-        p->n_open--;
-    }
-}
-
-static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
-{
-    static const struct { int mark, prec, op; } row[] = {
-        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
-        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
-        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
-        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
-    };
-    size_t i;
-    if (p->tok.kind == TINYI_TT_MARK)
-        for (i = 0; i < TINYI_COUNT(row); i++)
-            if (row[i].mark == p->tok.mark) {
-                *prec = row[i].prec;
-                *op = row[i].op;
-                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
-                return 1;
-            }
-    *op = TINYI_TO_AND;
-    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
-    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
-    *prec = 4;
-    *kind = TINYI_TE_COMPARE;
-    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
-    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
-    return 0;
-}
-
-/* name.name... as filters and tests are called; the word behind it is taken */
-static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
-{
-    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-    *s = p->tok.s;
-    *n = p->tok.n;
-    if (!tinyi_tp_next(p)) return 0;
-    while (tinyi_tp_mark(p, '.')) {
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-        *n = (size_t)(p->tok.s + p->tok.n - *s);
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    return 1;
-}
-
-static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
-{
-    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
-    char shown[80];
-    if (id >= 0) return id;
-    tinyi_tm_show(s, n, shown);
-    p->m->pos = pos;
-    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
-    return -1;
-}
-
-/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
-static int tinyi_tp_apply(tinyi_tparse *p, int test)
-{
-    tinyi_topen *e, whole;
-    const char *s = "";
-    size_t n = 0, pos;
-    int id;
-    memset(&whole, 0, sizeof whole);
-    if (!tinyi_tp_next(p)) return 0;
-    if (test && tinyi_tp_is(p, "not")) {
-        whole.negated = 1;
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    pos = p->tok.pos;
-    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
-    id = tinyi_tp_filter_id(p, test, pos, s, n);
-    if (id < 0) return 0;
-    if (tinyi_tp_mark(p, '(')) {
-        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->pos = pos;
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
-                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
-                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
-        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
-        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->count = 1;
-        e->pos = pos;
-        return 0;
-    }
-    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
-    whole.op = id;
-    whole.pos = pos;
-    tinyi_tp_call(p, &whole);
-    return 1;
-}
-
-/* name= before an argument */
-static int tinyi_tp_named_argument(const tinyi_tparse *p)
-{
-    size_t i = p->at;
-    if (p->tok.kind != TINYI_TT_NAME) return 0;
-    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
-    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
-}
-
-static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
-
-/* An operand is wanted. 1: there is one. */
-static int tinyi_tp_operand(tinyi_tparse *p)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
-        e->negated |= 4;                    /* one follows: its value, not another name */
-        e->named++;
-        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
-        (void)tinyi_tp_next(p);
-        (void)tinyi_tp_next(p);
-        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-        return 0;
-    }
-    if (p->tok.kind == TINYI_TT_STRING) {
-        tinyi_tv v = p->tok.v;
-        size_t start = p->m->n_out;
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
-            (void)tinyi_tm_put(p->m, v.u.s, v.n);
-            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
-                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
-                (void)tinyi_tp_next(p);
-            }
-            v = tinyi_tm_take(p->m, start);
-        }
-        tinyi_tp_push(p, v);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NUMBER) {
-        tinyi_tp_push(p, p->tok.v);
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NAME) {
-        if (tinyi_tp_is(p, "not")) {
-            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
-            (void)tinyi_tp_next(p);
-            return 0;
-        }
-        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
-            return tinyi_tp_unexpected(p, "a value");
-        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
-        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
-        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        else {
-            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
-            int i;
-            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
-            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
-                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
-                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
-                else p->t->macro[p->block[i].macro].kwargs = 1;
-                break;
-            }
-        }
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_MARK) {
-        int c = p->tok.mark;
-        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
-        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
-        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
-        else return tinyi_tp_unexpected(p, "a value");
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    return tinyi_tp_unexpected(p, "a value");
-}
-
-/* The bracket at the top ends, with an item before it or not. */
-static int tinyi_tp_close(tinyi_tparse *p, int item)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
-    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
-    if (tinyi_tp_is_call(e) && item) {
-        if (!(e->negated & 4)) {
-            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-            e->count++;
-        }
-        e->negated &= 1;
-    } else if (item && e->kind != TINYI_TE_MAP) {
-        e->count++;
-    }
-    switch (e->kind) {
-    case TINYI_TE_PAREN:
-        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
-        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-        break;
-    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
-    case TINYI_TE_MAP:
-        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
-        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
-        break;
-    case TINYI_TE_INDEX:
-        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
-        if (!e->named) {
-            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-            break;
-        }
-        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
-        break;
-    default:
-        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
-            p->m->pos = e->pos;
-            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
-        }
-        tinyi_tp_call(p, e);
-    }
-    p->n_open--;
-    return tinyi_tp_next(p);
-}
-
-/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
-static int tinyi_tp_expression(tinyi_tparse *p, int flags)
-{
-    int bottom = p->n_open, have = 0;
-    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
-    if (!e) return 0;
-    e->op = flags;
-    while (!p->m->status) {
-        e = &p->open[p->n_open - 1];
-        if (!have) {
-            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
-            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
-            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
-                !(e->kind == TINYI_TE_PAREN && e->named)) {
-                have = tinyi_tp_close(p, 0);
-            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
-                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
-                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-                (void)tinyi_tp_next(p);
-            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
-                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-                p->n_open = bottom;
-                return 1;
-            } else {
-                have = tinyi_tp_operand(p);
-            }
-            continue;
-        }
-        if (p->tok.kind == TINYI_TT_MARK) {
-            int c = p->tok.mark;
-            if (c == '.') {
-                if (!tinyi_tp_next(p)) return 0;
-                if (p->tok.kind == TINYI_TT_NAME) {
-                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
-                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
-                    tinyi_tp_push(p, p->tok.v);
-                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-                } else {
-                    return tinyi_tp_unexpected(p, "the name of a member");
-                }
-                (void)tinyi_tp_next(p);
-                continue;
-            }
-            if (c == '[' || c == '(') {
-                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-            if (c == '|') {
-                tinyi_tp_reduce(p, 9);
-                have = tinyi_tp_apply(p, 0);
-                continue;
-            }
-            if (c == ')' || c == ']' || c == '}') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
-                (void)tinyi_tp_close(p, 1);
-                continue;
-            }
-            if (c == ',') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
-                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
-                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
-                    e->negated &= 1;
-                } else if (tinyi_tp_is_call(e)) {
-                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-                    e->count++;
-                } else if (e->kind == TINYI_TE_MAP) {
-                    if (!e->named) return tinyi_tp_unexpected(p, ":");
-                    e->named = 0;
-                    e->count++;
-                } else {
-                    e->count++;
-                }
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-            if (c == ':') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
-                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-        }
-        if (tinyi_tp_is(p, "is")) {
-            tinyi_tp_reduce(p, 9);
-            have = tinyi_tp_apply(p, 1);
-            continue;
-        }
-        if (tinyi_tp_is(p, "if")) {
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
-            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
-            {
-                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
-                if (p->m->status) return 0;
-                p->t->code[start].op = TINYI_TO_JUMP;
-                p->t->code[start].a = tinyi_tp_here(p);
-                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
-                if (!e) return 0;
-                e->start = start;
-                e->jump = jump;
-            }
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        if (tinyi_tp_is(p, "else")) {
-            int32_t jump;
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            jump = e->jump;
-            p->n_open--;
-            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
-            if (!e) return 0;
-            e->jump = jump;
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        {
-            int prec, op, kind;
-            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
-                int32_t jump = -1;
-                if (op == TINYI_TO_NOT_IN) {
-                    if (!tinyi_tp_next(p)) return 0;
-                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
-                }
-                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
-                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
-                    if (p->m->status) return 0;
-                    p->t->code[jump].b = (uint16_t)e->op;
-                    e->jump = jump;
-                    e->op = op;
-                    e->pos = p->tok.pos;
-                } else {
-                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
-                    e = tinyi_tp_open(p, kind, prec, op);
-                    if (!e) return 0;
-                    e->jump = jump;
-                }
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-        }
-        break;
-    }
-    if (p->m->status) return 0;
-    tinyi_tp_settle(p);
-    if (p->m->status) return 0;
-    e = &p->open[p->n_open - 1];
-    if (e->kind != TINYI_TE_BASE) {
-        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
-        return tinyi_tp_unexpected(p, closing[e->kind]);
-    }
-    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
-    p->n_open = bottom;
-    return !p->m->status;
-}
-
-/* ---- statements --------------------------------------------------------------------------------------------------------------- */
+/* src/llm/chat/compile.c - statements, and the text between tags
+ *
+ * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
+ * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
+ * + keeps it.                                                                                                             */
+#include <string.h>
 
 static int tinyi_tp_end_of_tag(tinyi_tparse *p)
 {
@@ -37857,6 +37160,58 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     return m->status;
 }
 
+/* src/llm/chat/rows.h - the rows of filters, tests, functions and methods, and how their arguments are asked for
+ *
+ * builtin.c has the rows, members and tests, filters.c the filters, methods.c functions and methods.                    */
+#ifndef TINYI_CHAT_ROWS_H
+#define TINYI_CHAT_ROWS_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
+    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
+    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
+    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
+    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
+    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
+    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
+    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
+    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
+    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
+};
+enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
+enum {
+    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
+    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
+    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
+    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
+    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
+    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
+};
+
+/* args: the most besides the value */
+typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id);
+
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v);
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name);
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after);
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path);
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up);
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id);
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v);
+TINYI_FN double tinyi_tm_floor(double x);
+
+/* filters.c */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what);
+
+TINYI_C_END
+#endif
+
 /* src/llm/chat/text.h - what chat templates do with strings, counted in characters */
 #ifndef TINYI_CHAT_TEXT_H
 #define TINYI_CHAT_TEXT_H
@@ -37894,7 +37249,7 @@ TINYI_FN tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a
 TINYI_C_END
 #endif
 
-/* src/llm/chat/builtin.c
+/* src/llm/chat/builtin.c - which filters, tests, functions and methods there are; members; tests
  *
  * They do what Jinja's of the same name do; strings are counted in characters.
  *
@@ -37903,32 +37258,7 @@ TINYI_C_END
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum {
-    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
-    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
-    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
-    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
-    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
-    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
-    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
-    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
-    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
-    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
-};
-enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
-enum {
-    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
-    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
-    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
-    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
-    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
-    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
-};
-
-/* args: the most besides the value */
-typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
 static const tinyi_tm_builtin tinyi_tm_rows[] = {
     { "abs", 1, TINYI_TF_ABS, 0 }, { "attr", 1, TINYI_TF_ATTR, 1 }, { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 }, { "length", 1, TINYI_TF_LENGTH, 0 },
     { "count", 1, TINYI_TF_LENGTH, 0 }, { "default", 1, TINYI_TF_DEFAULT, 2 }, { "d", 1, TINYI_TF_DEFAULT, 2 }, { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
@@ -37977,6 +37307,7 @@ static const tinyi_tm_builtin *tinyi_tm_row(int kind, const char *s, size_t n)
         if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n && !memcmp(tinyi_tm_rows[i].name, s, n)) return &tinyi_tm_rows[i];
     return NULL;
 }
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id) { return &tinyi_tm_rows[id]; }
 static int tinyi_tm_id(int kind, const char *s, size_t n)
 {
     const tinyi_tm_builtin *row = n ? tinyi_tm_row(kind, s, n) : NULL;
@@ -37988,7 +37319,7 @@ int tinyi_tm_test(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_TEST, s
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------- */
 
-static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     int k;
     if (i < a->n) { *v = a->arg[i]; return 1; }
@@ -38000,13 +37331,13 @@ static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
         }
     return 0;
 }
-static int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (!tinyi_targ(a, i, name, v) || v->type == TINYI_TM_NONE) return 0;
     if (v->type == TINYI_TM_STRING) return 1;
     return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
 }
-static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
 {
     tinyi_tv x;
     if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_TM_NONE) return 0;
@@ -38014,13 +37345,13 @@ static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, 
     *v = x.u.i;
     return 1;
 }
-static int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
 {
     tinyi_tv x;
     return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
 }
 /* Asked before the call for too many, and after it for names that nobody asked for. */
-static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
 {
     int k;
     char shown[80];
@@ -38033,7 +37364,7 @@ static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_
     }
     return 1;
 }
-static int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (tinyi_targ(a, i, name, v)) return 1;
     *v = tinyi_tv_of(TINYI_TM_UNDEFINED);
@@ -38050,7 +37381,7 @@ int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
 
 /* ---- members --------------------------------------------------------------------------------------------------------------- */
 
-static tinyi_tv tinyi_tm_no(const char *s, size_t n)
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 {
     tinyi_tv v = tinyi_tv_of(TINYI_TM_UNDEFINED);
     v.u.s = s;
@@ -38193,7 +37524,7 @@ tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, co
 }
 
 /* "function.name", "0": as attribute= takes them */
-static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
 {
     tinyi_tv at = *v;
     size_t i = 0, k, d;
@@ -38217,7 +37548,7 @@ static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *pa
 
 /* ---- tests --------------------------------------------------------------------------------------------------------------------- */
 
-static int tinyi_tt_case(const tinyi_tv *v, int up)
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up)
 {
     size_t i, n;
     int any = 0;
@@ -38231,7 +37562,7 @@ static int tinyi_tt_case(const tinyi_tv *v, int up)
     }
     return any != 0;
 }
-static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
 {
     size_t i, n;
     (void)tinyi_tm_work(m, v->n);
@@ -38246,9 +37577,9 @@ static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
     return v->n != 0;
 }
 
-static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
 
-static double tinyi_tm_floor(double x)
+TINYI_FN double tinyi_tm_floor(double x)
 {
     double whole;
     if (!(x > -4.5e15 && x < 4.5e15)) return x;
@@ -38302,760 +37633,6 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
         if (m->status || c == 2) return 0;
         return row->id == TINYI_TF_IS_LT ? c < 0 : row->id == TINYI_TF_IS_LE ? c <= 0 : row->id == TINYI_TF_IS_GT ? c > 0 : c >= 0;
     }
-}
-
-/* ---- filters --------------------------------------------------------------------------------------------------------------------- */
-
-/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
-static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
-{
-    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
-    size_t width, i;
-    int turn = 0;
-    if (!spare) return 0;
-    for (width = 1; width < n; width *= 2, turn = !turn) {
-        from[0] = turn ? spare : item;
-        from[1] = turn ? spare + n : key;
-        to[0] = turn ? item : spare;
-        to[1] = turn ? key : spare + n;
-        for (i = 0; i < n; i += 2 * width) {
-            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
-            for (k = i; k < end; k++) {
-                int left = q == end;
-                if (p < mid && q < end) {
-                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
-                    left = reverse ? c >= 0 : c <= 0;
-                    if (m->status) return 0;
-                }
-                to[0][k] = from[0][left ? p : q];
-                to[1][k] = from[1][left ? p : q];
-                if (left) p++; else q++;
-            }
-        }
-    }
-    if (turn) {
-        memcpy(item, spare, n * sizeof *item);
-        memcpy(key, spare + n, n * sizeof *key);
-    }
-    return 1;
-}
-
-static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
-{
-    tinyi_tv v = tinyi_tv_list(m, 2);
-    if (m->status) return v;
-    v.id = 1;
-    (void)tinyi_list_add(m, v.u.list, p->key);
-    (void)tinyi_list_add(m, v.u.list, p->value);
-    return v;
-}
-/* what: 0 pairs, 1 keys, 2 values */
-static tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
-{
-    tinyi_tv list = tinyi_tv_list(m, map->n);
-    size_t i;
-    for (i = 0; i < map->n && !m->status; i++)
-        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
-    return list;
-}
-
-/* sort, unique, min and max, dictsort */
-static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
-    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
-    int reverse = 0, fold, has_attribute = 0;
-    size_t i, n;
-    if (id == TINYI_TF_DICTSORT) {
-        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
-        fold = !tinyi_targ_true(a, 0, "case_sensitive");
-        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
-        has_attribute = 1;
-        reverse = tinyi_targ_true(a, 2, "reverse");
-        list = tinyi_tm_pairs(m, v->u.map, 0);
-    } else {
-        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
-        fold = !tinyi_targ_true(a, base, "case_sensitive");
-        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
-        if (!tinyi_tv_items(m, v, &list)) return list;
-    }
-    if (m->status) return list;
-    n = list.u.list->n;
-    made = tinyi_tv_list(m, n);
-    keys = tinyi_tv_list(m, n);
-    for (i = 0; i < n && !m->status; i++) {
-        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
-    }
-    if (m->status) return made;
-    if (id == TINYI_TF_UNIQUE) {
-        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
-        for (i = 0; i < n && !m->status; i++) {
-            tinyi_tv key = keys.u.list->item[i];
-            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
-            if (tinyi_map_find(m, seen.u.map, &key)) continue;
-            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
-            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
-        }
-        return first;
-    }
-    if (extreme) {
-        size_t best = 0;
-        if (!n) return tinyi_tm_no("", 0);
-        for (i = 1; i < n && !m->status; i++) {
-            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
-            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
-        }
-        return made.u.list->item[best];
-    }
-    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
-    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
-    tinyi_targs rest = *a;
-    size_t i;
-    memset(a->used, 0xff, sizeof a->used);
-    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
-    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
-    if (attr) { rest.arg++; rest.n--; }
-    if (rest.n > 0) {
-        name = rest.arg[0];
-        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
-        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
-        rest.arg++;
-        rest.n--;
-    }
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
-        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
-        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-    }
-    return made;
-}
-
-static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
-    tinyi_targs rest = *a;
-    size_t i;
-    int filter = -1, has_default;
-    if (!tinyi_tv_true(v)) {
-        memset(a->used, 0xff, sizeof a->used);
-        return made;
-    }
-    if (!tinyi_tv_items(m, v, &list)) return made;
-    if (!a->n) {
-        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
-        has_default = tinyi_targ(a, 1, "default", &other);
-        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
-            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
-        }
-        return made;
-    }
-    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
-    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
-    if (tinyi_tm_rows[filter].id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
-    rest.arg++;
-    rest.n--;
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        memset(rest.used, 0, sizeof rest.used);
-        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
-    }
-    memset(a->used, 0xff, sizeof a->used);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv other = tinyi_tv_int(0), s;
-    int64_t base = 10, i = 0;
-    size_t k = 0;
-    double f;
-    int negative = 0, digits = 0;
-    (void)tinyi_targ(a, 0, "default", &other);
-    (void)tinyi_targ_int(m, a, 1, "base", &base);
-    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
-    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
-    s = tinyi_ts_strip(m, *v, NULL, 3);
-    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
-    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
-    for (; k < s.n; k++, digits++) {
-        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
-        if (c == '_' && digits) continue;
-        if (d >= base || i < (INT64_MIN + d) / base) break;
-        i = i * base - d;
-    }
-    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
-    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
-    return other;
-}
-
-static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    int64_t digits = 0, i;
-    double x, ten = 1;
-    tinyi_tv how = tinyi_tv_view("common", 6);
-    char text[400], *p;
-    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
-    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
-    (void)tinyi_targ_text(m, a, 1, "method", &how);
-    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
-    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
-    if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
-        return tinyi_tv_float(strtod(text, &p));
-    }
-    x = digits < 0 ? x / ten : x * ten;
-    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
-    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
-    else {
-        (void)snprintf(text, sizeof text, "%.0f", x);
-        x = strtod(text, &p);
-    }
-    x = digits < 0 ? x * ten : x / ten;
-    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
-    return tinyi_tv_float(x);
-}
-
-static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
-{
-    size_t start = m->n_out, i, from = 0;
-    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
-    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
-    (void)tinyi_targ(a, 0, "width", &width);
-    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
-    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
-    for (i = 0; i <= s->n && !m->status; i++) {
-        if (i < s->n && s->u.s[i] != '\n') continue;
-        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
-        (void)tinyi_tm_put(m, s->u.s + from, i - from);
-        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
-        from = i + 1;
-        line = 1;
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tm_json_form form;
-    tinyi_tv x;
-    int64_t indent = -1;
-    size_t start = m->n_out;
-    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
-    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
-    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
-    form.indent = indent < 0 ? -1 : (int)indent;
-    form.sort = tinyi_targ_true(a, 3, "sort_keys");
-    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
-    form.key_mark = tinyi_tv_view(": ", 2);
-    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
-        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
-            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
-        else {
-            form.item_mark = x.u.list->item[0];
-            form.key_mark = x.u.list->item[1];
-        }
-    }
-    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
-    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
-    double f = 0, y;
-    int64_t n = 0;
-    size_t i;
-    (void)tinyi_targ(a, 1, "start", &start);
-    if (!tinyi_tv_items(m, v, &list)) return start;
-    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
-        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
-        if (!tinyi_tm_whole(&x)) whole = 0;
-        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
-        else n += x.u.i;
-        f += y;
-    }
-    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
-}
-
-static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
-{
-    size_t start = m->n_out, i;
-    for (i = 0; i < s->n && !m->status; i++) {
-        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
-        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
-        (void)tinyi_tm_work(m, 1);
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
-{
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
-    if (!tinyi_tv_items(m, v, &list)) return *v;
-    list.id = 0;
-    return tinyi_tm_slice(m, &list, &none, &none, &back);
-}
-
-tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = *v, s, x, y;
-    int64_t most = -1;
-    double f = 0;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_ABS:
-        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
-        break;
-    case TINYI_TF_ATTR:
-        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
-        break;
-    case TINYI_TF_DEFAULT: {
-        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
-        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
-        break;
-    }
-    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
-        break;
-    case TINYI_TF_LENGTH:
-        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
-        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
-        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
-        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
-        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
-        break;
-    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
-    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
-    case TINYI_TF_FIRST: case TINYI_TF_LAST:
-        if (!tinyi_tv_items(m, v, &x)) break;
-        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
-        break;
-    case TINYI_TF_FLOAT:
-        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
-        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
-        if (v->type == TINYI_TM_STRING) {
-            s = tinyi_ts_strip(m, *v, NULL, 3);
-            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
-        }
-        break;
-    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
-    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
-    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
-    case TINYI_TF_ITEMS:
-        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
-        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tm_pairs(m, v->u.map, 0);
-        break;
-    case TINYI_TF_JOIN: {
-        tinyi_tv mark = tinyi_tv_view("", 0), list;
-        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
-        if (!tinyi_tv_items(m, v, &list)) break;
-        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
-            size_t i;
-            y = tinyi_tv_list(m, 0);
-            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
-            list = y;
-        }
-        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
-        break;
-    }
-    case TINYI_TF_LIST: {
-        tinyi_tv list;
-        if (!tinyi_tv_items(m, v, &list)) break;
-        out = tinyi_tm_repeat(m, &list, 1);
-        out.id = 0;
-        break;
-    }
-    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
-    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
-    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
-    case TINYI_TF_REPLACE:
-        s = tinyi_tv_string(m, v);
-        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
-        (void)tinyi_targ_int(m, a, 2, "count", &most);
-        x = tinyi_tv_string(m, &x);
-        y = tinyi_tv_string(m, &y);
-        out = tinyi_ts_replace(m, &s, &x, &y, most);
-        break;
-    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
-    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
-    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
-    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
-    case TINYI_TF_TRIM:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
-        break;
-    case TINYI_TF_WORDCOUNT:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
-        break;
-    default: break;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- functions --------------------------------------------------------------------------------------------------------------------- */
-
-static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
-{
-    int64_t from = 0, to = 0, by = 1, i;
-    tinyi_tv list = tinyi_tv_list(m, 0);
-    double count;
-    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
-    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
-    (void)tinyi_targ_int(m, a, 2, "step", &by);
-    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
-    if (m->status) return list;
-    count = ((double)to - (double)from) / (double)by;
-    if (count > TLLM_TEMPLATE_MAX_RANGE) {
-        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
-        return list;
-    }
-    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
-        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
-        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
-        i += by;
-    }
-    return list;
-}
-
-static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
-{
-    tinyi_tv map = tinyi_tv_map(m), from;
-    size_t i;
-    int k;
-    if (a->n) {
-        from = a->arg[0];
-        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
-        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
-            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
-            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
-            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
-        }
-    }
-    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
-    memset(a->used, 0xff, sizeof a->used);
-    return map;
-}
-
-/* The calendar by H. Hinnant's days_from_civil, backwards. */
-static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
-{
-    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
-    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
-    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
-    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
-    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
-    size_t start = m->n_out, i;
-    if (s < 0) { s += 86400; days--; }
-    hour = (int)(s / 3600);
-    minute = (int)(s / 60 % 60);
-    second = (int)(s % 60);
-    wday = (int)((days % 7 + 11) % 7);
-    z = days + 719468;
-    era = (z >= 0 ? z : z - 146096) / 146097;
-    doe = (int)(z - era * 146097);
-    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    mp = (5 * doy + 2) / 153;
-    d = doy - (153 * mp + 2) / 5 + 1;
-    mo = mp < 10 ? mp + 3 : mp - 9;
-    year = yoe + era * 400 + (mo <= 2);
-    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
-    for (i = 0; i < form->n && !m->status; i++) {
-        char text[40], c = form->u.s[i];
-        const char *put = text;
-        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
-        c = form->u.s[++i];
-        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
-            int v = -1;
-            c = form->u.s[++i];
-            if (c == 'd') v = d;
-            if (c == 'm') v = mo;
-            if (c == 'H') v = hour;
-            if (c == 'I') v = (hour + 11) % 12 + 1;
-            if (c == 'M') v = minute;
-            if (c == 'S') v = second;
-            if (c == 'j') v = yday;
-            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
-            (void)snprintf(text, sizeof text, "%d", v);
-        } else switch (c) {
-            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
-            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
-            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
-            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
-            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
-            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
-            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
-            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
-            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
-            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
-            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
-            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
-            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
-            case 'p': put = hour < 12 ? "AM" : "PM"; break;
-            case 'B': put = month[mo - 1]; break;
-            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
-            case 'A': put = day[wday]; break;
-            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
-            case '%': put = "%"; break;
-            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
-        }
-        (void)tinyi_tm_put(m, put, strlen(put));
-    }
-    return tinyi_tm_take(m, start);
-}
-
-tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
-    char shown[300];
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
-    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
-    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
-    case TINYI_TF_FN_RAISE:
-        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
-        x = tinyi_tv_string(m, &x);
-        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
-        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
-        break;
-    default:
-        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
-        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
-        else out = tinyi_tm_now(m, &x);
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
-
-static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
-{
-    size_t i;
-    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
-    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
-    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
-        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
-    return 0;
-}
-
-static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
-    int64_t i = -1, k;
-    size_t at, end;
-    switch (row->id) {
-    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
-        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
-    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
-        int has = tinyi_targ_text(m, a, 0, "sep", &x);
-        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
-        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
-    }
-    case TINYI_TN_SPLITLINES: {
-        int ends = tinyi_targ_true(a, 0, "keepends");
-        out = tinyi_tv_list(m, 0);
-        for (at = end = 0; end < v->n && !m->status; end++) {
-            size_t next = end + 1;
-            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
-                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
-                continue;
-            }
-            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
-            at = next;
-            end = next - 1;
-        }
-        return out;
-    }
-    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
-        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
-        if (a->n > 1) {
-            one = tinyi_tv_int(1);
-            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
-            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
-        }
-        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
-    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
-    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
-    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
-    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
-    case TINYI_TN_REPLACE:
-        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
-        (void)tinyi_targ_int(m, a, 2, "count", &i);
-        return tinyi_ts_replace(m, v, &x, &y, i);
-    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
-        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
-        if (row->id == TINYI_TN_COUNT) {
-            for (k = 0, at = 0; !m->status; k++) {
-                at = tinyi_ts_find(m, v, &x, at);
-                if (at > v->n) break;
-                at += x.n ? x.n : 1;
-            }
-            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
-        }
-        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
-        if (row->id == TINYI_TN_PARTITION) {
-            out = tinyi_tv_list(m, 3);
-            if (m->status) return out;
-            out.id = 1;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
-            return out;
-        }
-        if (at > v->n) {
-            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
-            return tinyi_tv_int(-1);
-        }
-        y = tinyi_ts_part(v, 0, at);
-        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
-    case TINYI_TN_JOIN:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
-        for (at = 0; at < y.u.list->n; at++)
-            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
-        return tinyi_ts_join(m, v, y.u.list);
-    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
-    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
-    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
-    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
-        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
-        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
-    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
-        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
-        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
-        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
-        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
-    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
-    default: return out;
-    }
-}
-
-static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tlist *l = v->u.list;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
-    int64_t i = -1;
-    size_t k, n;
-    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
-    switch (row->id) {
-    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
-    case TINYI_TN_EXTEND:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
-        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
-        return none;
-    case TINYI_TN_INSERT:
-        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
-        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
-        if (i > (int64_t)l->n) i = (int64_t)l->n;
-        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
-        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->item[i] = x;
-        return none;
-    case TINYI_TN_POP:
-        (void)tinyi_targ_int(m, a, 0, "index", &i);
-        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
-        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
-        x = l->item[i];
-        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->n--;
-        (void)tinyi_tm_work(m, l->n - (size_t)i);
-        return x;
-    case TINYI_TN_REVERSE:
-        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
-        (void)tinyi_tm_work(m, l->n);
-        return none;
-    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
-    case TINYI_TN_CLEAR: l->n = 0; return none;
-    default:                                /* count, index */
-        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
-        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
-            if (tinyi_tv_equal(m, &l->item[k], &x)) {
-                n++;
-                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
-            }
-        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
-        return tinyi_tv_int((int64_t)n);
-    }
-}
-
-static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tmap *map = v->u.map;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
-    tinyi_targs one;
-    size_t i;
-    switch (row->id) {
-    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
-    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
-    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
-    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
-    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
-        int given;
-        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
-        given = tinyi_targ(a, 1, "default", &y);
-        found = tinyi_map_find(m, map, &x);
-        if (found) y = *found;
-        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
-        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
-        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
-        return y;
-    }
-    default:                                /* update, copy */
-        one = *a;
-        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
-        copy = tinyi_tm_made_map(m, &one);
-        memcpy(a->used, one.used, sizeof one.used);
-        if (m->status || row->id == TINYI_TN_COPY) return copy;
-        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
-        return none;
-    }
-}
-
-tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
-    int k;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
-    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
-    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
-    else if (row->id == TINYI_TN_CYCLE) {
-        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
-        else out = a->arg[self->u.loop->i % (size_t)a->n];
-    } else {                                /* changed */
-        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
-        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
-        if (m->status) return out;
-        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
-        self->u.loop->changed = list;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
 }
 
 /* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
@@ -40538,6 +39115,1515 @@ TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s,
         i = end;
     }
     return TINY_OK;
+}
+
+/* src/llm/chat/filters.c - x | name(arguments) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
+static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+{
+    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
+    size_t width, i;
+    int turn = 0;
+    if (!spare) return 0;
+    for (width = 1; width < n; width *= 2, turn = !turn) {
+        from[0] = turn ? spare : item;
+        from[1] = turn ? spare + n : key;
+        to[0] = turn ? item : spare;
+        to[1] = turn ? key : spare + n;
+        for (i = 0; i < n; i += 2 * width) {
+            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
+            for (k = i; k < end; k++) {
+                int left = q == end;
+                if (p < mid && q < end) {
+                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
+                    left = reverse ? c >= 0 : c <= 0;
+                    if (m->status) return 0;
+                }
+                to[0][k] = from[0][left ? p : q];
+                to[1][k] = from[1][left ? p : q];
+                if (left) p++; else q++;
+            }
+        }
+    }
+    if (turn) {
+        memcpy(item, spare, n * sizeof *item);
+        memcpy(key, spare + n, n * sizeof *key);
+    }
+    return 1;
+}
+
+static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
+{
+    tinyi_tv v = tinyi_tv_list(m, 2);
+    if (m->status) return v;
+    v.id = 1;
+    (void)tinyi_list_add(m, v.u.list, p->key);
+    (void)tinyi_list_add(m, v.u.list, p->value);
+    return v;
+}
+/* what: 0 pairs, 1 keys, 2 values */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
+{
+    tinyi_tv list = tinyi_tv_list(m, map->n);
+    size_t i;
+    for (i = 0; i < map->n && !m->status; i++)
+        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
+    return list;
+}
+
+/* sort, unique, min and max, dictsort */
+static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
+    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
+    int reverse = 0, fold, has_attribute = 0;
+    size_t i, n;
+    if (id == TINYI_TF_DICTSORT) {
+        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        fold = !tinyi_targ_true(a, 0, "case_sensitive");
+        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
+        has_attribute = 1;
+        reverse = tinyi_targ_true(a, 2, "reverse");
+        list = tinyi_tm_pairs(m, v->u.map, 0);
+    } else {
+        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
+        fold = !tinyi_targ_true(a, base, "case_sensitive");
+        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
+        if (!tinyi_tv_items(m, v, &list)) return list;
+    }
+    if (m->status) return list;
+    n = list.u.list->n;
+    made = tinyi_tv_list(m, n);
+    keys = tinyi_tv_list(m, n);
+    for (i = 0; i < n && !m->status; i++) {
+        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+    }
+    if (m->status) return made;
+    if (id == TINYI_TF_UNIQUE) {
+        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
+        for (i = 0; i < n && !m->status; i++) {
+            tinyi_tv key = keys.u.list->item[i];
+            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (tinyi_map_find(m, seen.u.map, &key)) continue;
+            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
+            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
+        }
+        return first;
+    }
+    if (extreme) {
+        size_t best = 0;
+        if (!n) return tinyi_tm_no("", 0);
+        for (i = 1; i < n && !m->status; i++) {
+            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
+            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
+        }
+        return made.u.list->item[best];
+    }
+    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+    tinyi_targs rest = *a;
+    size_t i;
+    memset(a->used, 0xff, sizeof a->used);
+    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
+    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
+    if (attr) { rest.arg++; rest.n--; }
+    if (rest.n > 0) {
+        name = rest.arg[0];
+        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        rest.arg++;
+        rest.n--;
+    }
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
+        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
+        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+    }
+    return made;
+}
+
+static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_targs rest = *a;
+    size_t i;
+    int filter = -1, has_default;
+    if (!tinyi_tv_true(v)) {
+        memset(a->used, 0xff, sizeof a->used);
+        return made;
+    }
+    if (!tinyi_tv_items(m, v, &list)) return made;
+    if (!a->n) {
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        has_default = tinyi_targ(a, 1, "default", &other);
+        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
+            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
+        }
+        return made;
+    }
+    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
+    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    rest.arg++;
+    rest.n--;
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        memset(rest.used, 0, sizeof rest.used);
+        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
+    }
+    memset(a->used, 0xff, sizeof a->used);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv other = tinyi_tv_int(0), s;
+    int64_t base = 10, i = 0;
+    size_t k = 0;
+    double f;
+    int negative = 0, digits = 0;
+    (void)tinyi_targ(a, 0, "default", &other);
+    (void)tinyi_targ_int(m, a, 1, "base", &base);
+    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
+    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
+    s = tinyi_ts_strip(m, *v, NULL, 3);
+    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
+    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
+    for (; k < s.n; k++, digits++) {
+        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+        if (c == '_' && digits) continue;
+        if (d >= base || i < (INT64_MIN + d) / base) break;
+        i = i * base - d;
+    }
+    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
+    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    return other;
+}
+
+static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    int64_t digits = 0, i;
+    double x, ten = 1;
+    tinyi_tv how = tinyi_tv_view("common", 6);
+    char text[400], *p;
+    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
+    (void)tinyi_targ_text(m, a, 1, "method", &how);
+    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
+    if (tinyi_tv_is(&how, "common") && digits >= 0) {
+        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
+        return tinyi_tv_float(strtod(text, &p));
+    }
+    x = digits < 0 ? x / ten : x * ten;
+    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
+    else {
+        (void)snprintf(text, sizeof text, "%.0f", x);
+        x = strtod(text, &p);
+    }
+    x = digits < 0 ? x * ten : x / ten;
+    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
+    return tinyi_tv_float(x);
+}
+
+static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
+    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
+    (void)tinyi_targ(a, 0, "width", &width);
+    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    for (i = 0; i <= s->n && !m->status; i++) {
+        if (i < s->n && s->u.s[i] != '\n') continue;
+        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
+        (void)tinyi_tm_put(m, s->u.s + from, i - from);
+        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
+        from = i + 1;
+        line = 1;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tm_json_form form;
+    tinyi_tv x;
+    int64_t indent = -1;
+    size_t start = m->n_out;
+    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
+    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
+    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    form.indent = indent < 0 ? -1 : (int)indent;
+    form.sort = tinyi_targ_true(a, 3, "sort_keys");
+    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
+    form.key_mark = tinyi_tv_view(": ", 2);
+    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
+        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+        else {
+            form.item_mark = x.u.list->item[0];
+            form.key_mark = x.u.list->item[1];
+        }
+    }
+    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
+    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
+    double f = 0, y;
+    int64_t n = 0;
+    size_t i;
+    (void)tinyi_targ(a, 1, "start", &start);
+    if (!tinyi_tv_items(m, v, &list)) return start;
+    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
+        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        if (!tinyi_tm_whole(&x)) whole = 0;
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
+        else n += x.u.i;
+        f += y;
+    }
+    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
+}
+
+static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < s->n && !m->status; i++) {
+        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
+        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
+{
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    if (!tinyi_tv_items(m, v, &list)) return *v;
+    list.id = 0;
+    return tinyi_tm_slice(m, &list, &none, &none, &back);
+}
+
+tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = *v, s, x, y;
+    int64_t most = -1;
+    double f = 0;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_ABS:
+        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
+        break;
+    case TINYI_TF_ATTR:
+        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
+        break;
+    case TINYI_TF_DEFAULT: {
+        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
+        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
+        break;
+    }
+    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
+        break;
+    case TINYI_TF_LENGTH:
+        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
+        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
+        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
+        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
+        break;
+    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
+    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
+    case TINYI_TF_FIRST: case TINYI_TF_LAST:
+        if (!tinyi_tv_items(m, v, &x)) break;
+        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
+        break;
+    case TINYI_TF_FLOAT:
+        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
+        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
+        if (v->type == TINYI_TM_STRING) {
+            s = tinyi_ts_strip(m, *v, NULL, 3);
+            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+        }
+        break;
+    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
+    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
+    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
+    case TINYI_TF_ITEMS:
+        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
+        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tm_pairs(m, v->u.map, 0);
+        break;
+    case TINYI_TF_JOIN: {
+        tinyi_tv mark = tinyi_tv_view("", 0), list;
+        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
+        if (!tinyi_tv_items(m, v, &list)) break;
+        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
+            size_t i;
+            y = tinyi_tv_list(m, 0);
+            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+            list = y;
+        }
+        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
+        break;
+    }
+    case TINYI_TF_LIST: {
+        tinyi_tv list;
+        if (!tinyi_tv_items(m, v, &list)) break;
+        out = tinyi_tm_repeat(m, &list, 1);
+        out.id = 0;
+        break;
+    }
+    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
+    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
+    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
+    case TINYI_TF_REPLACE:
+        s = tinyi_tv_string(m, v);
+        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
+        (void)tinyi_targ_int(m, a, 2, "count", &most);
+        x = tinyi_tv_string(m, &x);
+        y = tinyi_tv_string(m, &y);
+        out = tinyi_ts_replace(m, &s, &x, &y, most);
+        break;
+    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
+    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
+    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
+    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
+    case TINYI_TF_TRIM:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
+        break;
+    case TINYI_TF_WORDCOUNT:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
+        break;
+    default: break;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/methods.c - functions, and methods of strings, lists, maps and loops */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
+{
+    int64_t from = 0, to = 0, by = 1, i;
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    double count;
+    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
+    (void)tinyi_targ_int(m, a, 2, "step", &by);
+    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (m->status) return list;
+    count = ((double)to - (double)from) / (double)by;
+    if (count > TLLM_TEMPLATE_MAX_RANGE) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
+        return list;
+    }
+    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
+        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
+        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
+        i += by;
+    }
+    return list;
+}
+
+static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
+{
+    tinyi_tv map = tinyi_tv_map(m), from;
+    size_t i;
+    int k;
+    if (a->n) {
+        from = a->arg[0];
+        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
+        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
+            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
+            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
+        }
+    }
+    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
+    memset(a->used, 0xff, sizeof a->used);
+    return map;
+}
+
+/* The calendar by H. Hinnant's days_from_civil, backwards. */
+static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
+{
+    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
+    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
+    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
+    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
+    size_t start = m->n_out, i;
+    if (s < 0) { s += 86400; days--; }
+    hour = (int)(s / 3600);
+    minute = (int)(s / 60 % 60);
+    second = (int)(s % 60);
+    wday = (int)((days % 7 + 11) % 7);
+    z = days + 719468;
+    era = (z >= 0 ? z : z - 146096) / 146097;
+    doe = (int)(z - era * 146097);
+    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    mp = (5 * doy + 2) / 153;
+    d = doy - (153 * mp + 2) / 5 + 1;
+    mo = mp < 10 ? mp + 3 : mp - 9;
+    year = yoe + era * 400 + (mo <= 2);
+    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
+    for (i = 0; i < form->n && !m->status; i++) {
+        char text[40], c = form->u.s[i];
+        const char *put = text;
+        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
+        c = form->u.s[++i];
+        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
+            int v = -1;
+            c = form->u.s[++i];
+            if (c == 'd') v = d;
+            if (c == 'm') v = mo;
+            if (c == 'H') v = hour;
+            if (c == 'I') v = (hour + 11) % 12 + 1;
+            if (c == 'M') v = minute;
+            if (c == 'S') v = second;
+            if (c == 'j') v = yday;
+            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            (void)snprintf(text, sizeof text, "%d", v);
+        } else switch (c) {
+            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
+            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
+            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
+            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
+            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
+            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
+            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
+            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
+            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
+            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
+            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
+            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
+            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
+            case 'p': put = hour < 12 ? "AM" : "PM"; break;
+            case 'B': put = month[mo - 1]; break;
+            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
+            case 'A': put = day[wday]; break;
+            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
+            case '%': put = "%"; break;
+            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+        }
+        (void)tinyi_tm_put(m, put, strlen(put));
+    }
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
+    char shown[300];
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
+    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
+    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
+    case TINYI_TF_FN_RAISE:
+        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
+        x = tinyi_tv_string(m, &x);
+        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
+        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
+        break;
+    default:
+        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
+        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
+        else out = tinyi_tm_now(m, &x);
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
+{
+    size_t i;
+    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
+    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
+    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
+        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
+    return 0;
+}
+
+static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
+    int64_t i = -1, k;
+    size_t at, end;
+    switch (row->id) {
+    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
+        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
+    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
+        int has = tinyi_targ_text(m, a, 0, "sep", &x);
+        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
+        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+    }
+    case TINYI_TN_SPLITLINES: {
+        int ends = tinyi_targ_true(a, 0, "keepends");
+        out = tinyi_tv_list(m, 0);
+        for (at = end = 0; end < v->n && !m->status; end++) {
+            size_t next = end + 1;
+            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
+                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
+                continue;
+            }
+            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
+            at = next;
+            end = next - 1;
+        }
+        return out;
+    }
+    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
+        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
+        if (a->n > 1) {
+            one = tinyi_tv_int(1);
+            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
+            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
+        }
+        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
+    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
+    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
+    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
+    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
+    case TINYI_TN_REPLACE:
+        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
+        (void)tinyi_targ_int(m, a, 2, "count", &i);
+        return tinyi_ts_replace(m, v, &x, &y, i);
+    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
+        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
+        if (row->id == TINYI_TN_COUNT) {
+            for (k = 0, at = 0; !m->status; k++) {
+                at = tinyi_ts_find(m, v, &x, at);
+                if (at > v->n) break;
+                at += x.n ? x.n : 1;
+            }
+            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
+        }
+        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
+        if (row->id == TINYI_TN_PARTITION) {
+            out = tinyi_tv_list(m, 3);
+            if (m->status) return out;
+            out.id = 1;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
+            return out;
+        }
+        if (at > v->n) {
+            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            return tinyi_tv_int(-1);
+        }
+        y = tinyi_ts_part(v, 0, at);
+        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
+    case TINYI_TN_JOIN:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
+        for (at = 0; at < y.u.list->n; at++)
+            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
+        return tinyi_ts_join(m, v, y.u.list);
+    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
+    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
+    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
+    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
+        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
+        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
+    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
+        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
+        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
+        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
+        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
+    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
+    default: return out;
+    }
+}
+
+static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tlist *l = v->u.list;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
+    int64_t i = -1;
+    size_t k, n;
+    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
+    switch (row->id) {
+    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
+    case TINYI_TN_EXTEND:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
+        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
+        return none;
+    case TINYI_TN_INSERT:
+        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
+        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
+        if (i > (int64_t)l->n) i = (int64_t)l->n;
+        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
+        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->item[i] = x;
+        return none;
+    case TINYI_TN_POP:
+        (void)tinyi_targ_int(m, a, 0, "index", &i);
+        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
+        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
+        x = l->item[i];
+        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->n--;
+        (void)tinyi_tm_work(m, l->n - (size_t)i);
+        return x;
+    case TINYI_TN_REVERSE:
+        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
+        (void)tinyi_tm_work(m, l->n);
+        return none;
+    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
+    case TINYI_TN_CLEAR: l->n = 0; return none;
+    default:                                /* count, index */
+        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
+        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
+            if (tinyi_tv_equal(m, &l->item[k], &x)) {
+                n++;
+                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
+            }
+        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
+        return tinyi_tv_int((int64_t)n);
+    }
+}
+
+static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tmap *map = v->u.map;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
+    tinyi_targs one;
+    size_t i;
+    switch (row->id) {
+    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
+    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
+    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
+    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
+    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
+        int given;
+        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
+        given = tinyi_targ(a, 1, "default", &y);
+        found = tinyi_map_find(m, map, &x);
+        if (found) y = *found;
+        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
+        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
+        return y;
+    }
+    default:                                /* update, copy */
+        one = *a;
+        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
+        copy = tinyi_tm_made_map(m, &one);
+        memcpy(a->used, one.used, sizeof one.used);
+        if (m->status || row->id == TINYI_TN_COPY) return copy;
+        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
+        return none;
+    }
+}
+
+tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
+    int k;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
+    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
+    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
+    else if (row->id == TINYI_TN_CYCLE) {
+        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+        else out = a->arg[self->u.loop->i % (size_t)a->n];
+    } else {                                /* changed */
+        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
+        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
+        if (m->status) return out;
+        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
+        self->u.loop->changed = list;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/emit.c - operations, constants and names of a template while it is compiled */
+#include <string.h>
+
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
+{
+    p->m->pos = pos;
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
+}
+
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
+{
+    char shown[80];
+    p->m->pos = p->tok.pos;
+    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    tinyi_tm_show(p->tok.s, p->tok.n, shown);
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+}
+
+/* ---- what the code is made of ------------------------------------------------------------------------------------- */
+
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
+{
+    tllm_template *t = p->t;
+    void *code = t->code;
+    tinyi_top *o;
+    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    t->code = (tinyi_top *)code;
+    o = &t->code[t->n_code];
+    memset(o, 0, sizeof *o);
+    o->op = (uint8_t)op;
+    o->a = a;
+    o->pos = (uint32_t)p->tok.pos;
+    return (int32_t)t->n_code++;
+}
+
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
+/* a chain of jumps with one aim: each holds the one before it, -1 ends */
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
+{
+    while (!p->m->status && at >= 0) {
+        int32_t next = p->t->code[at].a;
+        tinyi_tp_patch(p, at);
+        at = next;
+    }
+}
+
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
+{
+    tllm_template *t = p->t;
+    void *konst = t->konst;
+    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
+    t->konst = (tinyi_tv *)konst;
+    t->konst[t->n_konst] = v;
+    return (int32_t)t->n_konst++;
+}
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
+
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
+{
+    tllm_template *t = p->t;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *name = t->name;
+    if (p->m->status) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    if ((t->n_names + 1) * 2 > t->n_slots) {
+        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < t->n_names; i++) {
+            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        t->name_slot = slot;
+        t->n_slots = n_slots;
+    }
+    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
+        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
+        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
+    }
+    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
+    t->name = (tinyi_tname *)name;
+    t->name[t->n_names].s = s;
+    t->name[t->n_names].n = n;
+    t->name[t->n_names].hash = h;
+    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
+    t->name_slot[k] = (uint32_t)++t->n_names;
+    return (int32_t)t->n_names - 1;
+}
+
+/* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
+#include <string.h>
+
+static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
+TINYI_FN int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
+
+static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
+{
+    unsigned v = 0, d;
+    for (; n; n--, s++) {
+        unsigned c = (unsigned char)*s;
+        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) *ok = 0;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+static int tinyi_tp_string(tinyi_tparse *p)
+{
+    char quote = p->s[p->at];
+    size_t from = p->at + 1, i = from, start = p->m->n_out;
+    int escapes = 0;
+    while (i < p->n && p->s[i] != quote) {
+        if (p->s[i] == '\\') { escapes = 1; i++; }
+        i++;
+    }
+    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
+    p->tok.kind = TINYI_TT_STRING;
+    p->tok.n = i + 1 - p->at;
+    p->at = i + 1;
+    p->tok.v = tinyi_tv_view(p->s + from, i - from);
+    if (!escapes) return 1;
+    for (; from < i; from++) {
+        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
+        unsigned char utf8[4];
+        const char *f;
+        char c = p->s[from];
+        size_t hex;
+        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
+        c = p->s[++from];
+        if (c == '\n') continue;
+        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+        for (f = plain; *f && *f != c; f += 2) {}
+        if (*f && c) {
+            (void)tinyi_tm_put(p->m, f + 1, 1);
+        } else if (hex || (c >= '0' && c <= '7')) {
+            int ok = 1;
+            uint32_t code = 0;
+            if (hex) {
+                if (i - from - 1 < hex) ok = 0;
+                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
+                from += ok ? hex : 0;
+            } else {
+                size_t k;
+                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
+                from += k - 1;
+            }
+            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
+        } else {
+            (void)tinyi_tm_put(p->m, "\\", 1);
+            (void)tinyi_tm_put(p->m, &c, 1);
+        }
+    }
+    p->tok.v = tinyi_tm_take(p->m, start);
+    return !p->m->status;
+}
+
+static int tinyi_tp_number(tinyi_tparse *p)
+{
+    size_t i = p->at, k = 0;
+    char text[420];
+    int whole = 1, base = 10;
+    int c = tinyi_tp_peek(p, i + 1);
+    uint64_t v = 0;
+    p->tok.kind = TINYI_TT_NUMBER;
+    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
+        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
+        i += 2;
+    }
+    for (; i < p->n && k < sizeof text - 1; i++) {
+        c = (unsigned char)p->s[i];
+        if (c == '_' && i > p->at) continue;
+        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
+        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
+            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
+            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
+            whole = 0;
+            text[k++] = 'e';
+            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
+            continue;
+        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
+        text[k++] = (char)c;
+    }
+    p->tok.n = i - p->at;
+    p->at = i;
+    if (!whole) {
+        double f = 0;
+        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        p->tok.v = tinyi_tv_float(f);
+        return 1;
+    }
+    for (i = 0; i < k; i++) {
+        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
+        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+        v = v * (unsigned)base + d;
+    }
+    p->tok.v = tinyi_tv_int((int64_t)v);
+    return 1;
+}
+
+/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
+{
+    int c, c2;
+    char closing = p->variable ? '}' : '%';
+    if (p->m->status) return 0;
+    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+    p->tok.pos = p->at;
+    p->tok.s = p->s + p->at;
+    p->tok.n = 0;
+    p->tok.mark = p->tok.trim = 0;
+    p->m->pos = p->at;
+    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+    c = (unsigned char)p->s[p->at];
+    c2 = tinyi_tp_peek(p, p->at + 1);
+    if (!p->brackets) {
+        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
+        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
+            p->tok.kind = TINYI_TT_END;
+            p->tok.trim = i > p->at ? c : 0;
+            p->tok.n = i + 2 - p->at;
+            p->at = i + 2;
+            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            p->line_start = p->s[p->at - 1] == '\n';
+            return 1;
+        }
+    }
+    if (tinyi_tp_letter(c) || c >= 0x80) {
+        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
+        p->tok.kind = TINYI_TT_NAME;
+        p->tok.n = p->at - p->tok.pos;
+        return tinyi_tm_work(p->m, 1);
+    }
+    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
+    if (c == '"' || c == '\'') return tinyi_tp_string(p);
+    p->tok.kind = TINYI_TT_MARK;
+    p->tok.n = 1;
+    p->tok.mark = c;
+    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
+    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
+    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
+    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
+    if (c == '(' || c == '[' || c == '{') p->brackets++;
+    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
+    p->at += p->tok.n;
+    return 1;
+}
+
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word)
+{
+    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
+}
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
+{
+    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
+    return tinyi_tp_next(p);
+}
+
+/* src/llm/chat/expression.c - expressions of templates
+ *
+ * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
+ * "a if c else b" starts with a NOP, which turns into the jump to c.                                                    */
+#include <string.h>
+
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
+{
+    tinyi_topen *e;
+    if (p->m->status) return NULL;
+    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
+        p->m->pos = p->tok.pos;
+        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        return NULL;
+    }
+    e = &p->open[p->n_open++];
+    memset(e, 0, sizeof *e);
+    e->kind = kind;
+    e->prec = prec;
+    e->op = op;
+    e->jump = -1;
+    e->pos = p->tok.pos;
+    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
+    return e;
+}
+
+static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
+{
+    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
+    size_t pos = p->tok.pos;
+    int32_t at;
+    p->tok.pos = e->pos;
+    at = tinyi_tp_emit(p, op, e->count);
+    if (!p->m->status) {
+        p->t->code[at].b = (uint16_t)e->named;
+        p->t->code[at].c = (uint8_t)e->op;
+    }
+    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
+    p->tok.pos = pos;
+}
+
+/* Ends the operators that bind at least as strongly. */
+static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
+{
+    while (!p->m->status && p->n_open) {
+        const tinyi_topen *e = &p->open[p->n_open - 1];
+        size_t pos = p->tok.pos;
+        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
+        p->tok.pos = e->pos;
+        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
+        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
+        else (void)tinyi_tp_emit(p, e->op, 0);
+        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
+        p->tok.pos = pos;
+        p->n_open--;
+    }
+}
+
+/* Ends operators and conditions down to the bracket, or to the start. */
+static void tinyi_tp_settle(tinyi_tparse *p)
+{
+    for (;;) {
+        tinyi_topen *e;
+        tinyi_tp_reduce(p, 0);
+        if (p->m->status) return;
+        e = &p->open[p->n_open - 1];
+        if (e->kind == TINYI_TE_IF) {
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
+        } else if (e->kind != TINYI_TE_ELSE) {
+            return;
+        }
+        tinyi_tp_patch(p, e->jump);
+        p->n_open--;
+    }
+}
+
+static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
+{
+    static const struct { int mark, prec, op; } row[] = {
+        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
+        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
+        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
+        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
+    };
+    size_t i;
+    if (p->tok.kind == TINYI_TT_MARK)
+        for (i = 0; i < TINYI_COUNT(row); i++)
+            if (row[i].mark == p->tok.mark) {
+                *prec = row[i].prec;
+                *op = row[i].op;
+                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
+                return 1;
+            }
+    *op = TINYI_TO_AND;
+    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
+    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
+    *prec = 4;
+    *kind = TINYI_TE_COMPARE;
+    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
+    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
+    return 0;
+}
+
+/* name.name... as filters and tests are called; the word behind it is taken */
+static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
+{
+    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+    *s = p->tok.s;
+    *n = p->tok.n;
+    if (!tinyi_tp_next(p)) return 0;
+    while (tinyi_tp_mark(p, '.')) {
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+        *n = (size_t)(p->tok.s + p->tok.n - *s);
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    return 1;
+}
+
+static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
+{
+    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
+    char shown[80];
+    if (id >= 0) return id;
+    tinyi_tm_show(s, n, shown);
+    p->m->pos = pos;
+    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    return -1;
+}
+
+/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test)
+{
+    tinyi_topen *e, whole;
+    const char *s = "";
+    size_t n = 0, pos;
+    int id;
+    memset(&whole, 0, sizeof whole);
+    if (!tinyi_tp_next(p)) return 0;
+    if (test && tinyi_tp_is(p, "not")) {
+        whole.negated = 1;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    pos = p->tok.pos;
+    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
+    id = tinyi_tp_filter_id(p, test, pos, s, n);
+    if (id < 0) return 0;
+    if (tinyi_tp_mark(p, '(')) {
+        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->pos = pos;
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
+                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
+                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
+        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
+        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->count = 1;
+        e->pos = pos;
+        return 0;
+    }
+    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
+    whole.op = id;
+    whole.pos = pos;
+    tinyi_tp_call(p, &whole);
+    return 1;
+}
+
+/* name= before an argument */
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p)
+{
+    size_t i = p->at;
+    if (p->tok.kind != TINYI_TT_NAME) return 0;
+    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
+    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
+}
+
+static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
+
+/* An operand is wanted. 1: there is one. */
+static int tinyi_tp_operand(tinyi_tparse *p)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
+        e->negated |= 4;                    /* one follows: its value, not another name */
+        e->named++;
+        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
+        (void)tinyi_tp_next(p);
+        (void)tinyi_tp_next(p);
+        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+        return 0;
+    }
+    if (p->tok.kind == TINYI_TT_STRING) {
+        tinyi_tv v = p->tok.v;
+        size_t start = p->m->n_out;
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
+            (void)tinyi_tm_put(p->m, v.u.s, v.n);
+            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
+                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
+                (void)tinyi_tp_next(p);
+            }
+            v = tinyi_tm_take(p->m, start);
+        }
+        tinyi_tp_push(p, v);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NUMBER) {
+        tinyi_tp_push(p, p->tok.v);
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NAME) {
+        if (tinyi_tp_is(p, "not")) {
+            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
+            (void)tinyi_tp_next(p);
+            return 0;
+        }
+        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
+            return tinyi_tp_unexpected(p, "a value");
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
+        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
+        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        else {
+            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+            int i;
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
+            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
+                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
+                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
+                else p->t->macro[p->block[i].macro].kwargs = 1;
+                break;
+            }
+        }
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_MARK) {
+        int c = p->tok.mark;
+        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
+        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
+        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+        else return tinyi_tp_unexpected(p, "a value");
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    return tinyi_tp_unexpected(p, "a value");
+}
+
+/* The bracket at the top ends, with an item before it or not. */
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
+    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
+    if (tinyi_tp_is_call(e) && item) {
+        if (!(e->negated & 4)) {
+            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+            e->count++;
+        }
+        e->negated &= 1;
+    } else if (item && e->kind != TINYI_TE_MAP) {
+        e->count++;
+    }
+    switch (e->kind) {
+    case TINYI_TE_PAREN:
+        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
+        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+        break;
+    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
+    case TINYI_TE_MAP:
+        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
+        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
+        break;
+    case TINYI_TE_INDEX:
+        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
+        if (!e->named) {
+            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+            break;
+        }
+        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
+        break;
+    default:
+        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
+            p->m->pos = e->pos;
+            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+        }
+        tinyi_tp_call(p, e);
+    }
+    p->n_open--;
+    return tinyi_tp_next(p);
+}
+
+/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
+{
+    int bottom = p->n_open, have = 0;
+    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
+    if (!e) return 0;
+    e->op = flags;
+    while (!p->m->status) {
+        e = &p->open[p->n_open - 1];
+        if (!have) {
+            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
+            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
+            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
+                !(e->kind == TINYI_TE_PAREN && e->named)) {
+                have = tinyi_tp_close(p, 0);
+            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
+                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
+                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+                (void)tinyi_tp_next(p);
+            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
+                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+                p->n_open = bottom;
+                return 1;
+            } else {
+                have = tinyi_tp_operand(p);
+            }
+            continue;
+        }
+        if (p->tok.kind == TINYI_TT_MARK) {
+            int c = p->tok.mark;
+            if (c == '.') {
+                if (!tinyi_tp_next(p)) return 0;
+                if (p->tok.kind == TINYI_TT_NAME) {
+                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
+                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
+                    tinyi_tp_push(p, p->tok.v);
+                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+                } else {
+                    return tinyi_tp_unexpected(p, "the name of a member");
+                }
+                (void)tinyi_tp_next(p);
+                continue;
+            }
+            if (c == '[' || c == '(') {
+                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+            if (c == '|') {
+                tinyi_tp_reduce(p, 9);
+                have = tinyi_tp_apply(p, 0);
+                continue;
+            }
+            if (c == ')' || c == ']' || c == '}') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
+                (void)tinyi_tp_close(p, 1);
+                continue;
+            }
+            if (c == ',') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
+                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
+                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
+                    e->negated &= 1;
+                } else if (tinyi_tp_is_call(e)) {
+                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                    e->count++;
+                } else if (e->kind == TINYI_TE_MAP) {
+                    if (!e->named) return tinyi_tp_unexpected(p, ":");
+                    e->named = 0;
+                    e->count++;
+                } else {
+                    e->count++;
+                }
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+            if (c == ':') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
+                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+        }
+        if (tinyi_tp_is(p, "is")) {
+            tinyi_tp_reduce(p, 9);
+            have = tinyi_tp_apply(p, 1);
+            continue;
+        }
+        if (tinyi_tp_is(p, "if")) {
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
+            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+            {
+                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
+                if (p->m->status) return 0;
+                p->t->code[start].op = TINYI_TO_JUMP;
+                p->t->code[start].a = tinyi_tp_here(p);
+                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
+                if (!e) return 0;
+                e->start = start;
+                e->jump = jump;
+            }
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        if (tinyi_tp_is(p, "else")) {
+            int32_t jump;
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            jump = e->jump;
+            p->n_open--;
+            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
+            if (!e) return 0;
+            e->jump = jump;
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        {
+            int prec, op, kind;
+            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
+                int32_t jump = -1;
+                if (op == TINYI_TO_NOT_IN) {
+                    if (!tinyi_tp_next(p)) return 0;
+                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
+                }
+                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
+                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
+                    if (p->m->status) return 0;
+                    p->t->code[jump].b = (uint16_t)e->op;
+                    e->jump = jump;
+                    e->op = op;
+                    e->pos = p->tok.pos;
+                } else {
+                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
+                    e = tinyi_tp_open(p, kind, prec, op);
+                    if (!e) return 0;
+                    e->jump = jump;
+                }
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+        }
+        break;
+    }
+    if (p->m->status) return 0;
+    tinyi_tp_settle(p);
+    if (p->m->status) return 0;
+    e = &p->open[p->n_open - 1];
+    if (e->kind != TINYI_TE_BASE) {
+        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
+        return tinyi_tp_unexpected(p, closing[e->kind]);
+    }
+    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
+    p->n_open = bottom;
+    return !p->m->status;
 }
 
 /* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
