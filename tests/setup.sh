@@ -42,7 +42,7 @@ ports)
     brew='brew install simde qemu mingw-w64 emscripten node'
     ;;
 accel)
-    want libopenblas-dev sh -c 'ls /usr/include/*/cblas.h || ls /usr/include/cblas.h'
+    want libopenblas-dev sh -c 'ls /usr/lib/*/libopenblas.so || ls /usr/lib*/libopenblas.so'
     want opencl-headers test -e /usr/include/CL/cl.h
     want ocl-icd-opencl-dev sh -c 'ls /usr/lib/*/libOpenCL.so || ls /usr/lib/libOpenCL.so'
     want pocl-opencl-icd sh -c 'ls /etc/OpenCL/vendors/pocl.icd'
