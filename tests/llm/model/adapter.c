@@ -1,7 +1,9 @@
 /* tests/llm/model/adapter.c - LoRA adapters and control vectors on small models of the oracle
  *
  * The judge is a second model: its weights W + weight * alpha / r * B A are computed here, in double, by four plain loops, and
- * written as a GGUF file; an adapter on the first model must give the logits of the second.                            */
+ * written as a GGUF file; an adapter on the first model must give the logits of the second.
+ *
+ * Refused files stand in tests/fuzz/corpus/adapter too; T_CORPUS=folder in the environment writes them again.          */
 #include "t.h"
 
 enum { MOST = 400, TOKENS = 20 };
@@ -329,6 +331,48 @@ static void test_weights(tiny_target target)
     t_close(ctx);
 }
 
+/* more tokens at once than A x is held for */
+static void test_long(tiny_target target)
+{
+    enum { LONG = 150 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    kit *k = (kit *)t_keep(sizeof *k);
+    if (kit_open(k, ctx, "llama")) {
+        const size_t row = n_logits(k->model) / TOKENS, n = LONG * row;
+        float *want = t_guarded(n), *got = t_guarded(n);
+        int32_t tokens[LONG];
+        tllm_writer *wa = NULL, *wm = NULL;
+        tllm_gguf *ga, *gm;
+        tllm_model *merged = NULL;
+        tllm_adapter *a = NULL;
+        tllm_state *s = NULL;
+        tllm_state_desc d;
+        int i;
+        memset(&d, 0, sizeof d);
+        d.n_ctx = d.n_batch = LONG;
+        for (i = 0; i < LONG; i++) tokens[i] = (int32_t)t_rand_below(320);
+        patch_all(k, 0.15f);
+        ga = kit_adapter(k, "llama", 3.0f, 0, k->n, &wa);
+        gm = kit_merged(k, 3.0, &wm);
+        if (ga && gm && T_OK(tllm_model_open(ctx, gm, &merged)) && T_OK(tllm_adapter_open(ctx, k->model, ga, &a))) {
+            if (T_OK(tllm_state_open(ctx, merged, &d, &s))) T_OK(tllm_forward(s, tokens, LONG, 0, LONG, want));
+            tllm_state_close(ctx, s);
+            s = NULL;
+            if (T_OK(tllm_state_open(ctx, k->model, &d, &s)) && T_OK(tllm_state_attach(s, a, 1.0f))) T_OK(tllm_forward(s, tokens, LONG, 0, LONG, got));
+            near_to(got, want, n);
+        }
+        tllm_state_close(ctx, s);
+        tllm_adapter_close(ctx, a);
+        tllm_model_close(ctx, merged);
+        tllm_gguf_close(ctx, ga);
+        tllm_gguf_close(ctx, gm);
+        tllm_writer_close(ctx, wa);
+        tllm_writer_close(ctx, wm);
+    }
+    kit_close(k);
+    t_close(ctx);
+}
+
 /* ---- control vectors --------------------------------------------------------------------------------------------- */
 
 static tllm_gguf *vector_file(tiny_ctx *ctx, const char *const *name, const uint64_t *width, float *const *v, int n, tllm_writer **w)
@@ -508,6 +552,7 @@ static const lie lies[] = {
 static void test_lies(void)
 {
     static const float zeros[4096] = { 0 };
+    const char *folder = getenv("T_CORPUS");
     tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
     kit *k = (kit *)t_keep(sizeof *k);
     size_t i;
@@ -544,6 +589,13 @@ static void test_lies(void)
             }
             T_OK(tllm_writer_finish(ctx, w));
             bytes = tllm_writer_memory(w, &n_bytes);
+            if (folder) {
+                char path[600];
+                size_t c;
+                (void)snprintf(path, sizeof path, "%s/%s", folder, what);
+                for (c = strlen(folder) + 1; path[c]; c++) if (path[c] == ' ') path[c] = '-';
+                T_OK(tiny_file_write(ctx, path, bytes, n_bytes));
+            }
             if (T_OK(tllm_gguf_open_memory(ctx, bytes, n_bytes, &g))) {
                 if (!T_STATUS(tllm_adapter_open(ctx, k->model, g, &a), lies[i].status, lies[i].says)) printf("    in %s\n", what);
                 T_TRUE(a == NULL);
@@ -613,6 +665,7 @@ int main(void)
     T_RUN(test_mixtral);
     T_RUN(test_reference);
     T_RUN_TARGETS(test_weights);
+    T_RUN_TARGETS(test_long);
     T_RUN_TARGETS(test_vector);
     T_RUN(test_vector_reference);
     T_RUN_TARGETS(test_vector_bias);
