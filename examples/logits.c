@@ -128,7 +128,7 @@ static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *t
     size_t i;
     int result = 1;
     memset(&desc, 0, sizeof desc);
-    for (desc.n_ctx = 64; desc.n_ctx < most; desc.n_ctx *= 4) {}
+    for (desc.n_ctx = 256; desc.n_ctx < most; desc.n_ctx *= 4) {}
     if (context) desc.n_ctx = context;
     if (tllm_file_open(ctx, path, &file) || tllm_model_open(ctx, file, &model)) {
         fail(tiny_ctx_message(ctx));
