@@ -186,8 +186,12 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     if (r->size == 0.0f) r->size = 1.0f;
     r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
-    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
-    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    beta_fast = 32.0;
+    beta_slow = 1.0;
+    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+        beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+        beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    }
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
