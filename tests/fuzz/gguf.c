@@ -77,4 +77,6 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 }
 
 #define FUZZ_NAME "gguf"
+#define FUZZ_CTX_EACH
+#define FUZZ_EXTRA ((size_t)1 << 22)        /* scratch of a token; tests/llm/model/corpus.c holds what opening takes against its limit */
 #include "engine.h"

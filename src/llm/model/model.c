@@ -180,7 +180,11 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     tllm_model *m = ld->m;
     const tiny_idx half = n_rot / 2;
     double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    size_t bytes = 0, k;
     tiny_idx i;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) bytes += tllm_gguf_bytes(m->file, k);
+    if (!ld->st && (size_t)half > (bytes + 1000000) / 64)   /* before the tables: such heads have wider matrices than the file has bytes */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes", m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
     if (r->size == 0.0f) r->size = 1.0f;
