@@ -9,8 +9,8 @@
 enum { D = 12, HEAD = 6, FF = 10, VOCAB = 12 };         /* heads of 6: no vector width divides them */
 
 /* a key that becomes another value; a tensor ("/" first) that goes (NONE), or takes a type or a first dimension */
-typedef enum kind { KEEP, U32, I32, F32, TEXT, NO_ITEMS, NONE, TYPE, DIM, TOKENS } kind;
-typedef struct lie { const char *file, *what; kind kind; double v; tiny_status status; const char *says; } lie;
+typedef enum lie_kind { KEEP, U32, I32, F32, TEXT, NO_ITEMS, NONE, TYPE, DIM, TOKENS } lie_kind;
+typedef struct lie { const char *file, *what; lie_kind kind; double v; tiny_status status; const char *says; } lie;
 
 static const lie lies[] = {
     { "head-size-6", "", KEEP, 0, TINY_OK, NULL },
@@ -57,7 +57,8 @@ static const lie lies[] = {
 
 static tllm_writer *build(tiny_ctx *ctx, const lie *l)
 {
-    static const char *const words[VOCAB] = { "<unk>", "<s>", "</s>", "<0x41>", "<0x42>", "\xe2\x96\x81", "a", "b", "ab", "\xe2\x96\x81" "a", "c", "." };
+    static const char spaced[] = "\xe2\x96\x81" "a";
+    static const char *const words[VOCAB] = { "<unk>", "<s>", "</s>", "<0x41>", "<0x42>", "\xe2\x96\x81", "a", "b", "ab", spaced, "c", "." };
     static const int32_t types[VOCAB] = { 2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1 };
     static const struct { const char *name; uint64_t in, out; } tensors[] = {
         { "token_embd.weight", D, VOCAB }, { "output_norm.weight", D, 0 }, { "blk.0.attn_norm.weight", D, 0 }, { "blk.0.attn_q.weight", D, D },
@@ -92,7 +93,7 @@ static tllm_writer *build(tiny_ctx *ctx, const lie *l)
     T_OK(tllm_writer_put(ctx, w, "llama.attention.layer_norm_rms_epsilon", TLLM_F32, &eps));
     T_OK(tllm_writer_put(ctx, w, "llama.rope.freq_base", TLLM_F32, &base));
     T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", "llama"));
-    T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, l->kind == TOKENS ? (size_t)l->v : VOCAB));
+    T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, l->kind == TOKENS ? (size_t)l->v : (size_t)VOCAB));
     T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.scores", TLLM_F32, scores, VOCAB));
     T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, types, VOCAB));
     switch (l->kind) {
