@@ -139,52 +139,52 @@
  *   29139  llm/chat/builtin.h
  *   29171  llm/chat/template.c
  *   29894  llm/model/arch.h
- *   30003  llm/model/inside.h
- *   30351  llm/model/model.c
- *   30942  llm/model/adapter.c
- *   31707  llm/sample/sample.c
- *   32329  llm/sample/stop.c
- *   32456  llm/sample/grammar.c
- *   33440  llm/sample/schema.c
- *   33871  llm/session/session.c
- *   34270  llm/quant/direct.c
- *   34792  llm/quant/kformats.c
- *   35625  llm/quant/lattice.c
- *   36298  llm/file/store.c
- *   36836  llm/file/json.c
- *   36983  llm/token/parts.c
- *   37455  llm/chat/value.c
- *   38399  llm/chat/parse.h
- *   38474  llm/chat/compile.c
- *   39087  llm/chat/rows.h
- *   39139  llm/chat/text.h
- *   39176  llm/chat/builtin.c
- *   39562  llm/model/arch.c
- *   39742  llm/chat/text.c
- *   40100  llm/token/encode.c
- *   40327  llm/token/decode.c
- *   40506  llm/token/spm.c
- *   40577  llm/token/bpe.c
- *   40724  llm/token/wordpiece.c
- *   40804  llm/token/unigram.c
- *   41018  llm/token/rwkv.c
- *   41044  llm/chat/filters.c
- *   41454  llm/chat/methods.c
- *   41805  llm/chat/emit.c
- *   41898  llm/chat/words.c
- *   42072  llm/chat/expression.c
- *   42553  llm/model/load.c
- *   42885  llm/model/step.c
- *   43362  llm/model/attn.c
- *   43826  llm/model/mla.c
- *   44018  llm/model/delta.c
- *   44302  llm/model/ssm.c
- *   44655  llm/model/rwkv.c
- *   45082  llm/model/ffn.c
- *   45432  llm/model/streams.c
- *   45681  llm/model/forward.c
- *   46150  llm/tinyllm.c
- *   46163  the licence
+ *   30004  llm/model/inside.h
+ *   30352  llm/model/model.c
+ *   30951  llm/model/adapter.c
+ *   31716  llm/sample/sample.c
+ *   32338  llm/sample/stop.c
+ *   32465  llm/sample/grammar.c
+ *   33449  llm/sample/schema.c
+ *   33880  llm/session/session.c
+ *   34279  llm/quant/direct.c
+ *   34801  llm/quant/kformats.c
+ *   35634  llm/quant/lattice.c
+ *   36307  llm/file/store.c
+ *   36845  llm/file/json.c
+ *   36992  llm/token/parts.c
+ *   37464  llm/chat/value.c
+ *   38408  llm/chat/parse.h
+ *   38483  llm/chat/compile.c
+ *   39096  llm/chat/rows.h
+ *   39148  llm/chat/text.h
+ *   39185  llm/chat/builtin.c
+ *   39571  llm/model/arch.c
+ *   39751  llm/chat/text.c
+ *   40109  llm/token/encode.c
+ *   40336  llm/token/decode.c
+ *   40515  llm/token/spm.c
+ *   40586  llm/token/bpe.c
+ *   40733  llm/token/wordpiece.c
+ *   40813  llm/token/unigram.c
+ *   41027  llm/token/rwkv.c
+ *   41053  llm/chat/filters.c
+ *   41463  llm/chat/methods.c
+ *   41814  llm/chat/emit.c
+ *   41907  llm/chat/words.c
+ *   42081  llm/chat/expression.c
+ *   42562  llm/model/load.c
+ *   42894  llm/model/step.c
+ *   43371  llm/model/attn.c
+ *   43835  llm/model/mla.c
+ *   44027  llm/model/delta.c
+ *   44311  llm/model/ssm.c
+ *   44664  llm/model/rwkv.c
+ *   45091  llm/model/ffn.c
+ *   45441  llm/model/streams.c
+ *   45690  llm/model/forward.c
+ *   46159  llm/tinyllm.c
+ *   46172  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -29957,6 +29957,7 @@ enum {
 #define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
 #define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
 #define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
 #define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
 
 /* feed-forward and router */
@@ -30529,14 +30530,22 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     tllm_model *m = ld->m;
     const tiny_idx half = n_rot / 2;
     double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    size_t bytes = 0, k;
     tiny_idx i;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) bytes += tllm_gguf_bytes(m->file, k);
+    if (!ld->st && (size_t)half > (bytes + 1000000) / 64)   /* before the tables: such heads have wider matrices than the file has bytes */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes", m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
     if (r->size == 0.0f) r->size = 1.0f;
     r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
-    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
-    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    beta_fast = 32.0;
+    beta_slow = 1.0;
+    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+        beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+        beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    }
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
@@ -39579,7 +39588,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
     { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0 },
     { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN) },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN), F(RENORM), 0 },
+    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0 },
     { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
@@ -39620,7 +39629,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
     { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0 },
     { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0 },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
+    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0 },
     { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0 },
     { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE) },
     { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0 },
