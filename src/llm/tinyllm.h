@@ -78,6 +78,7 @@
 #include "llm/token/split.h"
 #include "llm/token/vocab.h"
 #include "llm/chat/template.h"
+#include "llm/attention/pages.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
