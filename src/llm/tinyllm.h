@@ -79,6 +79,7 @@
 #include "llm/token/vocab.h"
 #include "llm/chat/template.h"
 #include "llm/attention/pages.h"
+#include "llm/attention/paged.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
