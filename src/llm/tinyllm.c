@@ -23,4 +23,5 @@
 #include "llm/model/ffn.c"
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
+#include "llm/model/seq.c"
 #endif
