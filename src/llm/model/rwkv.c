@@ -62,8 +62,10 @@ static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const f
     tiny_idx i;
     for (i = 0; i < f->n_run && !f->st; i++) {
         const tinyi_lm_span *r = &f->run[i];
+        tiny_idx j = i;
         p.h = h + r->row0 * D;
-        p.last = last ? last + r->seq * f->s->n_kept : NULL;
+        while (j-- > 0 && f->run[j].seq != r->seq) { }      /* an earlier part of the piece, or what was kept */
+        p.last = j >= 0 ? h + (f->run[j].row0 + f->run[j].n - 1) * D : last + r->seq * f->s->n_kept;
         p.mu = mu;
         p.add = add ? add + r->row0 * D : NULL;
         p.y = y + r->row0 * D;
