@@ -24,4 +24,5 @@
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"
+#include "llm/model/save.c"
 #endif

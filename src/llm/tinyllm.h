@@ -87,4 +87,5 @@
 #include "llm/sample/grammar.h"
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
+#include "llm/session/beam.h"
 #endif

@@ -23,15 +23,28 @@ TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_
     while (heads * d % type->values && heads < type->values) heads *= 2;        /* blocks hold a power of two of numbers */
     return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
 }
+/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) memcpy(x, row, (size_t)n * sizeof *x);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    else p->type->unpack(row, x, (size_t)n);
+}
 TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x)
 {
-    tiny_idx part;
-    for (part = 0; part < p->n_part; part++) p->type->pack(x + part * p->d_part, tinyi_pool_row(p, page, part, i), (size_t)p->d_part, NULL);
+    tiny_idx part, k;
+    for (part = 0; part < p->n_part; part++, x += p->d_part) {
+        unsigned char *row = tinyi_pool_row(p, page, part, i);
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(row, x, (size_t)p->d_part * sizeof *x);
+        else if (p->type->id == TLLM_FORMAT_F16) for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
+        else p->type->pack(x, row, (size_t)p->d_part, NULL);
+    }
 }
 TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x)
 {
     tiny_idx part;
-    for (part = 0; part < p->n_part; part++) p->type->unpack(tinyi_pool_row(p, page, part, i), x + part * p->d_part, (size_t)p->d_part);
+    for (part = 0; part < p->n_part; part++) tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
 }
 TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n)
 {
@@ -109,7 +122,7 @@ static void tinyi_pool_some(const tinyi_pool *p, const unsigned char *row, tiny_
     const tiny_idx values = p->type->values;
     float block[256];                       /* no format has more values in a block */
     tiny_idx i;
-    if (values == 1) { p->type->unpack(row + (size_t)at * (size_t)p->type->bytes, x, (size_t)n); return; }
+    if (values == 1) { tinyi_pool_unpack(p, row + (size_t)at * (size_t)p->type->bytes, x, n); return; }
     for (i = 0; i < n; i++) {
         if (i == 0 || (at + i) % values == 0) p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
         x[i] = block[(at + i) % values];
