@@ -111,7 +111,7 @@ static void test_random_operations(void)
             shared += n > 0;
             done[5]++;
         }
-        if (!agrees(p, &want)) { T_TRUE(!"the pages hold what was put there"); printf("  after step %ld\n", step); break; }
+        if (!agrees(p, &want)) { t_fail(__FILE__, __LINE__, "the pages hold what was put there"); printf("  after step %ld\n", step); break; }
     }
     T_TRUE(done[0] > 1000 && done[1] > 1000 && done[2] > 1000 && done[3] > 1000 && done[4] > 500 && done[5] > 500 && refused > 100 && copied > 1000 && shared > 100);
     tllm_pages_close(ctx, p);

@@ -101,7 +101,7 @@ static void alone_and_together(model_at *m, const char *name)
         T_OK(tllm_forward(one, &two[1].token, 1, LEN, 1, last));
         bad += memcmp(last, got + V, V * sizeof *got) != 0;
     }
-    if (bad) { T_TRUE(!"a sequence is the same among others and alone"); printf("  %s: %d differ\n", name, bad); }
+    if (bad) { t_fail(__FILE__, __LINE__, "a sequence is the same among others and alone"); printf("  %s: %d differ\n", name, bad); }
     tllm_state_close(m->ctx, all);
     tllm_state_close(m->ctx, one);
 }
