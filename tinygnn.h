@@ -2,104 +2,104 @@
  *
  *     105  the manual
  *     173  math/kernels.h
- *    5852  options and names
- *    6268  core/config.h
- *    6390  core/status.h
- *    6423  core/tensor.h
- *    6476  core/ctx.h
- *    6553  core/mem.h
- *    6594  core/thread.h
- *    6635  core/rng.h
- *    6661  core/op.h
- *    6740  core/record.h
- *    6762  core/accel.h
- *    6799  core/bytes.h
- *    6824  core/file.h
- *    6868  core/checkpoint.h
- *    6967  core/time.h
- *    6977  core/conform.h
- *    7060  math/binary.h
- *    7101  math/elem.h
- *    7168  math/convert.h
- *    7209  math/reduce.h
- *    7256  math/softmax.h
- *    7307  math/norm.h
- *    7356  math/matmul.h
- *    7418  math/layout.h
- *    7471  math/conv.h
- *    7525  math/sort.h
- *    7586  math/linalg_lu.h
- *    7603  math/linalg_qr.h
- *    7619  math/linalg_eig.h
- *    7632  math/linalg_svd.h
- *    7645  math/linalg.h
- *    7701  math/fft.h
- *    7770  math/fwht.h
- *    7793  math/attention.h
- *    7822  math/ops.h
- *    7839  math/sparse.h
- *    7912  math/all.h
- *    7918  the shared functions again, where the other header came first
- *    8120  gnn/tinygnn.h
- *    8137  internal functions
- *    8192  core/status.c
- *    8202  core/atomic.h
- *    8254  core/state.h
- *    8323  core/tensor.c
- *    8474  core/cpu.h
- *    8508  core/ctx.c
- *    8745  core/mem.c
- *    8841  core/thread.c
- *    9042  core/rng.c
- *    9125  core/op.c
- *    9461  core/record.c
- *    9559  core/bytes.c
- *    9639  core/file.c
- *    9878  core/hash.h
- *    9898  core/checkpoint.c
- *   10561  core/time.c
- *   10608  core/half.h
- *   10661  core/conform.c
- *   11420  math/table.h
- *   11467  math/rows.h
- *   11516  math/walk.h
- *   11632  math/binary.c
- *   11923  math/elem.c
- *   12661  math/convert.c
- *   13136  math/reduce.c
- *   13651  math/softmax.c
- *   14007  math/norm.c
- *   14532  math/gemm.h
- *   14611  math/gemm_i8.h
- *   14627  math/matmul.c
- *   14983  math/layout.c
- *   15718  math/conv.c
- *   16242  math/sort.c
- *   17125  math/linalg_block.h
- *   17271  math/linalg_lu.c
- *   17616  math/linalg_qr.c
- *   17963  math/linalg_eig.c
- *   18471  math/linalg_svd.c
- *   18866  math/linalg.c
- *   19134  math/fft.c
- *   20061  math/fwht.c
- *   20205  math/attention.c
- *   20494  math/ops.c
- *   20531  math/sparse.c
- *   21520  math/normal.c
- *   21539  core/target.h
- *   21863  math/targets.c
- *   21992  math/all.c
- *   21996  core/cpu.c
- *   22210  core/hash.c
- *   22313  math/matvec.h
- *   22324  math/gemm.c
- *   22907  math/gemm_i8.c
- *   23130  math/linalg_block.c
- *   23663  math/matvec.c
- *   23717  the shared functions forwarded, where the other header has their bodies
- *   23914  gnn/tinygnn.c
- *   23925  the licence
+ *    5869  options and names
+ *    6285  core/config.h
+ *    6407  core/status.h
+ *    6440  core/tensor.h
+ *    6493  core/ctx.h
+ *    6570  core/mem.h
+ *    6611  core/thread.h
+ *    6652  core/rng.h
+ *    6678  core/op.h
+ *    6757  core/record.h
+ *    6779  core/accel.h
+ *    6816  core/bytes.h
+ *    6841  core/file.h
+ *    6885  core/checkpoint.h
+ *    6984  core/time.h
+ *    6994  core/conform.h
+ *    7077  math/binary.h
+ *    7118  math/elem.h
+ *    7185  math/convert.h
+ *    7226  math/reduce.h
+ *    7273  math/softmax.h
+ *    7324  math/norm.h
+ *    7373  math/matmul.h
+ *    7435  math/layout.h
+ *    7488  math/conv.h
+ *    7542  math/sort.h
+ *    7603  math/linalg_lu.h
+ *    7620  math/linalg_qr.h
+ *    7636  math/linalg_eig.h
+ *    7649  math/linalg_svd.h
+ *    7662  math/linalg.h
+ *    7718  math/fft.h
+ *    7787  math/fwht.h
+ *    7810  math/attention.h
+ *    7839  math/ops.h
+ *    7856  math/sparse.h
+ *    7929  math/all.h
+ *    7935  the shared functions again, where the other header came first
+ *    8137  gnn/tinygnn.h
+ *    8154  internal functions
+ *    8209  core/status.c
+ *    8219  core/atomic.h
+ *    8271  core/state.h
+ *    8340  core/tensor.c
+ *    8491  core/cpu.h
+ *    8525  core/ctx.c
+ *    8762  core/mem.c
+ *    8858  core/thread.c
+ *    9059  core/rng.c
+ *    9142  core/op.c
+ *    9478  core/record.c
+ *    9576  core/bytes.c
+ *    9656  core/file.c
+ *    9895  core/hash.h
+ *    9915  core/checkpoint.c
+ *   10578  core/time.c
+ *   10625  core/half.h
+ *   10678  core/conform.c
+ *   11437  math/table.h
+ *   11484  math/rows.h
+ *   11533  math/walk.h
+ *   11649  math/binary.c
+ *   11940  math/elem.c
+ *   12678  math/convert.c
+ *   13153  math/reduce.c
+ *   13668  math/softmax.c
+ *   14024  math/norm.c
+ *   14549  math/gemm.h
+ *   14628  math/gemm_i8.h
+ *   14644  math/matmul.c
+ *   15000  math/layout.c
+ *   15735  math/conv.c
+ *   16259  math/sort.c
+ *   17142  math/linalg_block.h
+ *   17288  math/linalg_lu.c
+ *   17633  math/linalg_qr.c
+ *   17980  math/linalg_eig.c
+ *   18488  math/linalg_svd.c
+ *   18883  math/linalg.c
+ *   19151  math/fft.c
+ *   20078  math/fwht.c
+ *   20222  math/attention.c
+ *   20511  math/ops.c
+ *   20548  math/sparse.c
+ *   21537  math/normal.c
+ *   21556  core/target.h
+ *   21880  math/targets.c
+ *   22009  math/all.c
+ *   22013  core/cpu.c
+ *   22227  core/hash.c
+ *   22330  math/matvec.h
+ *   22341  math/gemm.c
+ *   22924  math/gemm_i8.c
+ *   23147  math/linalg_block.c
+ *   23680  math/matvec.c
+ *   23734  the shared functions forwarded, where the other header has their bodies
+ *   23931  gnn/tinygnn.c
+ *   23942  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4280,39 +4280,56 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     return f;
 }
 
-#define TINYI_ATT_MIX(R)                                                                           \
+/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
+#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
+    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
+        v_f32 a[R][U], x[U];                                                                       \
+        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
+            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
+        for (c = 0; c < n; c++) {                                                                  \
+            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
+                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
+                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
+            }                                                                                      \
+        }                                                                                          \
+        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
+            for (c = n; c < n_vis[j]; c++)                                                         \
+                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
+                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
+            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
+        }                                                                                          \
+    }
+#define TINYI_ATT_MIX(R, U)                                                                        \
     do {                                                                                           \
         int n = n_vis[0];                                                                          \
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
-            v_f32 a[R];                                                                            \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
-            for (c = 0; c < n; c++) {                                                              \
-                v_f32 x = v_load(v + c * ldv + i);                                                 \
-                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
-                v_store(acc + j * d_v + i, a[j]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        i = 0;                                                                                     \
+        TINYI_ATT_MIX_STEP(R, U)                                                                   \
+        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
         for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \
             }                                                                                      \
     } while (0)
+#define TINYI_ATT_MIX_ROWS(R, U) \
+    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
 
 /* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
 static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
 {
     tiny_idx i;
-    int c, j;
-    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
-    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+    int c, j, u;
+    TINYI_ATT_MIX_ROWS(8, 1);
+    TINYI_ATT_MIX_ROWS(4, 2);
+    TINYI_ATT_MIX_ROWS(2, 4);
+    TINYI_ATT_MIX_ROWS(1, 4);
 }
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_MIX_STEP
+#undef TINYI_ATT_MIX_ROWS
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
