@@ -82,7 +82,7 @@ asan:            ## the tests under the address and undefined behaviour sanitize
 
 tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= \
-	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
+	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread -DTINY_PTHREAD'
 
 stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)
