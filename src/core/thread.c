@@ -1,7 +1,7 @@
 /* src/core/thread.c - the region: who runs, who waits, and how
  *
  * Every thread of a region runs the same function. Waiting happens in one
- * place, tinyi_region_wait: a few microseconds of spinning (the usual case, all
+ * place, tinyi_region_wait: some microseconds of spinning (the usual case, all
  * arrive together), then a condition variable. A thread that has lost its
  * processor to another program thus costs the others no processor time, and
  * the scheduler may move it to the processor that a sleeper left.
@@ -27,10 +27,12 @@
 #include <unistd.h>
 #endif
 
-/* about three microseconds: a pause takes 10 to 140 cycles */
-#define TINYI_SPINS 100
+/* About 20 microseconds (a pause takes 10 to 140 cycles): as long as a piece of work, since to fall asleep and be woken
+ * costs 50 in a virtual machine; and little beside the milliseconds for which a neighbour may hold the processor of the
+ * one who is waited for. */
+#define TINYI_SPINS 1000
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
-#define TINYI_HELPER_SPINS 1000
+#define TINYI_HELPER_SPINS 2000
 
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
