@@ -271,26 +271,24 @@ static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
 }
 
 /* Where the second exp costs less than reading and writing the row once more: from the second cache on with vectors of 8
- * and more, beyond the last one with 4, nowhere with 1 (measured, see docs/bench.md). A row that threads share crosses from one cache
- * to another between passes, and each pass ends in a barrier: there two passes are better at every length, 1.2 to 1.3 times
- * as fast from 2^16 to 2^20 values with AVX-512, 0.97 to 1.04 with AVX2 (two threads). */
-static size_t tinyi_softmax_near(const tinyi_kernels *k, int shared)
+ * and more, beyond the last one with 4, nowhere with 1 (measured, see docs/bench.md). */
+static size_t tinyi_softmax_near(const tinyi_kernels *k)
 {
     switch (k->from[TINYI_K_softmax_extsum_f32]) {
     case TINY_TARGET_SCALAR: return SIZE_MAX;
     case TINY_TARGET_W128: case TINY_TARGET_NEON: return k->cache[3];
-    default: return shared ? 0 : k->cache[2];
+    default: return k->cache[2];
     }
 }
 
-static int tinyi_softmax_choose(const tiny_op *op, const tinyi_kernels *k, int shared)
+static int tinyi_softmax_choose(const tiny_op *op, const tinyi_kernels *k)
 {
     const tiny_softmax_params *p = tinyi_softmax_params_of(op);
     const size_t n = (size_t)tinyi_row_length(op->in[0]), bytes = (op->in[0]->data == op->out[0]->data ? 1 : 2) * n * sizeof(float);
     const int near_form = op->kind == TINY_OP_LOG_SOFTMAX ? TINY_SOFTMAX_RECOMPUTE : TINY_SOFTMAX_RELOAD;
     if (n == 1) return near_form;           /* log_softmax of one value is exactly 0: p would leave its rounding */
     if (p->form == TINY_SOFTMAX_AUTO)
-        return n > TINYI_SOFTMAX_BLOCK && bytes > (p->cache_bytes ? p->cache_bytes : tinyi_softmax_near(k, shared)) ? TINY_SOFTMAX_TWO_PASS : near_form;
+        return n > TINYI_SOFTMAX_BLOCK && bytes > (p->cache_bytes ? p->cache_bytes : tinyi_softmax_near(k)) ? TINY_SOFTMAX_TWO_PASS : near_form;
     return p->form == TINY_SOFTMAX_RELOAD ? near_form : p->form;
 }
 
@@ -303,7 +301,7 @@ static void tinyi_softmax_fast(tiny_team *team, const tiny_op *op)
     j.k = team->k;
     j.scale = tinyi_softmax_scale(tinyi_softmax_params_of(op));
     j.block = tinyi_softmax_block(team->k);
-    j.form = tinyi_softmax_choose(op, team->k, tinyi_softmax_shares(op, team->n));
+    j.form = tinyi_softmax_choose(op, team->k);
     j.logarithm = op->kind == TINY_OP_LOG_SOFTMAX;
     j.stream = (size_t)rows * (size_t)n * sizeof(float) >= TINYI_SOFTMAX_STREAM;
     (void)TINYI_K(team, softmax_row_f32);
