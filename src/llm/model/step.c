@@ -58,7 +58,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     e.arg = arg;
     e.n = n;
     e.grain = grain > 0 ? grain : 1;
-    f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
+    f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
@@ -246,7 +246,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
         if (f->dry) tinyi_lm_own(f, 0, own);
-        else f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        else f->st = tiny_parallel_loose(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
