@@ -20,5 +20,5 @@
 #include "math/sparse.h"
 #include "math/linalg.h"
 #include "math/optim.h"
-#include "math/tape.h"
+#include "math/layer.h"
 #endif

@@ -281,7 +281,7 @@ static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, T
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_attention_kernels,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };
 
