@@ -58,6 +58,7 @@ struct tiny_tape {
     size_t n_params, room_params;
     struct { unsigned char *at; size_t bytes; } spare[TINYI_TAPE_FREE];
     size_t n_spare;
+    size_t below;                           /* values before this one are outside of the segment that is walked */
 };
 
 struct tiny_grad {
@@ -430,6 +431,7 @@ static tiny_status tinyi_tape_room(tiny_tape *t, tinyi_tape_value *v)
 {
     size_t bytes = (size_t)v->count * tiny_dtype_bytes(v->type), i, best = t->n_spare;
     if (v->grad) return TINY_OK;
+    if (v < t->value + t->below) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
     for (i = 0; i < t->n_spare; i++)
         if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes && (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes)) best = i;
     if (best < t->n_spare) {
@@ -503,7 +505,6 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
     tiny_status st = TINY_OK;
     int i, extra = dx.rank - view.rank;
     if (!v || !v->needs || !tiny_tensor_count(x)) return t->status;
-    if (!v->grad) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
     if (extra < 0) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has a lower rank than its input"));
     for (i = 0; !st && i < dx.rank; i++) {
         int own = i - extra;
@@ -574,7 +575,6 @@ void tinyi_grad_drop(tiny_grad *g, size_t used) { tinyi_tape_drop(g->tape, used)
 tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum)
 {
     tinyi_tape_value *v = tinyi_tape_find(g->tape, view);
-    if (!v->grad) return TINYI_TAPE_FAIL(g->tape, tinyi_fail(g->tape->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
     if (!v->full && !g->tape->dry) memset(v->grad, 0, (size_t)v->count * tiny_dtype_bytes(v->type));
     v->full = 1;
     *sum = tinyi_tape_mirror(v, view);
@@ -615,6 +615,7 @@ static tiny_status tinyi_tape_walk_segment(tiny_tape *t, const tinyi_tape_node *
 {
     tiny_tape_mark mark = tiny_tape_now(t);
     tiny_tensor in[TINY_SEGMENT_MOST], out[TINY_SEGMENT_MOST];
+    const size_t below = t->below;
     tiny_status st;
     int i;
     memset(out, 0, sizeof out);
@@ -630,7 +631,9 @@ static tiny_status tinyi_tape_walk_segment(tiny_tape *t, const tinyi_tape_node *
         st = tinyi_tape_room(t, again);
         if (!st) st = tinyi_tape_add_grad(t, &out[i], &dy);
     }
+    t->below = mark.values;
     if (!st) st = tinyi_tape_walk(t, mark.nodes);
+    t->below = below;
     tinyi_tape_back_to(t, mark);
     return st;
 }
@@ -751,6 +754,7 @@ TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, cons
         if (!(value - value == 0.0)) return TINYI_TAPE_FAIL(t, tinyi_tape_blame(t, value));
     }
     used = t->used;
+    t->below = 0;
     t->walking = 1;
     st = tinyi_tape_room(t, v);
     if (!st) st = tinyi_tape_add_grad(t, y, dy);
