@@ -21,4 +21,5 @@
 #include "math/linalg.h"
 #include "math/optim.h"
 #include "math/layer.h"
+#include "math/train.h"
 #endif

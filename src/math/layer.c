@@ -284,19 +284,28 @@ static tiny_tensor tinyi_layer_channels(const tiny_tensor *v, int n)
     return t;
 }
 
-/* run = (1 - m) run + m new; mean or biased variance of each channel, in double */
+/* run = (1 - m) run + m new; mean or biased variance of each channel of x (N, C, n), in double */
 static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, double m, int variance)
 {
-    tiny_idx c, i, n = x->dim[0] * x->dim[2];
+    tiny_idx c, i, j;
+    const double n = (double)x->dim[0] * (double)x->dim[2];
     for (c = 0; c < x->dim[1]; c++) {
         double mean = 0.0, ss = 0.0, old = tinyi_real(run->data, run->dtype, c * run->stride[0]);
-        for (i = 0; i < n; i++) mean += tinyi_real(x->data, x->dtype, i / x->dim[2] * x->stride[0] + c * x->stride[1] + i % x->dim[2] * x->stride[2]);
-        mean /= (double)n;
-        for (i = 0; variance && i < n; i++) {
-            double d = tinyi_real(x->data, x->dtype, i / x->dim[2] * x->stride[0] + c * x->stride[1] + i % x->dim[2] * x->stride[2]) - mean;
-            ss += d * d;
-        }
-        tinyi_real_set(run->data, run->dtype, c * run->stride[0], (1.0 - m) * old + m * (variance ? ss / (double)n : mean));
+        for (i = 0; i < x->dim[0]; i++)
+            for (j = 0; j < x->dim[2]; j++) {
+                const double v = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
+                mean += v;
+                ss += v * v;
+            }
+        mean /= n;
+        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))   /* the squares cancel: once more about the mean */
+            for (ss = 0.0, i = 0; i < x->dim[0]; i++)
+                for (j = 0; j < x->dim[2]; j++) {
+                    const double d = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]) - mean;
+                    ss += d * d;
+                }
+        else ss -= n * mean * mean;
+        tinyi_real_set(run->data, run->dtype, c * run->stride[0], (1.0 - m) * old + m * (variance ? ss / n : mean));
     }
 }
 

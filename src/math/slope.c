@@ -152,6 +152,11 @@ static void tinyi_slope_cases(tiny_case *c)
     p->of = TINY_OP_EXP + c->index % (TINY_OP_GELU_TANH - TINY_OP_EXP + 2);
     if (p->of > TINY_OP_GELU_TANH) p->of = TINY_OP_ROUND;
     c->no_specials = 1;
+    /* magnitudes where the derivative may be negative at |x|: 1 for sine and cosine, 1/x for x^(-3/2)/2 on (0.1, 2) */
+    c->has_magnitude_params = 1;
+    c->magnitude_params = c->params;
+    if (p->of == TINY_OP_SIN || p->of == TINY_OP_COS || p->of == TINY_OP_NEG) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_ROUND;
+    if (p->of == TINY_OP_RSQRT) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_LOG;
     if (p->of == TINY_OP_LOG || p->of == TINY_OP_SQRT || p->of == TINY_OP_RSQRT) c->fill[0] = TINY_FILL_POSITIVE;
 }
 
