@@ -24,7 +24,8 @@ accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$
     $(CC) -x c - -o $$out $(3) >/dev/null 2>&1 && echo '$(3)'; rm -f $$out)
 DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
-BLAS = $(if $(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),-lopenblas),-DHAVE_BLAS -lopenblas)
+# the first library that has a CBLAS; asked for only when something is linked with it
+BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas,$(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),$(l)))))
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
 
 SOURCES := $(sort $(shell find src -name '*.[ch]'))
@@ -142,8 +143,8 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtinyllm.a
-	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/hash.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
 $(EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a

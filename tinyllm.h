@@ -1,177 +1,190 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     177  the manual
- *     245  math/kernels.h
- *    5868  options and names
- *    6242  core/config.h
- *    6364  core/status.h
- *    6397  core/tensor.h
- *    6450  core/ctx.h
- *    6527  core/mem.h
- *    6568  core/thread.h
- *    6609  core/rng.h
- *    6635  core/op.h
- *    6714  core/record.h
- *    6736  core/accel.h
- *    6773  core/bytes.h
- *    6798  core/file.h
- *    6834  core/time.h
- *    6844  core/conform.h
- *    6927  math/binary.h
- *    6968  math/elem.h
- *    7035  math/convert.h
- *    7076  math/reduce.h
- *    7123  math/softmax.h
- *    7174  math/norm.h
- *    7223  math/matmul.h
- *    7285  math/layout.h
- *    7338  math/conv.h
- *    7392  math/sort.h
- *    7453  math/linalg_lu.h
- *    7470  math/linalg_qr.h
- *    7486  math/linalg_eig.h
- *    7499  math/linalg_svd.h
- *    7512  math/linalg.h
- *    7568  math/fft.h
- *    7637  math/fwht.h
- *    7660  math/attention.h
- *    7689  math/ops.h
- *    7706  math/sparse.h
- *    7779  math/all.h
- *    7785  the shared functions again, where the other header came first
- *    7966  llm/quant/format.h
- *    8055  llm/file/fd.h
- *    8067  llm/file/gguf.h
- *    8163  llm/file/gguf_write.h
- *    8219  llm/file/safetensors.h
- *    8238  llm/file/llama2c.h
- *    8257  llm/file/open.h
- *    8278  llm/token/unicode.h
- *    8305  llm/token/split.h
- *    8355  llm/token/vocab.h
- *    8476  llm/chat/template.h
- *    8544  llm/model/model.h
- *    8622  llm/sample/sample.h
- *    8717  llm/sample/stop.h
- *    8744  llm/sample/grammar.h
- *    8795  llm/sample/schema.h
- *    8817  llm/session/session.h
- *    8898  llm/tinyllm.h
- *    8915  internal functions
- *    8966  core/status.c
- *    8976  core/atomic.h
- *    9028  core/state.h
- *    9097  core/tensor.c
- *    9248  core/cpu.h
- *    9282  core/ctx.c
- *    9519  core/mem.c
- *    9615  core/thread.c
- *    9816  core/rng.c
- *    9899  core/op.c
- *   10235  core/record.c
- *   10333  core/bytes.c
- *   10413  core/file.c
- *   10606  core/time.c
- *   10653  core/half.h
- *   10706  core/conform.c
- *   11465  math/table.h
- *   11512  math/rows.h
- *   11561  math/walk.h
- *   11677  math/binary.c
- *   11968  math/elem.c
- *   12706  math/convert.c
- *   13181  math/reduce.c
- *   13696  math/softmax.c
- *   14052  math/norm.c
- *   14577  math/gemm.h
- *   14656  math/gemm_i8.h
- *   14672  math/matmul.c
- *   15028  math/layout.c
- *   15763  math/conv.c
- *   16287  math/sort.c
- *   17170  math/linalg_block.h
- *   17316  math/linalg_lu.c
- *   17661  math/linalg_qr.c
- *   18008  math/linalg_eig.c
- *   18516  math/linalg_svd.c
- *   18911  math/linalg.c
- *   19179  math/fft.c
- *   20106  math/fwht.c
- *   20250  math/attention.c
- *   20539  math/ops.c
- *   20576  math/sparse.c
- *   21565  math/normal.c
- *   21584  core/target.h
- *   21908  math/targets.c
- *   22037  math/all.c
- *   22041  core/cpu.c
- *   22255  math/matvec.h
- *   22266  math/gemm.c
- *   22849  math/gemm_i8.c
- *   23072  math/linalg_block.c
- *   23605  math/matvec.c
- *   23659  the shared functions forwarded, where the other header has their bodies
- *   23835  internal functions of this header
- *   23850  llm/quant/blocks.h
- *   23915  llm/quant/direct.h
- *   23930  llm/quant/kformats.h
- *   23941  llm/quant/lattice.h
- *   23952  llm/quant/format.c
- *   23998  llm/file/fd.c
- *   24119  llm/file/store.h
- *   24198  llm/file/gguf.c
- *   24483  llm/file/gguf_write.c
- *   25110  llm/file/json.h
- *   25135  llm/file/safetensors.c
- *   25413  llm/file/llama2c.c
- *   25690  llm/file/open.c
- *   25799  llm/token/unicode.c
- *   26284  llm/token/split.c
- *   26867  llm/token/parts.h
- *   27022  llm/token/vocab.c
- *   27808  llm/chat/value.h
- *   27925  llm/chat/compile.h
- *   27988  llm/chat/builtin.h
- *   28020  llm/chat/template.c
- *   28743  llm/model/arch.h
- *   28852  llm/model/inside.h
- *   29193  llm/model/model.c
- *   29784  llm/sample/sample.c
- *   30406  llm/sample/stop.c
- *   30533  llm/sample/grammar.c
- *   31517  llm/sample/schema.c
- *   31948  llm/session/session.c
- *   32339  llm/quant/direct.c
- *   32861  llm/quant/kformats.c
- *   33694  llm/quant/lattice.c
- *   34367  llm/file/store.c
- *   34905  llm/file/json.c
- *   35052  llm/token/parts.c
- *   35524  llm/chat/value.c
- *   36468  llm/chat/compile.c
- *   37860  llm/chat/text.h
- *   37897  llm/chat/builtin.c
- *   39061  llm/model/arch.c
- *   39241  llm/chat/text.c
- *   39599  llm/token/encode.c
- *   39826  llm/token/decode.c
- *   40005  llm/token/spm.c
- *   40076  llm/token/bpe.c
- *   40223  llm/token/wordpiece.c
- *   40303  llm/token/unigram.c
- *   40517  llm/token/rwkv.c
- *   40543  llm/model/load.c
- *   40875  llm/model/step.c
- *   41351  llm/model/attn.c
- *   41815  llm/model/mla.c
- *   42007  llm/model/delta.c
- *   42291  llm/model/ssm.c
- *   42644  llm/model/rwkv.c
- *   43071  llm/model/ffn.c
- *   43421  llm/model/streams.c
- *   43670  llm/model/forward.c
- *   44132  llm/tinyllm.c
- *   44145  the licence
+ *     190  the manual
+ *     258  math/kernels.h
+ *    5937  options and names
+ *    6353  core/config.h
+ *    6475  core/status.h
+ *    6508  core/tensor.h
+ *    6561  core/ctx.h
+ *    6638  core/mem.h
+ *    6679  core/thread.h
+ *    6720  core/rng.h
+ *    6746  core/op.h
+ *    6825  core/record.h
+ *    6847  core/accel.h
+ *    6884  core/bytes.h
+ *    6909  core/file.h
+ *    6953  core/checkpoint.h
+ *    7052  core/time.h
+ *    7062  core/conform.h
+ *    7145  math/binary.h
+ *    7186  math/elem.h
+ *    7253  math/convert.h
+ *    7294  math/reduce.h
+ *    7341  math/softmax.h
+ *    7392  math/norm.h
+ *    7441  math/matmul.h
+ *    7503  math/layout.h
+ *    7556  math/conv.h
+ *    7610  math/sort.h
+ *    7671  math/linalg_lu.h
+ *    7688  math/linalg_qr.h
+ *    7704  math/linalg_eig.h
+ *    7717  math/linalg_svd.h
+ *    7730  math/linalg.h
+ *    7786  math/fft.h
+ *    7855  math/fwht.h
+ *    7878  math/attention.h
+ *    7907  math/ops.h
+ *    7924  math/sparse.h
+ *    7997  math/all.h
+ *    8003  the shared functions again, where the other header came first
+ *    8205  llm/quant/format.h
+ *    8294  llm/file/fd.h
+ *    8306  llm/file/gguf.h
+ *    8402  llm/file/gguf_write.h
+ *    8458  llm/file/safetensors.h
+ *    8477  llm/file/llama2c.h
+ *    8496  llm/file/open.h
+ *    8517  llm/token/unicode.h
+ *    8544  llm/token/split.h
+ *    8594  llm/token/vocab.h
+ *    8715  llm/chat/template.h
+ *    8783  llm/model/model.h
+ *    8861  llm/model/adapter.h
+ *    8911  llm/sample/sample.h
+ *    9006  llm/sample/stop.h
+ *    9033  llm/sample/grammar.h
+ *    9084  llm/sample/schema.h
+ *    9106  llm/session/session.h
+ *    9192  llm/tinyllm.h
+ *    9209  internal functions
+ *    9264  core/status.c
+ *    9274  core/atomic.h
+ *    9326  core/state.h
+ *    9395  core/tensor.c
+ *    9546  core/cpu.h
+ *    9580  core/ctx.c
+ *    9817  core/mem.c
+ *    9913  core/thread.c
+ *   10114  core/rng.c
+ *   10197  core/op.c
+ *   10533  core/record.c
+ *   10631  core/bytes.c
+ *   10711  core/file.c
+ *   10950  core/hash.h
+ *   10970  core/checkpoint.c
+ *   11633  core/time.c
+ *   11680  core/half.h
+ *   11733  core/conform.c
+ *   12492  math/table.h
+ *   12539  math/rows.h
+ *   12588  math/walk.h
+ *   12704  math/binary.c
+ *   12995  math/elem.c
+ *   13733  math/convert.c
+ *   14208  math/reduce.c
+ *   14723  math/softmax.c
+ *   15079  math/norm.c
+ *   15604  math/gemm.h
+ *   15683  math/gemm_i8.h
+ *   15699  math/matmul.c
+ *   16055  math/layout.c
+ *   16790  math/conv.c
+ *   17314  math/sort.c
+ *   18197  math/linalg_block.h
+ *   18343  math/linalg_lu.c
+ *   18688  math/linalg_qr.c
+ *   19035  math/linalg_eig.c
+ *   19543  math/linalg_svd.c
+ *   19938  math/linalg.c
+ *   20206  math/fft.c
+ *   21133  math/fwht.c
+ *   21277  math/attention.c
+ *   21566  math/ops.c
+ *   21603  math/sparse.c
+ *   22592  math/normal.c
+ *   22611  core/target.h
+ *   22935  math/targets.c
+ *   23064  math/all.c
+ *   23068  core/cpu.c
+ *   23282  core/hash.c
+ *   23385  math/matvec.h
+ *   23396  math/gemm.c
+ *   23979  math/gemm_i8.c
+ *   24202  math/linalg_block.c
+ *   24735  math/matvec.c
+ *   24789  the shared functions forwarded, where the other header has their bodies
+ *   24986  internal functions of this header
+ *   25001  llm/quant/blocks.h
+ *   25066  llm/quant/direct.h
+ *   25081  llm/quant/kformats.h
+ *   25092  llm/quant/lattice.h
+ *   25103  llm/quant/format.c
+ *   25149  llm/file/fd.c
+ *   25270  llm/file/store.h
+ *   25349  llm/file/gguf.c
+ *   25634  llm/file/gguf_write.c
+ *   26261  llm/file/json.h
+ *   26286  llm/file/safetensors.c
+ *   26564  llm/file/llama2c.c
+ *   26841  llm/file/open.c
+ *   26950  llm/token/unicode.c
+ *   27435  llm/token/split.c
+ *   28018  llm/token/parts.h
+ *   28173  llm/token/vocab.c
+ *   28959  llm/chat/value.h
+ *   29076  llm/chat/compile.h
+ *   29139  llm/chat/builtin.h
+ *   29171  llm/chat/template.c
+ *   29894  llm/model/arch.h
+ *   30004  llm/model/inside.h
+ *   30352  llm/model/model.c
+ *   30951  llm/model/adapter.c
+ *   31716  llm/sample/sample.c
+ *   32338  llm/sample/stop.c
+ *   32465  llm/sample/grammar.c
+ *   33449  llm/sample/schema.c
+ *   33880  llm/session/session.c
+ *   34279  llm/quant/direct.c
+ *   34801  llm/quant/kformats.c
+ *   35634  llm/quant/lattice.c
+ *   36307  llm/file/store.c
+ *   36845  llm/file/json.c
+ *   36992  llm/token/parts.c
+ *   37464  llm/chat/value.c
+ *   38408  llm/chat/parse.h
+ *   38483  llm/chat/compile.c
+ *   39096  llm/chat/rows.h
+ *   39148  llm/chat/text.h
+ *   39185  llm/chat/builtin.c
+ *   39571  llm/model/arch.c
+ *   39751  llm/chat/text.c
+ *   40109  llm/token/encode.c
+ *   40336  llm/token/decode.c
+ *   40515  llm/token/spm.c
+ *   40586  llm/token/bpe.c
+ *   40733  llm/token/wordpiece.c
+ *   40813  llm/token/unigram.c
+ *   41027  llm/token/rwkv.c
+ *   41053  llm/chat/filters.c
+ *   41463  llm/chat/methods.c
+ *   41814  llm/chat/emit.c
+ *   41907  llm/chat/words.c
+ *   42081  llm/chat/expression.c
+ *   42562  llm/model/load.c
+ *   42894  llm/model/step.c
+ *   43371  llm/model/attn.c
+ *   43835  llm/model/mla.c
+ *   44027  llm/model/delta.c
+ *   44311  llm/model/ssm.c
+ *   44664  llm/model/rwkv.c
+ *   45091  llm/model/ffn.c
+ *   45441  llm/model/streams.c
+ *   45690  llm/model/forward.c
+ *   46159  llm/tinyllm.c
+ *   46172  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5570,6 +5583,13 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+/* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
+#if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
+#define TINYI_I8_MMLA 1
+#else
+#define TINYI_I8_MMLA 0
+#endif
+
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
 #define TINYI_I8_BLOCK(R)                                                                                          \
@@ -5637,6 +5657,51 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 }
 #undef TINYI_I8_STEP
 #undef TINYI_I8_EACH
+#endif
+
+#if TINYI_I8_MMLA
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
+ * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+{
+    int32x4_t s[2][8];
+    size_t i;
+    int r, c;
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            const int32_t *at = start ? start + 2 * c : y + 2 * r * y_row + 2 * c;
+            s[r][c] = vcombine_s32(vld1_s32(at), vld1_s32(start ? at : at + y_row));
+        }
+    for (i = 0; i < k; i += 8) {
+        int8x16_t pair[8];
+        TINYI_UNROLL for (c = 0; c < 8; c += 2) {
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
+            pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
+        }
+        TINYI_UNROLL for (r = 0; r < 2; r++) {
+            const uint8_t *x = a + 2 * r * a_row + (ptrdiff_t)i;
+            const uint8x16_t rows = vcombine_u8(vld1_u8(x), vld1_u8(x + a_row));
+            TINYI_UNROLL for (c = 0; c < 8; c++) s[r][c] = vusmmlaq_s32(s[r][c], rows, pair[c]);
+        }
+    }
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            vst1_s32(y + 2 * r * y_row + 2 * c, vget_low_s32(s[r][c]));
+            vst1_s32(y + (2 * r + 1) * y_row + 2 * c, vget_high_s32(s[r][c]));
+        }
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                             size_t k, const int32_t *start, int rows, int columns)
+{
+    for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
+        int r = 0;
+        if (columns >= 16)
+            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+    }
+}
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
@@ -5712,10 +5777,14 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
+#if TINYI_I8_MMLA
+    if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
+#endif
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_MMLA
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -5886,7 +5955,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8c6bf857
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x10922de2
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6029,6 +6098,48 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_file_close tinyllm_file_close
 #undef tiny_file_write
 #define tiny_file_write tinyllm_file_write
+#undef tiny_checkpoint_create
+#define tiny_checkpoint_create tinyllm_checkpoint_create
+#undef tiny_checkpoint_put_u64
+#define tiny_checkpoint_put_u64 tinyllm_checkpoint_put_u64
+#undef tiny_checkpoint_put_f64
+#define tiny_checkpoint_put_f64 tinyllm_checkpoint_put_f64
+#undef tiny_checkpoint_put_text
+#define tiny_checkpoint_put_text tinyllm_checkpoint_put_text
+#undef tiny_checkpoint_put_bytes
+#define tiny_checkpoint_put_bytes tinyllm_checkpoint_put_bytes
+#undef tiny_checkpoint_put_tensor
+#define tiny_checkpoint_put_tensor tinyllm_checkpoint_put_tensor
+#undef tiny_checkpoint_put_begin
+#define tiny_checkpoint_put_begin tinyllm_checkpoint_put_begin
+#undef tiny_checkpoint_put_values
+#define tiny_checkpoint_put_values tinyllm_checkpoint_put_values
+#undef tiny_checkpoint_finish
+#define tiny_checkpoint_finish tinyllm_checkpoint_finish
+#undef tiny_checkpoint_writer_close
+#define tiny_checkpoint_writer_close tinyllm_checkpoint_writer_close
+#undef tiny_checkpoint_open
+#define tiny_checkpoint_open tinyllm_checkpoint_open
+#undef tiny_checkpoint_close
+#define tiny_checkpoint_close tinyllm_checkpoint_close
+#undef tiny_checkpoint_count
+#define tiny_checkpoint_count tinyllm_checkpoint_count
+#undef tiny_checkpoint_at
+#define tiny_checkpoint_at tinyllm_checkpoint_at
+#undef tiny_checkpoint_find
+#define tiny_checkpoint_find tinyllm_checkpoint_find
+#undef tiny_checkpoint_get_u64
+#define tiny_checkpoint_get_u64 tinyllm_checkpoint_get_u64
+#undef tiny_checkpoint_get_f64
+#define tiny_checkpoint_get_f64 tinyllm_checkpoint_get_f64
+#undef tiny_checkpoint_get_text
+#define tiny_checkpoint_get_text tinyllm_checkpoint_get_text
+#undef tiny_checkpoint_get_bytes
+#define tiny_checkpoint_get_bytes tinyllm_checkpoint_get_bytes
+#undef tiny_checkpoint_get_tensor
+#define tiny_checkpoint_get_tensor tinyllm_checkpoint_get_tensor
+#undef tiny_checkpoint_expect
+#define tiny_checkpoint_expect tinyllm_checkpoint_expect
 #undef tiny_now_ns
 #define tiny_now_ns tinyllm_now_ns
 #undef tiny_case_dim
@@ -6237,7 +6348,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x8c6bf857
+#define TINYI_SHARED_DECLARED 0x10922de2
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6827,6 +6938,113 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
  * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+typedef struct tinyi_out {
+    char *path, *part;                      /* one block: the name, and the one it is written under */
+    uint64_t n_bytes;                       /* so far */
+    void *file;                             /* a FILE */
+    int special;                            /* a device or a pipe: written in its place */
+} tinyi_out;
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+ *
+ *   tiny_checkpoint_writer_desc wd = { 0 };
+ *   wd.path = "run.ckpt";
+ *   if (tiny_checkpoint_create(ctx, &wd, &w)) ...
+ *   tiny_checkpoint_put_u64(ctx, w, "step", step);
+ *   tiny_checkpoint_put_tensor(ctx, w, "adam.m/w1", &m1);
+ *   st = tiny_checkpoint_finish(ctx, w);               the first failure of all the calls above
+ *   tiny_checkpoint_writer_close(ctx, w);
+ *
+ *   tiny_checkpoint_desc rd = { 0 };
+ *   rd.path = "run.ckpt";
+ *   if (tiny_checkpoint_open(ctx, &rd, &c)) ... the sentence names the file, the entry, the value and the limit ...
+ *   st = tiny_checkpoint_get_u64(ctx, c, "step", &step);
+ *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
+ *   tiny_checkpoint_close(ctx, c);
+ *
+ * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is whole;
+ * after a full disk or a kill the old file is what it was. The same entries in the same order make the same bytes on every
+ * machine. Opening checks the checksum and every entry before anything is handed out.
+ *
+ * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an i64 of n.
+ *
+ * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a context
+ * of its own. docs/checkpoints.md has the bytes.                                                                        */
+#ifndef TINYI_CHECKPOINT_H
+#define TINYI_CHECKPOINT_H
+TINYI_C_BEGIN
+
+#define TINY_CHECKPOINT_VERSION 1           /* of the format */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
+
+typedef struct tiny_checkpoint_writer_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    void *user;
+} tiny_checkpoint_writer_desc;
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);  /* any strides */
+/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+/* Writes the end, and the file takes its place. */
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);  /* takes NULL; what is not finished is abandoned */
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint tiny_checkpoint;
+
+typedef struct tiny_checkpoint_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    size_t n_bytes;
+    int copy;                               /* read the file into memory instead of mapping it */
+    int no_checksum;                        /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+} tiny_checkpoint_desc;
+
+typedef enum tiny_checkpoint_kind { TINY_CHECKPOINT_TENSOR, TINY_CHECKPOINT_U64, TINY_CHECKPOINT_F64, TINY_CHECKPOINT_TEXT, TINY_CHECKPOINT_BYTES } tiny_checkpoint_kind;
+
+typedef struct tiny_checkpoint_entry {
+    const char *name;                       /* ended by a 0 */
+    tiny_checkpoint_kind kind;
+    tiny_dtype dtype;                       /* of a tensor */
+    int rank;
+    tiny_idx dim[TINY_MAX_RANK];
+    const unsigned char *at;                /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    size_t n_bytes;
+} tiny_checkpoint_entry;
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);                /* takes NULL */
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);           /* in the order of the file; NULL past the end */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name); /* NULL: not there */
+
+/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is changed. */
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);    /* until the close */
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);  /* any strides */
+/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 
 TINYI_C_END
 #endif
@@ -7852,6 +8070,27 @@ TINY_API tiny_status tinyllm_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinyllm_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);
 TINY_API void tinyllm_file_close(tiny_ctx *ctx, tiny_file *file);
 TINY_API tiny_status tinyllm_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+TINY_API tiny_status tinyllm_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tinyllm_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tinyllm_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tinyllm_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);
+TINY_API tiny_status tinyllm_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tinyllm_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+TINY_API tiny_status tinyllm_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tinyllm_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API tiny_status tinyllm_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tinyllm_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);
+TINY_API size_t tinyllm_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_at(const tiny_checkpoint *c, size_t i);
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_find(const tiny_checkpoint *c, const char *name);
+TINY_API tiny_status tinyllm_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tinyllm_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tinyllm_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);
+TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);
+TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 TINY_API uint64_t tinyllm_now_ns(void);
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tinyllm_case_pick(tiny_case *c, int n);
@@ -8619,6 +8858,56 @@ TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, 
 TINYI_C_END
 #endif
 
+/* src/llm/model/adapter.h - what changes a model without being one: LoRA adapters and control vectors from GGUF files
+ *
+ *   tllm_adapter *a;
+ *   if (tllm_adapter_load(ctx, model, "adapter.gguf", &a)) ... the sentence names the file, the tensor, the shapes ...
+ *   tllm_state_attach(state, a, 1.0f);             from the next token on; again with another weight, or 0: not any more
+ *   ... tllm_forward(state, ...) ...
+ *   tllm_adapter_close(ctx, a);                    after the states that it is attached to
+ *
+ * LoRA   y = W x becomes y = W x + weight * scale * B (A x) with scale = alpha / rank, for every weight that the file names: of
+ *        attention, of feed-forward networks, of experts, of the output, of the embedding (there A has a row for each token).
+ *        Or it is merged: tllm_adapter_merge puts W + weight * scale * B A, computed in double, in the place of W, in memory of
+ *        its own for the touched weights only; after that a token costs what it cost without.
+ * Vector the row direction.N times its weight is added to what layer N (the first is 0) gives on.
+ *
+ * An adapter is read only; any number of states of the model it was opened for may use it. What a state holds already was
+ * computed with the weights of its time: clear the state where that matters. docs/adapters.md has more.                */
+#ifndef TINYI_ADAPTER_H
+#define TINYI_ADAPTER_H
+TINYI_C_BEGIN
+
+#define TLLM_MAX_ATTACHED 16                /* adapters of one state */
+
+typedef struct tllm_adapter tllm_adapter;
+typedef enum tllm_adapter_kind { TLLM_ADAPTER_LORA, TLLM_ADAPTER_VECTOR } tllm_adapter_kind;
+typedef struct tllm_adapter_about {
+    tllm_adapter_kind kind;
+    size_t n_places;                        /* weights, or layers, that it changes */
+    tiny_idx rank;                          /* LoRA: the largest */
+    double alpha;                           /* LoRA: of the file; 0: there is none, and the scale is 1 */
+    tiny_idx first, last;                   /* vector: layers */
+    double n_params;
+} tllm_adapter_about;
+
+/* Which of the two it is the file says. All is copied: the file may be closed afterwards. On failure *out is NULL. */
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out);
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out);
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a);       /* takes NULL */
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about);
+/* A vector changes layers first to last only; 1 to the number of layers - 1 without this. */
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last);
+
+/* The first call takes scratch memory for the adapter; later ones only set the weight. After a failure it is as it was. */
+TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight);
+/* LoRA only. dtype: TINY_F32 or TINY_F16, of the weights that are made. No state of the model may be at work meanwhile, and what
+ * states hold was computed without. A model can be merged with several adapters, one after the other, but not back. */
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype);
+
+TINYI_C_END
+#endif
+
 /* src/llm/sample/sample.h - from logits to the next token
  *
  * A sampler is a chain of steps in the order that the caller gives. Each step takes candidates away or changes their logits;
@@ -8851,6 +9140,11 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
 /* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
 
+/* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
+ * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
+
 typedef enum tllm_end {
     TLLM_END_TOKEN,                         /* the model ended its text */
     TLLM_END_LENGTH,                        /* n_most tokens were made */
@@ -8927,6 +9221,10 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
+TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
+TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
+TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN float tinyi_exp_ref(float x);
@@ -10452,11 +10750,23 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
+    memset(out, 0, sizeof *out);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    (void)out;
     (void)bytes;
     (void)n_bytes;
-    return tinyi_file_none(ctx, path);
+    return tinyi_file_none(ctx, NULL);
+}
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out) { return tinyi_out_add(ctx, out, NULL, 0); }
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    (void)ctx;
+    (void)out;
 }
 #else
 
@@ -10547,51 +10857,85 @@ static int tinyi_file_special(const char *path)
 #endif
 }
 
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
+{
+    size_t n = strlen(path);
+    memset(out, 0, sizeof *out);
+    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
+    if (!out->path) return ctx->status;
+    out->part = out->path + n + 1;
+    memcpy(out->path, path, n + 1);
+    memcpy(out->part, path, n);
+    out->special = tinyi_file_special(path);
+    memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    out->file = fopen(out->part, "wb");
+    if (!out->file) {
+        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
+        out->special = 1;                   /* what stands there is not ours */
+        tinyi_out_abandon(ctx, out);
+        return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
+{
+    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part, (unsigned long long)out->n_bytes, strerror(errno));
+}
+
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    out->n_bytes += n_bytes;
+    return n_bytes && fwrite(bytes, 1, n_bytes, (FILE *)out->file) != n_bytes ? tinyi_out_fail(ctx, out) : TINY_OK;
+}
+
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
+{
+    FILE *f = (FILE *)out->file;
+    tiny_status st = TINY_OK;
+    int bad = fflush(f) != 0;
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    bad |= !out->special && fsync(fileno(f)) != 0;
+#endif
+    bad |= fclose(f) != 0;
+    out->file = NULL;
+    if (bad) {
+        st = tinyi_out_fail(ctx, out);
+    } else if (!out->special) {
+#ifdef _WIN32
+        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
+#else
+        bad = rename(out->part, out->path) != 0;
+#endif
+        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
+        else out->special = 1;              /* nothing is left to remove */
+    }
+    tinyi_out_abandon(ctx, out);
+    return st;
+}
+
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tiny_free(ctx, out->path);
+    memset(out, 0, sizeof *out);
+}
+#endif
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    char *part;
-    size_t n_path;
-    FILE *f;
-    int bad, special;
+    tinyi_out out;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
-    n_path = strlen(path);
-    part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
-    if (!part) return ctx->status;
-    memcpy(part, path, n_path);
-    special = tinyi_file_special(path);
-    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
-    f = fopen(part, "wb");
-    if (!f) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
-        tiny_free(ctx, part);
-        return st;
-    }
-    bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
-    bad |= fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
-    if (bad) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        if (!special) (void)remove(part);
-    } else if (!special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(part, path) != 0;
-#endif
-        if (bad) {
-            st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-            (void)remove(part);
-        }
-    }
-    tiny_free(ctx, part);
+    st = tinyi_out_open(ctx, path, &out);
+    if (st) return st;
+    st = tinyi_out_add(ctx, &out, bytes, n_bytes);
+    if (!st) return tinyi_out_finish(ctx, &out);
+    tinyi_out_abandon(ctx, &out);
     return st;
 }
-#endif
 
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 {
@@ -10601,6 +10945,689 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 #endif
     tiny_free(ctx, file->owned);
     *file = tiny_file_memory(NULL, 0);
+}
+
+/* src/core/hash.h - a checksum of 64 bits over a stream of bytes
+ *
+ * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key.             */
+#ifndef TINYI_HASH_H
+#define TINYI_HASH_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_hash {
+    uint64_t lane[4], n_bytes;
+    unsigned char rest[32];                 /* n_bytes % 32 of them wait for their stripe */
+} tinyi_hash;
+
+TINYI_FN void tinyi_hash_start(tinyi_hash *h);
+TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /* in pieces of any size */
+TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
+TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.c
+ *
+ *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
+ *   entry   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
+ *   end     8 bytes "tinyend" 0a, u64 entries, u64 bytes of the file, u64 XXH64 of all before it
+ *
+ * Everything is little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
+ * values of a tensor up to the next multiple of 64. dtype, rank and dims that mean nothing are 0. So an entry has one form only.
+ *
+ * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
+ *
+ * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
+#include <string.h>
+
+#define TINYI_CKPT_HEAD 16
+#define TINYI_CKPT_ENTRY 56                 /* without name and values */
+#define TINYI_CKPT_LEAST 64                 /* with the shortest name */
+#define TINYI_CKPT_END 32
+#define TINYI_CKPT_STAGE 512                /* bytes that are turned round at a time */
+
+static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
+static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
+static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
+
+static void tinyi_ckpt_le(unsigned char *p, uint64_t v, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Are the bytes of numbers in memory in another order than in the file? */
+static int tinyi_ckpt_turned(void)
+{
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first != 1;
+}
+
+/* n values of size bytes, from the order of memory into that of the file or back */
+TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
+{
+    size_t i, k;
+    if (!turned) {
+        if (n) memcpy(to, from, n * size);
+        return;
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < size; k++) to[i * size + k] = from[i * size + size - 1 - k];
+}
+
+/* A name goes into sentences, so that nothing in it may move a terminal. */
+static int tinyi_ckpt_name_fits(const unsigned char *name, size_t n)
+{
+    if (!n || n > TINY_CHECKPOINT_MAX_NAME) return 0;
+    for (; n; n--, name++) if (*name < 0x20 || *name == 0x7f) return 0;
+    return 1;
+}
+
+/* of element i in index order */
+static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
+{
+    ptrdiff_t at = 0;
+    int a;
+    for (a = t->rank - 1; a >= 0; a--) {
+        at += (ptrdiff_t)(i % (size_t)t->dim[a]) * t->stride[a];
+        i /= (size_t)t->dim[a];
+    }
+    return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+}
+
+/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim, size_t *count)
+{
+    tiny_tensor t;
+    tiny_status st;
+    char text[96];
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: rank %d; 0 to %d are possible", path, name, rank, TINY_MAX_RANK);
+    t = tiny_tensor_nd(text, dtype, rank, dim);
+    st = tiny_tensor_check(&t);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+    *count = (size_t)tiny_tensor_count(&t);
+    return TINY_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+/* The names so far, as a tree in the order of their checksums: about 2 ln n steps, whatever the names are. */
+typedef struct tinyi_ckpt_name {
+    struct tinyi_ckpt_name *side[2], *older;
+    uint64_t hash;
+    char *text;                             /* in the same block */
+} tinyi_ckpt_name;
+
+struct tiny_checkpoint_writer {
+    tiny_status status;                     /* the first failure */
+    tiny_checkpoint_writer_desc desc;
+    char *path;                             /* as in the sentences */
+    tinyi_out out;
+    tinyi_hash hash;
+    tinyi_ckpt_name *root, *newest;
+    uint64_t n_entries;
+    size_t values_left, value_bytes;        /* of the tensor at work */
+    int finished;
+};
+
+static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
+    if (w->status) return w->status;
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->path);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
+{
+    if (st && !w->status) w->status = st;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_emit(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *bytes, size_t n)
+{
+    if (!n) return TINY_OK;
+    tinyi_hash_add(&w->hash, bytes, n);
+    if (w->desc.path) return tinyi_out_add(ctx, &w->out, bytes, n);
+    if (w->desc.write(w->desc.user, bytes, n))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", w->path, n, (unsigned long long)w->hash.n_bytes);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_zeros(tiny_ctx *ctx, tiny_checkpoint_writer *w, size_t least, size_t align)
+{
+    static const unsigned char zeros[2 * TINY_CHECKPOINT_ALIGN] = { 0 };
+    size_t over = (size_t)((w->hash.n_bytes + least) % align);
+    return tinyi_ckpt_emit(ctx, w, zeros, least + (over ? align - over : 0));
+}
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    unsigned char head[TINYI_CKPT_HEAD];
+    tiny_checkpoint_writer *w;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || !desc->path == !desc->write)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+    path = desc->path ? desc->path : "the checkpoint";
+    n_path = strlen(path);
+    w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
+    if (!w) return ctx->status;
+    memset(w, 0, sizeof *w);
+    w->path = (char *)(w + 1);
+    memcpy(w->path, path, n_path + 1);
+    w->desc = *desc;
+    if (desc->path) w->desc.path = w->path;
+    tinyi_hash_start(&w->hash);
+    memcpy(head, tinyi_ckpt_magic, 8);
+    tinyi_ckpt_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
+    tinyi_ckpt_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
+    if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (st) tiny_checkpoint_writer_close(ctx, w);
+    else *out = w;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, size_t n)
+{
+    uint64_t hash = tinyi_hash_of(name, n);
+    tinyi_ckpt_name **at = &w->root, *fresh;
+    while (*at) {
+        int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
+        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->path, name);
+        at = &(*at)->side[order > 0];
+    }
+    fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
+    if (!fresh) return ctx->status;
+    memset(fresh, 0, sizeof *fresh);
+    fresh->text = (char *)(fresh + 1);
+    memcpy(fresh->text, name, n + 1);
+    fresh->hash = hash;
+    fresh->older = w->newest;
+    w->newest = *at = fresh;
+    return TINY_OK;
+}
+
+/* Everything of an entry up to its values. */
+static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
+                                    const tiny_idx *dim, uint64_t n_bytes)
+{
+    unsigned char head[TINYI_CKPT_ENTRY];
+    size_t n = name ? strlen(name) : 0;
+    tiny_status st;
+    int a;
+    if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->path,
+                          (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
+    if (w->values_left)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->path, name, w->values_left, w->newest->text);
+    st = tinyi_ckpt_new_name(ctx, w, name, n);
+    if (st) return st;
+    memset(head, 0, sizeof head);
+    tinyi_ckpt_le(head, (uint64_t)kind, 4);
+    tinyi_ckpt_le(head + 4, (uint64_t)dtype, 4);
+    tinyi_ckpt_le(head + 8, (uint64_t)rank, 4);
+    tinyi_ckpt_le(head + 12, n, 4);
+    for (a = 0; a < rank; a++) tinyi_ckpt_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_ckpt_le(head + 48, n_bytes, 8);
+    w->n_entries++;
+    st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, 1, 8);
+    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_ckpt_zeros(ctx, w, 0, TINY_CHECKPOINT_ALIGN);
+    return st;
+}
+
+static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
+{
+    tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, bytes, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, kind == TINY_CHECKPOINT_TEXT, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    tinyi_ckpt_le(p, v, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_U64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    uint64_t bits;
+    memcpy(&bits, &v, 8);
+    tinyi_ckpt_le(p, bits, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->path, name ? name : "?"));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
+}
+
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!bytes && n_bytes)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->path, name ? name : "?", n_bytes));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    size_t count = 0;
+    if (st) return st;
+    st = tinyi_ckpt_shape(ctx, w->path, name ? name : "?", dtype, rank, dim, &count);
+    if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
+    if (!st) {
+        w->values_left = count;
+        w->value_bytes = tiny_dtype_bytes(dtype);
+    }
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    const unsigned char *p = (const unsigned char *)values;
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t size;
+    if (st || !n_values) return st;
+    if (!values || n_values > w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->path, n_values, values ? "" : " at NULL",
+                                             w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
+    size = w->value_bytes;
+    w->values_left -= n_values;
+    if (!tinyi_ckpt_turned()) st = tinyi_ckpt_emit(ctx, w, p, n_values * size);
+    while (tinyi_ckpt_turned() && n_values && !st) {
+        size_t n = TINYI_MIN(n_values, sizeof stage / size);
+        tinyi_ckpt_turn(stage, p, n, size, 1);
+        st = tinyi_ckpt_emit(ctx, w, stage, n * size);
+        p += n * size;
+        n_values -= n;
+    }
+    if (!st && !w->values_left) st = tinyi_ckpt_zeros(ctx, w, 0, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t i = 0, count, size, k;
+    if (st) return st;
+    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->path, name ? name : "?"));
+    st = tiny_tensor_check(t);
+    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->path, name ? name : "?", tiny_status_text(st)));
+    st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
+    if (st) return st;
+    count = (size_t)tiny_tensor_count(t);
+    size = tiny_dtype_bytes(t->dtype);
+    if (tiny_tensor_is_dense(t)) return tiny_checkpoint_put_values(ctx, w, t->data, count);
+    while (i < count && !st) {
+        size_t n = TINYI_MIN(count - i, sizeof stage / size);
+        for (k = 0; k < n; k++) memcpy(stage + k * size, tinyi_ckpt_element(t, i + k), size);
+        st = tiny_checkpoint_put_values(ctx, w, stage, n);
+        i += n;
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char end[TINYI_CKPT_END];
+    if (st) return st;
+    if (w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
+    memcpy(end, tinyi_ckpt_end_magic, 8);
+    tinyi_ckpt_le(end + 8, w->n_entries, 8);
+    tinyi_ckpt_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
+    st = tinyi_ckpt_emit(ctx, w, end, 24);
+    tinyi_ckpt_le(end + 24, tinyi_hash_value(&w->hash), 8);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
+    if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
+    w->finished = !st;
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    if (!w) return;
+    if (w->desc.path) tinyi_out_abandon(ctx, &w->out);      /* nothing after finish */
+    while (w->newest) {
+        tinyi_ckpt_name *older = w->newest->older;
+        tiny_free(ctx, w->newest);
+        w->newest = older;
+    }
+    tiny_free(ctx, w);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+struct tiny_checkpoint {
+    char *path;
+    tiny_file file;
+    size_t n;
+    tiny_checkpoint_entry *entry;           /* (n) in the order of the file */
+    size_t *order;                          /* (n) by name */
+};
+
+/* heap sort: no memory, no bad case */
+static void tinyi_ckpt_sink(size_t *order, size_t at, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t v = order[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && strcmp(e[order[child]].name, e[order[child + 1]].name) < 0) child++;
+        if (strcmp(e[v].name, e[order[child]].name) >= 0) break;
+        order[at] = order[child];
+        at = child;
+    }
+    order[at] = v;
+}
+
+static void tinyi_ckpt_sort(size_t *order, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t i, top;
+    for (i = 0; i < n; i++) order[i] = i;
+    for (i = n / 2; i-- > 0;) tinyi_ckpt_sink(order, i, n, e);
+    for (i = n; i-- > 1;) {
+        top = order[0];
+        order[0] = order[i];
+        order[i] = top;
+        tinyi_ckpt_sink(order, 0, i, e);
+    }
+}
+
+/* Steps over zeros: at least least of them, up to the next multiple of align from base. */
+static int tinyi_ckpt_skip(tinyi_cursor *c, const unsigned char *base, size_t least, size_t align)
+{
+    size_t over = ((size_t)(c->at - base) + least) % align, n = least + (over ? align - over : 0);
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, n, &p)) return 0;
+    for (; n; n--) if (*p++) return 0;
+    return 1;
+}
+
+/* Entry i at the cursor, or its sentence. */
+static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_cursor *c, const unsigned char *base, size_t i, tiny_checkpoint_entry *e)
+{
+    uint32_t kind = 0, dtype = 0, rank = 0, n_name = 0;
+    uint64_t dim[TINY_MAX_RANK], n_bytes = 0, want = 1;
+    const unsigned char *name = NULL;
+    size_t at = (size_t)(c->at - base), a;
+    int bad;
+    bad = !tinyi_rd_u32(c, &kind) || !tinyi_rd_u32(c, &dtype) || !tinyi_rd_u32(c, &rank) || !tinyi_rd_u32(c, &n_name);
+    for (a = 0; a < TINY_MAX_RANK && !bad; a++) bad = !tinyi_rd_u64(c, &dim[a]);
+    if (bad || !tinyi_rd_u64(c, &n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at, c->left, TINYI_CKPT_LEAST);
+    if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here", path, i, at, (unsigned long)kind);
+    if (!tinyi_rd_bytes(c, n_name, &name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left", path, i, at, (unsigned long)n_name, c->left);
+    if (!tinyi_ckpt_name_fits(name, n_name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes; 1 to %d without control characters are possible", path, i, at,
+                          (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
+    if (!tinyi_ckpt_skip(c, base, 1, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i, at);
+    memset(e, 0, sizeof *e);
+    e->name = (const char *)name;           /* the 0 behind it was seen */
+    e->kind = (tiny_checkpoint_kind)kind;
+    if (kind == TINY_CHECKPOINT_TENSOR) {
+        int empty = 0;
+        if (!tiny_dtype_bytes((tiny_dtype)dtype))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path, e->name, (unsigned long)dtype);
+        if (rank > TINY_MAX_RANK)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name, (unsigned long)rank, TINY_MAX_RANK);
+        e->dtype = (tiny_dtype)dtype;
+        e->rank = (int)rank;
+        want = tiny_dtype_bytes(e->dtype);
+        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        for (a = 0; a < rank; a++) {
+            if (!dim[a]) empty = 1;
+            else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
+                return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: with %llu at dimension %d it is larger than this machine can address", path, e->name,
+                                  (unsigned long long)dim[a], (int)a);
+            else want *= dim[a];
+            e->dim[a] = (tiny_idx)dim[a];
+        }
+        if (empty) want = 0;
+        if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values", path, e->name, TINY_CHECKPOINT_ALIGN);
+    } else {
+        if (dtype || rank) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path, tinyi_ckpt_kind_name[kind], e->name);
+        want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
+    }
+    for (a = rank; a < TINY_MAX_RANK; a++)
+        if (dim[a]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path, tinyi_ckpt_kind_name[kind], e->name, (int)a,
+                                      (unsigned long)rank, (unsigned long long)dim[a]);
+    if (n_bytes != want)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s says it has %llu bytes; they are %llu", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (unsigned long long)want);
+    if (!tinyi_count_fits(c, n_bytes, 1))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s needs %llu bytes at byte %zu, and %zu are left", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (size_t)(c->at - base), c->left);
+    e->n_bytes = (size_t)n_bytes;
+    (void)tinyi_rd_bytes(c, e->n_bytes, &e->at);
+    if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
+    if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path, tinyi_ckpt_kind_name[kind], e->name);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_checksum)
+{
+    const unsigned char *base = c->file.bytes, *p = NULL;
+    size_t n = c->file.n_bytes, i;
+    tinyi_cursor at = tinyi_cursor_make(base, n), end;
+    uint32_t version = 0, align = 0;
+    uint64_t n_entries = 0, n_bytes = 0, hash = 0;
+    tiny_status st = TINY_OK;
+    if (!tinyi_rd_bytes(&at, 8, &p) || memcmp(p, tinyi_ckpt_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no checkpoint: its %zu bytes do not begin as one", c->path, n);
+    if (tinyi_rd_u32(&at, &version) && version != TINY_CHECKPOINT_VERSION)
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", c->path, (unsigned long)version, TINY_CHECKPOINT_VERSION);
+    if (tinyi_rd_u32(&at, &align) && align != TINY_CHECKPOINT_ALIGN)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", c->path, (unsigned long)align, TINY_CHECKPOINT_VERSION, TINY_CHECKPOINT_ALIGN);
+    if (at.left < TINYI_CKPT_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", c->path, n, TINYI_CKPT_HEAD + TINYI_CKPT_END);
+    at.left -= TINYI_CKPT_END;
+    end = tinyi_cursor_make(base + n - TINYI_CKPT_END, TINYI_CKPT_END);
+    (void)tinyi_rd_bytes(&end, 8, &p);
+    (void)tinyi_rd_u64(&end, &n_entries);
+    (void)tinyi_rd_u64(&end, &n_bytes);
+    (void)tinyi_rd_u64(&end, &hash);
+    if (memcmp(p, tinyi_ckpt_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off, or changed: its %zu bytes do not end as a checkpoint", c->path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", c->path, (unsigned long long)n_bytes, n);
+    if (!no_checksum) {
+        uint64_t is = tinyi_hash_of(base, n - 8);
+        if (is != hash)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: changed: the checksum of its %zu bytes is %016llx, and it says %016llx", c->path, n, (unsigned long long)is,
+                              (unsigned long long)hash);
+    }
+    if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
+                          at.left / TINYI_CKPT_LEAST);
+    c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
+    c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
+    if (!c->order) return ctx->status;
+    for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
+    if (st) return st;
+    if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+    c->n = i;
+    tinyi_ckpt_sort(c->order, c->n, c->entry);
+    for (i = 1; i < c->n; i++)
+        if (!strcmp(c->entry[c->order[i - 1]].name, c->entry[c->order[i]].name))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: two entries are called %s", c->path, c->entry[c->order[i]].name);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_checkpoint *c;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || (!desc->path && !desc->bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+    path = desc->path ? desc->path : "memory";
+    n_path = strlen(path);
+    c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
+    if (!c) return ctx->status;
+    memset(c, 0, sizeof *c);
+    c->path = (char *)(c + 1);
+    memcpy(c->path, path, n_path + 1);
+    if (!desc->path) c->file = tiny_file_memory(desc->bytes, desc->n_bytes);
+    else st = desc->copy ? tiny_file_copy(ctx, path, &c->file) : tiny_file_open(ctx, path, &c->file);
+    if (!st) st = tinyi_ckpt_read(ctx, c, desc->no_checksum);
+    if (st) tiny_checkpoint_close(ctx, c);
+    else *out = c;
+    return st;
+}
+
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c)
+{
+    if (!c) return;
+    tiny_file_close(ctx, &c->file);
+    tiny_free(ctx, c->entry);
+    tiny_free(ctx, c->order);
+    tiny_free(ctx, c);
+}
+
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c) { return c ? c->n : 0; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i) { return c && i < c->n ? &c->entry[i] : NULL; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name)
+{
+    size_t lo = 0, hi = c && name ? c->n : 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = strcmp(name, c->entry[c->order[mid]].name);
+        if (!order) return &c->entry[c->order[mid]];
+        if (order < 0) hi = mid;
+        else lo = mid + 1;
+    }
+    return NULL;
+}
+
+static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, tiny_checkpoint_kind kind, int place, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!c || !name || !place) return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place", name ? name : "an entry");
+    *e = tiny_checkpoint_find(c, name);
+    if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
+    if ((*e)->kind != kind)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name, tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
+    return TINY_OK;
+}
+
+static uint64_t tinyi_ckpt_number(const tiny_checkpoint_entry *e)
+{
+    tinyi_cursor c = tinyi_cursor_make(e->at, e->n_bytes);
+    uint64_t v = 0;
+    (void)tinyi_rd_u64(&c, &v);             /* 8 bytes, as was checked */
+    return v;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_U64, v != NULL, &e);
+    if (!st) *v = tinyi_ckpt_number(e);
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_F64, v != NULL, &e);
+    uint64_t bits;
+    if (st) return st;
+    bits = tinyi_ckpt_number(e);
+    memcpy(v, &bits, 8);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TEXT, text != NULL, &e);
+    if (!st) *text = (const char *)e->at;
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_BYTES, bytes && n_bytes, &e);
+    if (st) return st;
+    *bytes = e->at;
+    *n_bytes = e->n_bytes;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TENSOR, t != NULL, e);
+    size_t count;
+    int a, same;
+    if (!st) st = tinyi_ckpt_shape(ctx, c->path, name, t->dtype, t->rank, t->dim, &count);
+    if (st) return st;
+    same = (*e)->dtype == t->dtype && (*e)->rank == t->rank;
+    for (a = 0; a < t->rank && same; a++) same = (*e)->dim[a] == t->dim[a];
+    if (!same) {
+        tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
+        char has[96], want[96];
+        return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+                          tinyi_shape_text(t, want));
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t)
+{
+    const tiny_checkpoint_entry *e;
+    return tinyi_ckpt_want_tensor(ctx, c, name, t, &e);
+}
+
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want_tensor(ctx, c, name, into, &e);
+    size_t i, count, size;
+    if (st) return st;
+    st = tiny_tensor_check(into);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name, tiny_status_text(st));
+    count = (size_t)tiny_tensor_count(into);
+    size = tiny_dtype_bytes(into->dtype);
+    if (tiny_tensor_is_dense(into)) tinyi_ckpt_turn((unsigned char *)into->data, e->at, count, size, tinyi_ckpt_turned());
+    else for (i = 0; i < count; i++) tinyi_ckpt_turn(tinyi_ckpt_element(into, i), e->at + i * size, 1, size, tinyi_ckpt_turned());
+    return TINY_OK;
 }
 
 /* src/core/time.c */
@@ -22252,6 +23279,109 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
     return found ? found : usual[level];
 }
 
+/* src/core/hash.c - XXH64 with seed 0
+ * Paper    Y. Collet, "xxHash fast digest algorithm", specification 0.1.1, section XXH64.
+ * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes are merged,
+ *          the tail is taken by 8, 4 and 1 bytes, and the bits are mixed. Words are little endian on every machine.
+ * Cost     two multiplications for 8 bytes in four independent chains: near the speed of memory.
+ * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the merge; a CRC
+ *          would promise the same for bursts, at a tenth of the speed without special instructions.
+ * Left out seeds.                                                                                                      */
+#include <string.h>
+
+#define TINYI_HASH_P1 UINT64_C(0x9E3779B185EBCA87)
+#define TINYI_HASH_P2 UINT64_C(0xC2B2AE3D27D4EB4F)
+#define TINYI_HASH_P3 UINT64_C(0x165667B19E3779F9)
+#define TINYI_HASH_P4 UINT64_C(0x85EBCA77C2B2AE63)
+#define TINYI_HASH_P5 UINT64_C(0x27D4EB2F165667C5)
+
+TINYI_INLINE uint64_t tinyi_hash_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
+TINYI_INLINE uint64_t tinyi_hash_word(const unsigned char *p, int n)
+{
+    uint64_t v = 0;
+    int i;
+    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+TINYI_INLINE uint64_t tinyi_hash_word8(const unsigned char *p)     /* written out: compilers make one load of it */
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_hash_round(uint64_t lane, uint64_t word)
+{
+    return tinyi_hash_rotl(lane + word * TINYI_HASH_P2, 31) * TINYI_HASH_P1;
+}
+
+void tinyi_hash_start(tinyi_hash *h)
+{
+    memset(h, 0, sizeof *h);
+    h->lane[0] = TINYI_HASH_P1 + TINYI_HASH_P2;
+    h->lane[1] = TINYI_HASH_P2;
+    h->lane[3] = 0 - TINYI_HASH_P1;
+}
+
+static void tinyi_hash_stripes(tinyi_hash *h, const unsigned char *p, size_t n_stripes)
+{
+    uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2], d = h->lane[3];
+    for (; n_stripes; n_stripes--, p += 32) {
+        a = tinyi_hash_round(a, tinyi_hash_word8(p));
+        b = tinyi_hash_round(b, tinyi_hash_word8(p + 8));
+        c = tinyi_hash_round(c, tinyi_hash_word8(p + 16));
+        d = tinyi_hash_round(d, tinyi_hash_word8(p + 24));
+    }
+    h->lane[0] = a; h->lane[1] = b; h->lane[2] = c; h->lane[3] = d;
+}
+
+void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t waiting = (size_t)(h->n_bytes % 32);
+    if (!n) return;                         /* bytes may be NULL then */
+    h->n_bytes += n;
+    if (waiting) {
+        size_t take = TINYI_MIN(n, 32 - waiting);
+        memcpy(h->rest + waiting, p, take);
+        if (waiting + take < 32) return;
+        tinyi_hash_stripes(h, h->rest, 1);
+        p += take;
+        n -= take;
+    }
+    tinyi_hash_stripes(h, p, n / 32);
+    if (n % 32) memcpy(h->rest, p + n / 32 * 32, n % 32);
+}
+
+uint64_t tinyi_hash_value(const tinyi_hash *h)
+{
+    const unsigned char *p = h->rest;
+    size_t left = (size_t)(h->n_bytes % 32);
+    uint64_t v = TINYI_HASH_P5;
+    int i;
+    if (h->n_bytes >= 32) {
+        v = tinyi_hash_rotl(h->lane[0], 1) + tinyi_hash_rotl(h->lane[1], 7) + tinyi_hash_rotl(h->lane[2], 12) + tinyi_hash_rotl(h->lane[3], 18);
+        for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    }
+    v += h->n_bytes;
+    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_hash_word(p, 8)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    if (left >= 4) {
+        v = tinyi_hash_rotl(v ^ tinyi_hash_word(p, 4) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
+        left -= 4;
+        p += 4;
+    }
+    for (; left; left--, p++) v = tinyi_hash_rotl(v ^ *p * TINYI_HASH_P5, 11) * TINYI_HASH_P1;
+    v = (v ^ v >> 33) * TINYI_HASH_P2;
+    v = (v ^ v >> 29) * TINYI_HASH_P3;
+    return v ^ v >> 32;
+}
+
+uint64_t tinyi_hash_of(const void *bytes, size_t n)
+{
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_hash_add(&h, bytes, n);
+    return tinyi_hash_value(&h);
+}
+
 /* src/math/matvec.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
 #define TINYI_MATVEC_H
@@ -23725,6 +24855,27 @@ TINY_API tiny_status tinyllm_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinyllm_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tinygnn_file_copy(ctx, path, out); }
 TINY_API void tinyllm_file_close(tiny_ctx *ctx, tiny_file *file) { tinygnn_file_close(ctx, file); }
 TINY_API tiny_status tinyllm_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes) { return tinygnn_file_write(ctx, path, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out) { return tinygnn_checkpoint_create(ctx, desc, out); }
+TINY_API tiny_status tinyllm_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v) { return tinygnn_checkpoint_put_u64(ctx, w, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v) { return tinygnn_checkpoint_put_f64(ctx, w, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text) { return tinygnn_checkpoint_put_text(ctx, w, name, text); }
+TINY_API tiny_status tinyllm_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes) { return tinygnn_checkpoint_put_bytes(ctx, w, name, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t) { return tinygnn_checkpoint_put_tensor(ctx, w, name, t); }
+TINY_API tiny_status tinyllm_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinygnn_checkpoint_put_begin(ctx, w, name, dtype, rank, dim); }
+TINY_API tiny_status tinyllm_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values) { return tinygnn_checkpoint_put_values(ctx, w, values, n_values); }
+TINY_API tiny_status tinyllm_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w) { return tinygnn_checkpoint_finish(ctx, w); }
+TINY_API void tinyllm_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w) { tinygnn_checkpoint_writer_close(ctx, w); }
+TINY_API tiny_status tinyllm_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out) { return tinygnn_checkpoint_open(ctx, desc, out); }
+TINY_API void tinyllm_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c) { tinygnn_checkpoint_close(ctx, c); }
+TINY_API size_t tinyllm_checkpoint_count(const tiny_checkpoint *c) { return tinygnn_checkpoint_count(c); }
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_at(const tiny_checkpoint *c, size_t i) { return tinygnn_checkpoint_at(c, i); }
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_find(const tiny_checkpoint *c, const char *name) { return tinygnn_checkpoint_find(c, name); }
+TINY_API tiny_status tinyllm_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v) { return tinygnn_checkpoint_get_u64(ctx, c, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v) { return tinygnn_checkpoint_get_f64(ctx, c, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text) { return tinygnn_checkpoint_get_text(ctx, c, name, text); }
+TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes) { return tinygnn_checkpoint_get_bytes(ctx, c, name, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinygnn_checkpoint_get_tensor(ctx, c, name, into); }
+TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinygnn_checkpoint_expect(ctx, c, name, t); }
 TINY_API uint64_t tinyllm_now_ns(void) { return tinygnn_now_ns(); }
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit) { return tinygnn_case_dim(c, limit); }
 TINY_API int tinyllm_case_pick(tiny_case *c, int n) { return tinygnn_case_pick(c, n); }
@@ -28806,6 +29957,7 @@ enum {
 #define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
 #define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
 #define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
 #define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
 
 /* feed-forward and router */
@@ -29036,6 +30188,7 @@ struct tllm_state {
     unsigned char *scratch;
     size_t scratch_bytes;
     tiny_idx n_encoded;
+    struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -29087,6 +30240,12 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
 /* one row of numbers of an embedding for each token */
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
+
+/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
@@ -29371,14 +30530,22 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     tllm_model *m = ld->m;
     const tiny_idx half = n_rot / 2;
     double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    size_t bytes = 0, k;
     tiny_idx i;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) bytes += tllm_gguf_bytes(m->file, k);
+    if (!ld->st && (size_t)half > (bytes + 1000000) / 64)   /* before the tables: such heads have wider matrices than the file has bytes */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes", m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
     if (r->size == 0.0f) r->size = 1.0f;
     r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
-    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
-    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    beta_fast = 32.0;
+    beta_slow = 1.0;
+    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+        beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+        beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    }
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
@@ -29779,6 +30946,771 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
+}
+
+/* src/llm/model/adapter.c
+ * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
+ *          h = W x + (alpha / r) B A x.
+ *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
+ * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
+ *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
+ *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
+ *          the scale is 1, as other readers have it.
+ *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1.
+ * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
+ *          float products of the target: the bound of matmul for sums of n_in and of r.
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
+ *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_ADAPTER_MAGIC 0x74706461u
+#define TINYI_ADAPTER_TILE 16
+#define TINYI_ADAPTER_ROWS 64               /* tokens whose A x is held at once */
+
+typedef struct tinyi_lm_pair {
+    const tinyi_lm_w *w;
+    const tllm_gguf_tensor *from_a, *from_b;    /* while it is opened */
+    const float *a, *b;                     /* (n_mat, r, n_in), (n_mat, n_out, r); of the embedding a is (n_out tokens, r), b (n_in, r) */
+    tiny_idx r;
+} tinyi_lm_pair;
+
+struct tllm_adapter {
+    uint32_t magic;
+    tllm_adapter_kind kind;
+    const tllm_model *m;
+    float scale_of;                         /* alpha; 0: none */
+    size_t n;
+    tinyi_lm_pair *pair;                    /* (n), by the address of the weight */
+    tinyi_lm_pair embd;                     /* w NULL: not there */
+    float *data;
+    const float **direction;                /* (n_layer), NULL: none for that layer */
+    tiny_idx rank, first, last;
+    double n_params;
+};
+
+typedef struct tinyi_lm_attached {
+    size_t n;
+    struct { const tllm_adapter *a; float weight; } list[TLLM_MAX_ATTACHED];
+    float *ax;                              /* (TINYI_ADAPTER_ROWS, rank) */
+    tiny_idx rank;
+} tinyi_lm_attached;
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_thin {
+    const float *w, *x;                     /* (rows, k) dense; (n, k) rows ld_x apart */
+    float *y;
+    tiny_idx rows, k, n, ld_x, ld_y;
+    float scale;
+    int add, reference;                     /* y = w x, or y += scale * w x */
+} tinyi_lm_thin;
+
+TINY_REF_BEGIN
+static void tinyi_lm_thin_ref(const tinyi_lm_thin *p, tiny_idx r0, tiny_idx r1)
+{
+    tiny_idx i, r, k;
+    for (i = 0; i < p->n; i++)
+        for (r = r0; r < r1; r++) {
+            float *y = p->y + i * p->ld_y + r;
+            double s = 0.0;
+            for (k = 0; k < p->k; k++) s += (double)p->x[i * p->ld_x + k] * (double)p->w[r * p->k + k];
+            *y = (float)(p->add ? (double)*y + (double)p->scale * s : s);
+        }
+}
+TINY_REF_END
+
+static void tinyi_lm_thin_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_thin *p = (const tinyi_lm_thin *)arg;
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    float part[4 * TINYI_ADAPTER_TILE];
+    tiny_idx r0, r1, end, i, j, r;
+    while (tiny_take(team, p->rows, TINYI_ADAPTER_TILE, &r0, &end))
+        for (; r0 < end; r0 = r1) {         /* a team of one takes all at once */
+            r1 = TINYI_MIN(r0 + TINYI_ADAPTER_TILE, end);
+            if (p->reference) {
+                tinyi_lm_thin_ref(p, r0, r1);
+                continue;
+            }
+            for (i = 0; i < p->n; i += 4) {
+                const int m = (int)TINYI_MIN(p->n - i, 4);
+                dot(part, 1, TINYI_ADAPTER_TILE, p->w + r0 * p->k, TINY_F32, p->k, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)p->k);
+                for (j = 0; j < m; j++)
+                    for (r = r0; r < r1; r++) {
+                        float *y = p->y + (i + j) * p->ld_y + r;
+                        const float v = part[j * TINYI_ADAPTER_TILE + r - r0];
+                        *y = p->add ? *y + p->scale * v : v;
+                    }
+            }
+        }
+}
+
+static void tinyi_lm_thin_run(tinyi_lm_fwd *f, tinyi_lm_thin *p)
+{
+    if (f->st) return;
+    p->reference = f->ctx->target == TINY_TARGET_REFERENCE;
+    f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0, tinyi_lm_thin_team, p);
+}
+
+static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_lm_w *w)
+{
+    size_t lo = 0, hi = a->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (a->pair[mid].w == w) return &a->pair[mid];
+        if ((uintptr_t)a->pair[mid].w < (uintptr_t)w) lo = mid + 1;
+        else hi = mid;
+    }
+    return NULL;
+}
+
+/* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = a->kind == TLLM_ADAPTER_LORA ? tinyi_lm_pair_of(a, w) : NULL;
+        tinyi_lm_thin low;
+        if (!p) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            low.w = p->a + mat * p->r * w->n_in;
+            low.x = x + i0 * ld_x;
+            low.y = at->ax;
+            low.rows = low.ld_y = p->r;
+            low.k = w->n_in;
+            low.ld_x = ld_x;
+            low.scale = 1.0f;
+            low.add = 0;
+            tinyi_lm_thin_run(f, &low);
+            low.w = p->b + mat * w->n_out * p->r;
+            low.x = at->ax;
+            low.y = y + i0 * ld_y;
+            low.rows = w->n_out;
+            low.k = low.ld_x = p->r;
+            low.ld_y = ld_y;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+/* y (n, n_embd) += weight * scale * B a[token] */
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0, j;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = &a->embd;
+        tinyi_lm_thin low;
+        if (!p->w) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            for (j = 0; j < low.n; j++) memcpy(at->ax + j * p->r, p->a + tokens[i0 + j] * p->r, (size_t)p->r * sizeof *at->ax);
+            low.w = p->b;
+            low.x = at->ax;
+            low.y = y + i0 * p->w->n_in;
+            low.rows = low.ld_y = p->w->n_in;
+            low.k = low.ld_x = p->r;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+typedef struct tinyi_lm_steer_arg { float *x; const tinyi_lm_attached *at; tiny_idx layer, d; } tinyi_lm_steer_arg;
+TINY_REF_BEGIN
+static void tinyi_lm_steer_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_steer_arg *q = (const tinyi_lm_steer_arg *)arg;
+    tiny_idx i, j;
+    size_t k;
+    for (i = i0; i < i1; i++)
+        for (j = 0; j < q->d; j++) {
+            double s = (double)q->x[i * q->d + j];
+            for (k = 0; k < q->at->n; k++) {
+                const tllm_adapter *a = q->at->list[k].a;
+                if (a->direction && a->direction[q->layer] && q->layer >= a->first && q->layer <= a->last)
+                    s += (double)q->at->list[k].weight * (double)a->direction[q->layer][j];
+            }
+            q->x[i * q->d + j] = (float)s;
+        }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
+{
+    tinyi_lm_steer_arg q;
+    size_t k;
+    int any = 0;
+    q.at = f->s->attached;
+    if (!q.at || f->dry || f->st) return;
+    for (k = 0; k < q.at->n; k++) {
+        const tllm_adapter *a = q.at->list[k].a;
+        any |= a->direction && a->direction[layer] && layer >= a->first && layer <= a->last;
+    }
+    if (!any) return;
+    q.x = x;
+    q.layer = layer;
+    q.d = f->m->n_embd;
+    tinyi_lm_each(f, f->n, 4, tinyi_lm_steer_fn, &q);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_adapter_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    const char *path;
+    tllm_adapter *a;
+    tiny_status st;
+} tinyi_adapter_load;
+
+static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
+{
+    int i;
+    size_t at = 0;
+    text[0] = 0;
+    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+}
+
+static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
+{
+    int i;
+    for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
+    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
+}
+
+static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    char name[TINYI_SHOW];
+    uint64_t n = 1;
+    int i;
+    for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
+    if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
+                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
+    return 0;
+}
+
+/* Do A and B fit w? Leaves the rank. */
+static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
+{
+    char name[TINYI_SHOW], has_a[120], has_b[120];
+    const uint64_t r = tb->dim[0];
+    tiny_idx rank;
+    int fits;
+    if (ld->st) return;
+    (void)tinyi_show(w->t->name, name);
+    if (!w->format || w->v) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
+        return;
+    }
+    if (w->scale) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+        return;
+    }
+    rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
+    if (embd) fits = rank && tinyi_adapter_is(ta, rank, w->n_out, 1) && tinyi_adapter_is(tb, rank, w->n_in, 1);
+    else fits = rank && tinyi_adapter_is(ta, w->n_in, rank, w->n_mat) && tinyi_adapter_is(tb, rank, w->n_out, w->n_mat);
+    if (!fits) {
+        tinyi_adapter_dims(ta, has_a);
+        tinyi_adapter_dims(tb, has_b);
+        if (embd)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
+                                w->n_in);
+        else
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
+                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
+        return;
+    }
+    if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
+    p->w = w;
+    p->from_a = ta;
+    p->from_b = tb;
+    p->r = rank;
+    if (rank > ld->a->rank) ld->a->rank = rank;
+}
+
+static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
+{
+    char full[200];
+    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
+    return tllm_gguf_tensor_find(g, full);
+}
+
+/* The matrices of one layer (or of the model itself) that the file names: only counted with pair NULL. */
+static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    int t;
+    for (t = 0; t < TINYI_T_COUNT && !ld->st; t++) {
+        const tinyi_lm_w *w = l->w[t];
+        const tllm_gguf_tensor *ta, *tb;
+        /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
+        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
+        if (!w || !w->t || rows) continue;
+        ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
+        tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
+        if (!ta || !tb) continue;           /* one alone is found afterwards */
+        if (l == &m->top && t == TINYI_T_TOKEN_EMBD) tinyi_adapter_pair(ld, &ld->a->embd, w, ta, tb, 1);
+        else {
+            if (pair) tinyi_adapter_pair(ld, &pair[ld->a->n], w, ta, tb, 0);
+            if (!ld->st) ld->a->n++;
+        }
+    }
+}
+
+static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    tiny_idx i;
+    ld->a->n = 0;
+    tinyi_adapter_layer(ld, &m->top, pair);
+    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
+    for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
+}
+
+/* Every tensor of the file must be of use. */
+static void tinyi_adapter_rest(tinyi_adapter_load *ld)
+{
+    size_t i, k, n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], base[TINYI_SHOW];
+    if (!n && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the adapter has no tensors", ld->path);
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        tllm_text whole = t->name;
+        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
+        (void)tinyi_show(t->name, name);
+        if (!is_a && !is_b) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
+            return;
+        }
+        whole.n -= 7;
+        (void)tinyi_show(whole, base);
+        if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
+        else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
+        else {
+            if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
+            for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
+            if (k == ld->a->n)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
+        }
+    }
+}
+
+static const float *tinyi_adapter_floats(const tllm_gguf_tensor *t, float **at)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    const float *first = *at;
+    uint64_t n = 1, i;
+    int d;
+    for (d = 1; d < t->rank; d++) n *= t->dim[d];
+    for (i = 0; i < n; i++, *at += t->dim[0]) format->unpack(t->data + (size_t)i * row, *at, (size_t)t->dim[0]);
+    return first;
+}
+
+static int tinyi_adapter_count(const tllm_gguf_tensor *t, size_t *floats)
+{
+    uint64_t n = 1;
+    int d;
+    for (d = 0; d < t->rank; d++) n *= t->dim[d];           /* the reader has checked that this fits */
+    return n <= SIZE_MAX && tinyi_size_add(*floats, (size_t)n, floats);
+}
+
+static void tinyi_adapter_lora(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    size_t floats = 0, i, j;
+    float *at;
+    int ok = 1;
+    double alpha = 0.0;
+    const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
+    if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
+        return;
+    }
+    if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
+        return;
+    }
+    a->scale_of = (float)alpha;
+    tinyi_adapter_all(ld, NULL);
+    if (ld->st) return;
+    a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
+    if (!a->pair) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
+    tinyi_adapter_all(ld, a->pair);
+    tinyi_adapter_rest(ld);
+    if (ld->st) return;
+    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
+    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
+    if (!ok) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
+        return;
+    }
+    at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    for (i = 0; i < a->n; i++) {
+        a->pair[i].a = tinyi_adapter_floats(a->pair[i].from_a, &at);
+        a->pair[i].b = tinyi_adapter_floats(a->pair[i].from_b, &at);
+        a->pair[i].from_a = a->pair[i].from_b = NULL;       /* the file may be closed */
+    }
+    if (a->embd.w) {
+        a->embd.a = tinyi_adapter_floats(a->embd.from_a, &at);
+        a->embd.b = tinyi_adapter_floats(a->embd.from_b, &at);
+        a->embd.from_a = a->embd.from_b = NULL;
+    }
+    a->n_params = (double)floats;
+    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
+        for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
+            const tinyi_lm_pair p = a->pair[j];
+            a->pair[j] = a->pair[j - 1];
+            a->pair[j - 1] = p;
+        }
+}
+
+/* direction.N: N, or -1 */
+static tiny_idx tinyi_adapter_number(tllm_text name)
+{
+    tiny_idx n = 0;
+    size_t i;
+    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
+    for (i = 10; i < name.n; i++) {
+        if (name.at[i] < '0' || name.at[i] > '9') return -1;
+        n = n * 10 + (name.at[i] - '0');
+    }
+    return n;
+}
+
+static void tinyi_adapter_vector(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    const tllm_model *m = a->m;
+    const size_t n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], dims[120];
+    tllm_text hint;
+    size_t i, floats;
+    float *at;
+    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+        return;
+    }
+    if (!n) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the control vector has no tensors", ld->path);
+        return;
+    }
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        const tiny_idx layer = tinyi_adapter_number(t->name);
+        (void)tinyi_show(t->name, name);
+        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+        else if (layer >= m->n_layer)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
+        else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
+            tinyi_adapter_dims(t, dims);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
+        } else (void)tinyi_adapter_readable(ld, t);
+    }
+    if (ld->st) return;
+    /* names stand once in a file, so that there are fewer of them than layers */
+    a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
+    floats = n * (size_t)m->n_embd;
+    at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        a->direction[tinyi_adapter_number(t->name)] = tinyi_adapter_floats(t, &at);
+    }
+    a->n = n;
+    a->first = 1;
+    a->last = m->n_layer - 1;
+    a->n_params = (double)floats;
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+}
+
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tinyi_adapter_load ld;
+    tllm_text arch, type;
+    char shown[TINYI_SHOW];
+    int has_arch, has_type;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.path = tllm_gguf_path(file, 0);
+    ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
+    if (!ld.a) return ctx->status;
+    memset(ld.a, 0, sizeof *ld.a);
+    ld.a->magic = TINYI_ADAPTER_MAGIC;
+    ld.a->m = model;
+    has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
+    has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
+    if (has_arch && tllm_text_is(arch, "controlvector")) {
+        ld.a->kind = TLLM_ADAPTER_VECTOR;
+        tinyi_adapter_vector(&ld);
+    } else if (!has_type || !tllm_text_is(type, "adapter"))
+        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
+    else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (!has_arch || !tllm_text_is(arch, model->arch->name))
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
+                           model->arch->name);
+    else tinyi_adapter_lora(&ld);
+    if (ld.st) tllm_adapter_close(ctx, ld.a);
+    else *out = ld.a;
+    return ld.st;
+}
+
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out)
+{
+    tllm_gguf *g;
+    tiny_status st;
+    if (out) *out = NULL;
+    st = tllm_gguf_open(ctx, path, &g);
+    if (st) return st;
+    st = tllm_adapter_open(ctx, model, g, out);
+    tllm_gguf_close(ctx, g);
+    return st;
+}
+
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a)
+{
+    if (!a) return;
+    tiny_free(ctx, a->pair);
+    tiny_free(ctx, a->data);
+    tiny_free(ctx, (void *)(uintptr_t)a->direction);
+    tiny_free(ctx, a);
+}
+
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!a) return;
+    about->kind = a->kind;
+    about->n_places = a->n + (a->embd.w ? 1 : 0);
+    about->rank = a->rank;
+    about->alpha = (double)a->scale_of;
+    about->first = a->first;
+    about->last = a->last;
+    about->n_params = a->n_params;
+}
+
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+    if (first < 1 || last < first || last >= a->m->n_layer)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
+    a->first = first;
+    a->last = last;
+    return TINY_OK;
+}
+
+/* ---- using ------------------------------------------------------------------------------------------------------ */
+
+static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const tllm_adapter *a, float weight)
+{
+    if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
+    if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
+    if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight)
+{
+    tinyi_lm_attached *at;
+    tiny_status st;
+    size_t i;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (!st) st = tinyi_adapter_enter(s->ctx, s->m, a, weight);
+    if (st) return st;
+    if (!s->attached) {
+        s->attached = (tinyi_lm_attached *)tinyi_alloc(s->ctx, 1, sizeof *s->attached);
+        if (!s->attached) return s->ctx->status;
+        memset(s->attached, 0, sizeof *s->attached);
+    }
+    at = s->attached;
+    for (i = 0; i < at->n && at->list[i].a != a; i++) {}
+    if (weight == 0.0f) {
+        if (i == at->n) return TINY_OK;
+        memmove(&at->list[i], &at->list[i + 1], (at->n - i - 1) * sizeof at->list[0]);
+        at->n--;
+        return TINY_OK;
+    }
+    if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
+    if (a->rank > at->rank) {
+        float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
+        if (!ax) return s->ctx->status;
+        tiny_free(s->ctx, at->ax);
+        at->ax = ax;
+        at->rank = a->rank;
+    }
+    at->list[i].a = a;
+    at->list[i].weight = weight;
+    if (i == at->n) at->n++;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
+{
+    if (!s->attached) return;
+    tiny_free(s->ctx, s->attached->ax);
+    tiny_free(s->ctx, s->attached);
+    s->attached = NULL;
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_merge {
+    const tinyi_lm_w *w;
+    const float *each, *low;                /* row r gets scale * sum_k each[r k] * low[k step_k + c step_c] */
+    tiny_idx r, step_k, step_c, mat;
+    double scale;
+    unsigned char *to;
+    size_t row_bytes;
+    int half;
+} tinyi_lm_merge;
+
+TINY_REF_BEGIN
+static void tinyi_lm_merge_rows(const tinyi_lm_merge *q, double *sum, float *old, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_lm_w *w = q->w;
+    tiny_idx r, k, c;
+    for (r = r0; r < r1; r++) {
+        unsigned char *to = q->to + (size_t)r * q->row_bytes;
+        const size_t row = (size_t)(q->mat * w->n_out + r);
+        w->format->unpack(w->t->data + row * w->row_bytes, old, (size_t)w->n_in);
+        for (c = 0; c < w->n_in; c++) sum[c] = 0.0;
+        for (k = 0; k < q->r; k++)
+            for (c = 0; c < w->n_in; c++) sum[c] += (double)q->each[r * q->r + k] * (double)q->low[k * q->step_k + c * q->step_c];
+        for (c = 0; c < w->n_in; c++) {     /* little endian, as in a file */
+            const float v = (float)((double)old[c] + q->scale * sum[c]);
+            const uint32_t bits = q->half ? (uint32_t)tinyi_f32_to_f16(v) : tinyi_f32_bits(v);
+            *to++ = (unsigned char)bits;
+            *to++ = (unsigned char)(bits >> 8);
+            if (q->half) continue;
+            *to++ = (unsigned char)(bits >> 16);
+            *to++ = (unsigned char)(bits >> 24);
+        }
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_merge_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_merge *q = (const tinyi_lm_merge *)arg;
+    double *sum = (double *)team->own;
+    tiny_idx r0, r1;
+    while (tiny_take(team, q->w->n_out, 16, &r0, &r1)) tinyi_lm_merge_rows(q, sum, (float *)(void *)(sum + q->w->n_in), r0, r1);
+}
+
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const size_t each = dtype == TINY_F16 ? 2 : 4, n = a ? a->n + (a->embd.w ? 1 : 0) : 0;
+    const uint16_t one = 1;
+    unsigned char little, *data;
+    tllm_gguf_tensor *t;
+    tinyi_lm_w *fresh;
+    tinyi_lm_load ld;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t bytes = 0, i;
+    int ok = 1;
+    memcpy(&little, &one, 1);
+    if (st) return st;
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
+    st = tinyi_adapter_enter(ctx, model, a, weight);
+    if (st) return st;
+    if (a->kind != TLLM_ADAPTER_LORA) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
+    if (dtype != TINY_F32 && dtype != TINY_F16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path, tiny_dtype_name(dtype));
+    for (i = 0; i < n && ok; i++) {
+        const tinyi_lm_w *w = i < a->n ? a->pair[i].w : a->embd.w;
+        size_t b = 0;
+        ok = tinyi_size_mul((size_t)w->n_in, (size_t)w->n_out, &b) && tinyi_size_mul(b, (size_t)w->n_mat, &b) && tinyi_size_mul(b, each, &b) && b <= SIZE_MAX - 64 &&
+             tinyi_size_add(bytes, (b + 63) & ~(size_t)63, &bytes);
+    }
+    if (!ok) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the merged weights are more than this machine can address", model->path);
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = model->file;
+    ld.m = model;
+    fresh = (tinyi_lm_w *)tinyi_lm_keep(&ld, 1, sizeof *fresh);
+    t = (tllm_gguf_tensor *)tinyi_lm_keep(&ld, n, sizeof *t);
+    data = (unsigned char *)tinyi_lm_keep(&ld, bytes, 1);
+    if (ld.st) return ld.st;
+    for (i = 0; i < n && !st; i++) {        /* first all numbers, so that a cancelled call changes nothing */
+        const int embd = i == a->n;
+        const tinyi_lm_pair *p = embd ? &a->embd : &a->pair[i];
+        tinyi_lm_merge q;
+        size_t own;
+        q.w = embd ? model->top.w[TINYI_T_TOKEN_EMBD] : p->w;      /* that of the embedding may be another since an earlier merge */
+        q.r = p->r;
+        q.half = dtype == TINY_F16;
+        q.scale = (double)(weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
+        q.row_bytes = (size_t)q.w->n_in * each;
+        q.step_k = embd ? 1 : q.w->n_in;
+        q.step_c = embd ? q.r : 1;
+        t[i] = *q.w->t;
+        t[i].data = data;
+        t[i].bytes = (size_t)q.w->n_out * (size_t)q.w->n_mat * q.row_bytes;
+        t[i].type = q.half ? (int)TLLM_FORMAT_F16 : (int)TLLM_FORMAT_F32;
+        if (!tinyi_size_mul((size_t)q.w->n_in, sizeof(double) + sizeof(float), &own)) own = SIZE_MAX;
+        for (q.mat = 0; q.mat < q.w->n_mat && !st; q.mat++) {
+            q.each = embd ? p->a : p->b + q.mat * q.w->n_out * q.r;
+            q.low = embd ? p->b : p->a + q.mat * q.r * q.w->n_in;
+            q.to = data + (size_t)q.mat * (size_t)q.w->n_out * q.row_bytes;
+            st = tiny_parallel(ctx, 0, 0, own, tinyi_lm_merge_team, &q);
+        }
+        data += (t[i].bytes + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < n && !st; i++) {
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);     /* memory of the model, which is ours to change here */
+        if (i == a->n) {                    /* an output that is the embedding stays what it was */
+            *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];
+            model->top.w[TINYI_T_TOKEN_EMBD] = w = fresh;
+        }
+        w->t = &t[i];
+        w->format = tllm_format_of(t[i].type);
+        w->row_bytes = (size_t)w->n_in * each;
+        w->dtype = little ? (int)dtype : -1;
+    }
+    return st;
 }
 
 /* src/llm/sample/sample.c - the steps, one function each, over an array of candidates
@@ -32081,6 +34013,14 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     }
     if (reused) *reused = same;
     return tllm_session_feed(s, tokens + same, n - same, logits);
+}
+
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
+
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
+    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
 }
 
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
@@ -36465,13 +38405,13 @@ int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n
     }
 }
 
-/* src/llm/chat/compile.c
+/* src/llm/chat/parse.h - what the files of the template compiler share: the state of a parse, and their functions
  *
- * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
- * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
- * + keeps it. In expressions two states alternate, an operand is wanted or there is one, and a list holds what is open.
- * Each part that may become "a if c else b" starts with a NOP, which turns into the jump to c.                          */
-#include <string.h>
+ * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the text
+ * between tags) turn them into operations.                                                                                 */
+#ifndef TINYI_CHAT_PARSE_H
+#define TINYI_CHAT_PARSE_H
+TINYI_C_BEGIN
 
 enum { TINYI_TT_END, TINYI_TT_NAME, TINYI_TT_STRING, TINYI_TT_NUMBER, TINYI_TT_MARK };
 enum {                                      /* what is open in an expression; operators from BINARY on */
@@ -36508,748 +38448,44 @@ typedef struct tinyi_tparse {
     int n_blocks;
 } tinyi_tparse;
 
-static int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
-{
-    p->m->pos = pos;
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
-}
-
-static int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
-{
-    char shown[80];
-    p->m->pos = p->tok.pos;
-    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
-    tinyi_tm_show(p->tok.s, p->tok.n, shown);
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
-}
-
-/* ---- what the code is made of ------------------------------------------------------------------------------------- */
-
-static int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
-{
-    tllm_template *t = p->t;
-    void *code = t->code;
-    tinyi_top *o;
-    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
-    t->code = (tinyi_top *)code;
-    o = &t->code[t->n_code];
-    memset(o, 0, sizeof *o);
-    o->op = (uint8_t)op;
-    o->a = a;
-    o->pos = (uint32_t)p->tok.pos;
-    return (int32_t)t->n_code++;
-}
-
-static int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
-static void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
-/* a chain of jumps with one aim: each holds the one before it, -1 ends */
-static void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
-{
-    while (!p->m->status && at >= 0) {
-        int32_t next = p->t->code[at].a;
-        tinyi_tp_patch(p, at);
-        at = next;
-    }
-}
-
-static int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
-{
-    tllm_template *t = p->t;
-    void *konst = t->konst;
-    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
-    t->konst = (tinyi_tv *)konst;
-    t->konst[t->n_konst] = v;
-    return (int32_t)t->n_konst++;
-}
-static void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
-
-static int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
-{
-    tllm_template *t = p->t;
-    uint32_t h = 2166136261u;
-    size_t i, k;
-    void *name = t->name;
-    if (p->m->status) return 0;
-    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    if ((t->n_names + 1) * 2 > t->n_slots) {
-        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
-        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
-        if (!slot) return 0;
-        memset(slot, 0, n_slots * sizeof *slot);
-        for (i = 0; i < t->n_names; i++) {
-            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
-            slot[k] = (uint32_t)i + 1;
-        }
-        t->name_slot = slot;
-        t->n_slots = n_slots;
-    }
-    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
-        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
-        if (!tinyi_tm_work(p->m, 1)) return 0;
-        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
-    }
-    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
-    t->name = (tinyi_tname *)name;
-    t->name[t->n_names].s = s;
-    t->name[t->n_names].n = n;
-    t->name[t->n_names].hash = h;
-    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
-    t->name_slot[k] = (uint32_t)++t->n_names;
-    return (int32_t)t->n_names - 1;
-}
-
-/* ---- words inside of tags ------------------------------------------------------------------------------------------- */
-
-static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
-static int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
-
-static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
-{
-    unsigned v = 0, d;
-    for (; n; n--, s++) {
-        unsigned c = (unsigned char)*s;
-        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-        if (d == 16) *ok = 0;
-        v = v << 4 | d;
-    }
-    return v;
-}
-
-static int tinyi_tp_string(tinyi_tparse *p)
-{
-    char quote = p->s[p->at];
-    size_t from = p->at + 1, i = from, start = p->m->n_out;
-    int escapes = 0;
-    while (i < p->n && p->s[i] != quote) {
-        if (p->s[i] == '\\') { escapes = 1; i++; }
-        i++;
-    }
-    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
-    p->tok.kind = TINYI_TT_STRING;
-    p->tok.n = i + 1 - p->at;
-    p->at = i + 1;
-    p->tok.v = tinyi_tv_view(p->s + from, i - from);
-    if (!escapes) return 1;
-    for (; from < i; from++) {
-        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
-        unsigned char utf8[4];
-        const char *f;
-        char c = p->s[from];
-        size_t hex;
-        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
-        c = p->s[++from];
-        if (c == '\n') continue;
-        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-        for (f = plain; *f && *f != c; f += 2) {}
-        if (*f && c) {
-            (void)tinyi_tm_put(p->m, f + 1, 1);
-        } else if (hex || (c >= '0' && c <= '7')) {
-            int ok = 1;
-            uint32_t code = 0;
-            if (hex) {
-                if (i - from - 1 < hex) ok = 0;
-                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
-                from += ok ? hex : 0;
-            } else {
-                size_t k;
-                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
-                from += k - 1;
-            }
-            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
-            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
-        } else {
-            (void)tinyi_tm_put(p->m, "\\", 1);
-            (void)tinyi_tm_put(p->m, &c, 1);
-        }
-    }
-    p->tok.v = tinyi_tm_take(p->m, start);
-    return !p->m->status;
-}
-
-static int tinyi_tp_number(tinyi_tparse *p)
-{
-    size_t i = p->at, k = 0;
-    char text[420];
-    int whole = 1, base = 10;
-    int c = tinyi_tp_peek(p, i + 1);
-    uint64_t v = 0;
-    p->tok.kind = TINYI_TT_NUMBER;
-    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
-        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
-        i += 2;
-    }
-    for (; i < p->n && k < sizeof text - 1; i++) {
-        c = (unsigned char)p->s[i];
-        if (c == '_' && i > p->at) continue;
-        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
-        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
-            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
-            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
-            whole = 0;
-            text[k++] = 'e';
-            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
-            continue;
-        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
-        text[k++] = (char)c;
-    }
-    p->tok.n = i - p->at;
-    p->at = i;
-    if (!whole) {
-        double f = 0;
-        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
-        p->tok.v = tinyi_tv_float(f);
-        return 1;
-    }
-    for (i = 0; i < k; i++) {
-        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
-        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
-        v = v * (unsigned)base + d;
-    }
-    p->tok.v = tinyi_tv_int((int64_t)v);
-    return 1;
-}
-
-/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
-static int tinyi_tp_next(tinyi_tparse *p)
-{
-    int c, c2;
-    char closing = p->variable ? '}' : '%';
-    if (p->m->status) return 0;
-    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-    p->tok.pos = p->at;
-    p->tok.s = p->s + p->at;
-    p->tok.n = 0;
-    p->tok.mark = p->tok.trim = 0;
-    p->m->pos = p->at;
-    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
-    c = (unsigned char)p->s[p->at];
-    c2 = tinyi_tp_peek(p, p->at + 1);
-    if (!p->brackets) {
-        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
-        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
-            p->tok.kind = TINYI_TT_END;
-            p->tok.trim = i > p->at ? c : 0;
-            p->tok.n = i + 2 - p->at;
-            p->at = i + 2;
-            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
-            p->line_start = p->s[p->at - 1] == '\n';
-            return 1;
-        }
-    }
-    if (tinyi_tp_letter(c) || c >= 0x80) {
-        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
-        p->tok.kind = TINYI_TT_NAME;
-        p->tok.n = p->at - p->tok.pos;
-        return tinyi_tm_work(p->m, 1);
-    }
-    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
-    if (c == '"' || c == '\'') return tinyi_tp_string(p);
-    p->tok.kind = TINYI_TT_MARK;
-    p->tok.n = 1;
-    p->tok.mark = c;
-    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
-    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
-    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
-    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
-    if (c == '(' || c == '[' || c == '{') p->brackets++;
-    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
-    p->at += p->tok.n;
-    return 1;
-}
-
+/* a mark of two characters */
 #define TINYI_TT2(a, b) ((a) | (b) << 8)
-static int tinyi_tp_is(const tinyi_tparse *p, const char *word)
-{
-    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
-}
-static int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
-static int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
-{
-    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
-    return tinyi_tp_next(p);
-}
 
-/* ---- expressions -------------------------------------------------------------------------------------------------------- */
+/* emit.c. After a failure they do nothing. */
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what);
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted);
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a);
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p);
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at);
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at);
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n);
 
-static tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
-{
-    tinyi_topen *e;
-    if (p->m->status) return NULL;
-    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
-        p->m->pos = p->tok.pos;
-        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
-        return NULL;
-    }
-    e = &p->open[p->n_open++];
-    memset(e, 0, sizeof *e);
-    e->kind = kind;
-    e->prec = prec;
-    e->op = op;
-    e->jump = -1;
-    e->pos = p->tok.pos;
-    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
-    return e;
-}
+/* words.c: the next word becomes p->tok; 0 at a failure */
+TINYI_FN int tinyi_tp_blank(int c);
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i);
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p);
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word);
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark);
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted);
 
-static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
-{
-    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
-    size_t pos = p->tok.pos;
-    int32_t at;
-    p->tok.pos = e->pos;
-    at = tinyi_tp_emit(p, op, e->count);
-    if (!p->m->status) {
-        p->t->code[at].b = (uint16_t)e->named;
-        p->t->code[at].c = (uint8_t)e->op;
-    }
-    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
-    p->tok.pos = pos;
-}
+/* expression.c: the expression that starts with the word at hand; afterwards the word behind it is at hand */
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op);
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test);
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p);
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item);
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags);
 
-/* Ends the operators that bind at least as strongly. */
-static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
-{
-    while (!p->m->status && p->n_open) {
-        const tinyi_topen *e = &p->open[p->n_open - 1];
-        size_t pos = p->tok.pos;
-        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
-        p->tok.pos = e->pos;
-        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
-        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
-        else (void)tinyi_tp_emit(p, e->op, 0);
-        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
-        p->tok.pos = pos;
-        p->n_open--;
-    }
-}
+TINYI_C_END
+#endif
 
-/* Ends operators and conditions down to the bracket, or to the start. */
-static void tinyi_tp_settle(tinyi_tparse *p)
-{
-    for (;;) {
-        tinyi_topen *e;
-        tinyi_tp_reduce(p, 0);
-        if (p->m->status) return;
-        e = &p->open[p->n_open - 1];
-        if (e->kind == TINYI_TE_IF) {
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
-        } else if (e->kind != TINYI_TE_ELSE) {
-            return;
-        }
-        tinyi_tp_patch(p, e->jump);
-        p->n_open--;
-    }
-}
-
-static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
-{
-    static const struct { int mark, prec, op; } row[] = {
-        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
-        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
-        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
-        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
-    };
-    size_t i;
-    if (p->tok.kind == TINYI_TT_MARK)
-        for (i = 0; i < TINYI_COUNT(row); i++)
-            if (row[i].mark == p->tok.mark) {
-                *prec = row[i].prec;
-                *op = row[i].op;
-                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
-                return 1;
-            }
-    *op = TINYI_TO_AND;
-    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
-    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
-    *prec = 4;
-    *kind = TINYI_TE_COMPARE;
-    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
-    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
-    return 0;
-}
-
-/* name.name... as filters and tests are called; the word behind it is taken */
-static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
-{
-    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-    *s = p->tok.s;
-    *n = p->tok.n;
-    if (!tinyi_tp_next(p)) return 0;
-    while (tinyi_tp_mark(p, '.')) {
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-        *n = (size_t)(p->tok.s + p->tok.n - *s);
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    return 1;
-}
-
-static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
-{
-    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
-    char shown[80];
-    if (id >= 0) return id;
-    tinyi_tm_show(s, n, shown);
-    p->m->pos = pos;
-    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
-    return -1;
-}
-
-/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
-static int tinyi_tp_apply(tinyi_tparse *p, int test)
-{
-    tinyi_topen *e, whole;
-    const char *s = "";
-    size_t n = 0, pos;
-    int id;
-    memset(&whole, 0, sizeof whole);
-    if (!tinyi_tp_next(p)) return 0;
-    if (test && tinyi_tp_is(p, "not")) {
-        whole.negated = 1;
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    pos = p->tok.pos;
-    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
-    id = tinyi_tp_filter_id(p, test, pos, s, n);
-    if (id < 0) return 0;
-    if (tinyi_tp_mark(p, '(')) {
-        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->pos = pos;
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
-                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
-                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
-        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
-        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->count = 1;
-        e->pos = pos;
-        return 0;
-    }
-    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
-    whole.op = id;
-    whole.pos = pos;
-    tinyi_tp_call(p, &whole);
-    return 1;
-}
-
-/* name= before an argument */
-static int tinyi_tp_named_argument(const tinyi_tparse *p)
-{
-    size_t i = p->at;
-    if (p->tok.kind != TINYI_TT_NAME) return 0;
-    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
-    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
-}
-
-static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
-
-/* An operand is wanted. 1: there is one. */
-static int tinyi_tp_operand(tinyi_tparse *p)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
-        e->negated |= 4;                    /* one follows: its value, not another name */
-        e->named++;
-        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
-        (void)tinyi_tp_next(p);
-        (void)tinyi_tp_next(p);
-        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-        return 0;
-    }
-    if (p->tok.kind == TINYI_TT_STRING) {
-        tinyi_tv v = p->tok.v;
-        size_t start = p->m->n_out;
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
-            (void)tinyi_tm_put(p->m, v.u.s, v.n);
-            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
-                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
-                (void)tinyi_tp_next(p);
-            }
-            v = tinyi_tm_take(p->m, start);
-        }
-        tinyi_tp_push(p, v);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NUMBER) {
-        tinyi_tp_push(p, p->tok.v);
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NAME) {
-        if (tinyi_tp_is(p, "not")) {
-            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
-            (void)tinyi_tp_next(p);
-            return 0;
-        }
-        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
-            return tinyi_tp_unexpected(p, "a value");
-        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
-        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
-        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        else {
-            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
-            int i;
-            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
-            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
-                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
-                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
-                else p->t->macro[p->block[i].macro].kwargs = 1;
-                break;
-            }
-        }
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_MARK) {
-        int c = p->tok.mark;
-        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
-        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
-        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
-        else return tinyi_tp_unexpected(p, "a value");
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    return tinyi_tp_unexpected(p, "a value");
-}
-
-/* The bracket at the top ends, with an item before it or not. */
-static int tinyi_tp_close(tinyi_tparse *p, int item)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
-    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
-    if (tinyi_tp_is_call(e) && item) {
-        if (!(e->negated & 4)) {
-            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-            e->count++;
-        }
-        e->negated &= 1;
-    } else if (item && e->kind != TINYI_TE_MAP) {
-        e->count++;
-    }
-    switch (e->kind) {
-    case TINYI_TE_PAREN:
-        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
-        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-        break;
-    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
-    case TINYI_TE_MAP:
-        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
-        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
-        break;
-    case TINYI_TE_INDEX:
-        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
-        if (!e->named) {
-            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-            break;
-        }
-        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
-        break;
-    default:
-        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
-            p->m->pos = e->pos;
-            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
-        }
-        tinyi_tp_call(p, e);
-    }
-    p->n_open--;
-    return tinyi_tp_next(p);
-}
-
-/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
-static int tinyi_tp_expression(tinyi_tparse *p, int flags)
-{
-    int bottom = p->n_open, have = 0;
-    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
-    if (!e) return 0;
-    e->op = flags;
-    while (!p->m->status) {
-        e = &p->open[p->n_open - 1];
-        if (!have) {
-            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
-            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
-            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
-                !(e->kind == TINYI_TE_PAREN && e->named)) {
-                have = tinyi_tp_close(p, 0);
-            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
-                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
-                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-                (void)tinyi_tp_next(p);
-            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
-                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-                p->n_open = bottom;
-                return 1;
-            } else {
-                have = tinyi_tp_operand(p);
-            }
-            continue;
-        }
-        if (p->tok.kind == TINYI_TT_MARK) {
-            int c = p->tok.mark;
-            if (c == '.') {
-                if (!tinyi_tp_next(p)) return 0;
-                if (p->tok.kind == TINYI_TT_NAME) {
-                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
-                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
-                    tinyi_tp_push(p, p->tok.v);
-                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-                } else {
-                    return tinyi_tp_unexpected(p, "the name of a member");
-                }
-                (void)tinyi_tp_next(p);
-                continue;
-            }
-            if (c == '[' || c == '(') {
-                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-            if (c == '|') {
-                tinyi_tp_reduce(p, 9);
-                have = tinyi_tp_apply(p, 0);
-                continue;
-            }
-            if (c == ')' || c == ']' || c == '}') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
-                (void)tinyi_tp_close(p, 1);
-                continue;
-            }
-            if (c == ',') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
-                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
-                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
-                    e->negated &= 1;
-                } else if (tinyi_tp_is_call(e)) {
-                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-                    e->count++;
-                } else if (e->kind == TINYI_TE_MAP) {
-                    if (!e->named) return tinyi_tp_unexpected(p, ":");
-                    e->named = 0;
-                    e->count++;
-                } else {
-                    e->count++;
-                }
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-            if (c == ':') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
-                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-        }
-        if (tinyi_tp_is(p, "is")) {
-            tinyi_tp_reduce(p, 9);
-            have = tinyi_tp_apply(p, 1);
-            continue;
-        }
-        if (tinyi_tp_is(p, "if")) {
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
-            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
-            {
-                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
-                if (p->m->status) return 0;
-                p->t->code[start].op = TINYI_TO_JUMP;
-                p->t->code[start].a = tinyi_tp_here(p);
-                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
-                if (!e) return 0;
-                e->start = start;
-                e->jump = jump;
-            }
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        if (tinyi_tp_is(p, "else")) {
-            int32_t jump;
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            jump = e->jump;
-            p->n_open--;
-            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
-            if (!e) return 0;
-            e->jump = jump;
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        {
-            int prec, op, kind;
-            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
-                int32_t jump = -1;
-                if (op == TINYI_TO_NOT_IN) {
-                    if (!tinyi_tp_next(p)) return 0;
-                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
-                }
-                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
-                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
-                    if (p->m->status) return 0;
-                    p->t->code[jump].b = (uint16_t)e->op;
-                    e->jump = jump;
-                    e->op = op;
-                    e->pos = p->tok.pos;
-                } else {
-                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
-                    e = tinyi_tp_open(p, kind, prec, op);
-                    if (!e) return 0;
-                    e->jump = jump;
-                }
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-        }
-        break;
-    }
-    if (p->m->status) return 0;
-    tinyi_tp_settle(p);
-    if (p->m->status) return 0;
-    e = &p->open[p->n_open - 1];
-    if (e->kind != TINYI_TE_BASE) {
-        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
-        return tinyi_tp_unexpected(p, closing[e->kind]);
-    }
-    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
-    p->n_open = bottom;
-    return !p->m->status;
-}
-
-/* ---- statements --------------------------------------------------------------------------------------------------------------- */
+/* src/llm/chat/compile.c - statements, and the text between tags
+ *
+ * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
+ * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
+ * + keeps it.                                                                                                             */
+#include <string.h>
 
 static int tinyi_tp_end_of_tag(tinyi_tparse *p)
 {
@@ -37857,6 +39093,58 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     return m->status;
 }
 
+/* src/llm/chat/rows.h - the rows of filters, tests, functions and methods, and how their arguments are asked for
+ *
+ * builtin.c has the rows, members and tests, filters.c the filters, methods.c functions and methods.                    */
+#ifndef TINYI_CHAT_ROWS_H
+#define TINYI_CHAT_ROWS_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
+    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
+    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
+    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
+    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
+    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
+    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
+    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
+    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
+    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
+};
+enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
+enum {
+    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
+    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
+    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
+    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
+    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
+    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
+};
+
+/* args: the most besides the value */
+typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id);
+
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v);
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name);
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after);
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path);
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up);
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id);
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v);
+TINYI_FN double tinyi_tm_floor(double x);
+
+/* filters.c */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what);
+
+TINYI_C_END
+#endif
+
 /* src/llm/chat/text.h - what chat templates do with strings, counted in characters */
 #ifndef TINYI_CHAT_TEXT_H
 #define TINYI_CHAT_TEXT_H
@@ -37894,7 +39182,7 @@ TINYI_FN tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a
 TINYI_C_END
 #endif
 
-/* src/llm/chat/builtin.c
+/* src/llm/chat/builtin.c - which filters, tests, functions and methods there are; members; tests
  *
  * They do what Jinja's of the same name do; strings are counted in characters.
  *
@@ -37903,32 +39191,7 @@ TINYI_C_END
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum {
-    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
-    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
-    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
-    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
-    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
-    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
-    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
-    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
-    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
-    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
-};
-enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
-enum {
-    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
-    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
-    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
-    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
-    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
-    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
-};
-
-/* args: the most besides the value */
-typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
 static const tinyi_tm_builtin tinyi_tm_rows[] = {
     { "abs", 1, TINYI_TF_ABS, 0 }, { "attr", 1, TINYI_TF_ATTR, 1 }, { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 }, { "length", 1, TINYI_TF_LENGTH, 0 },
     { "count", 1, TINYI_TF_LENGTH, 0 }, { "default", 1, TINYI_TF_DEFAULT, 2 }, { "d", 1, TINYI_TF_DEFAULT, 2 }, { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
@@ -37977,6 +39240,7 @@ static const tinyi_tm_builtin *tinyi_tm_row(int kind, const char *s, size_t n)
         if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n && !memcmp(tinyi_tm_rows[i].name, s, n)) return &tinyi_tm_rows[i];
     return NULL;
 }
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id) { return &tinyi_tm_rows[id]; }
 static int tinyi_tm_id(int kind, const char *s, size_t n)
 {
     const tinyi_tm_builtin *row = n ? tinyi_tm_row(kind, s, n) : NULL;
@@ -37988,7 +39252,7 @@ int tinyi_tm_test(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_TEST, s
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------- */
 
-static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     int k;
     if (i < a->n) { *v = a->arg[i]; return 1; }
@@ -38000,13 +39264,13 @@ static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
         }
     return 0;
 }
-static int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (!tinyi_targ(a, i, name, v) || v->type == TINYI_TM_NONE) return 0;
     if (v->type == TINYI_TM_STRING) return 1;
     return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
 }
-static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
 {
     tinyi_tv x;
     if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_TM_NONE) return 0;
@@ -38014,13 +39278,13 @@ static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, 
     *v = x.u.i;
     return 1;
 }
-static int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
 {
     tinyi_tv x;
     return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
 }
 /* Asked before the call for too many, and after it for names that nobody asked for. */
-static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
 {
     int k;
     char shown[80];
@@ -38033,7 +39297,7 @@ static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_
     }
     return 1;
 }
-static int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (tinyi_targ(a, i, name, v)) return 1;
     *v = tinyi_tv_of(TINYI_TM_UNDEFINED);
@@ -38050,7 +39314,7 @@ int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
 
 /* ---- members --------------------------------------------------------------------------------------------------------------- */
 
-static tinyi_tv tinyi_tm_no(const char *s, size_t n)
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 {
     tinyi_tv v = tinyi_tv_of(TINYI_TM_UNDEFINED);
     v.u.s = s;
@@ -38193,7 +39457,7 @@ tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, co
 }
 
 /* "function.name", "0": as attribute= takes them */
-static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
 {
     tinyi_tv at = *v;
     size_t i = 0, k, d;
@@ -38217,7 +39481,7 @@ static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *pa
 
 /* ---- tests --------------------------------------------------------------------------------------------------------------------- */
 
-static int tinyi_tt_case(const tinyi_tv *v, int up)
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up)
 {
     size_t i, n;
     int any = 0;
@@ -38231,7 +39495,7 @@ static int tinyi_tt_case(const tinyi_tv *v, int up)
     }
     return any != 0;
 }
-static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
 {
     size_t i, n;
     (void)tinyi_tm_work(m, v->n);
@@ -38246,9 +39510,9 @@ static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
     return v->n != 0;
 }
 
-static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
 
-static double tinyi_tm_floor(double x)
+TINYI_FN double tinyi_tm_floor(double x)
 {
     double whole;
     if (!(x > -4.5e15 && x < 4.5e15)) return x;
@@ -38304,760 +39568,6 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
     }
 }
 
-/* ---- filters --------------------------------------------------------------------------------------------------------------------- */
-
-/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
-static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
-{
-    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
-    size_t width, i;
-    int turn = 0;
-    if (!spare) return 0;
-    for (width = 1; width < n; width *= 2, turn = !turn) {
-        from[0] = turn ? spare : item;
-        from[1] = turn ? spare + n : key;
-        to[0] = turn ? item : spare;
-        to[1] = turn ? key : spare + n;
-        for (i = 0; i < n; i += 2 * width) {
-            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
-            for (k = i; k < end; k++) {
-                int left = q == end;
-                if (p < mid && q < end) {
-                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
-                    left = reverse ? c >= 0 : c <= 0;
-                    if (m->status) return 0;
-                }
-                to[0][k] = from[0][left ? p : q];
-                to[1][k] = from[1][left ? p : q];
-                if (left) p++; else q++;
-            }
-        }
-    }
-    if (turn) {
-        memcpy(item, spare, n * sizeof *item);
-        memcpy(key, spare + n, n * sizeof *key);
-    }
-    return 1;
-}
-
-static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
-{
-    tinyi_tv v = tinyi_tv_list(m, 2);
-    if (m->status) return v;
-    v.id = 1;
-    (void)tinyi_list_add(m, v.u.list, p->key);
-    (void)tinyi_list_add(m, v.u.list, p->value);
-    return v;
-}
-/* what: 0 pairs, 1 keys, 2 values */
-static tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
-{
-    tinyi_tv list = tinyi_tv_list(m, map->n);
-    size_t i;
-    for (i = 0; i < map->n && !m->status; i++)
-        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
-    return list;
-}
-
-/* sort, unique, min and max, dictsort */
-static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
-    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
-    int reverse = 0, fold, has_attribute = 0;
-    size_t i, n;
-    if (id == TINYI_TF_DICTSORT) {
-        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
-        fold = !tinyi_targ_true(a, 0, "case_sensitive");
-        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
-        has_attribute = 1;
-        reverse = tinyi_targ_true(a, 2, "reverse");
-        list = tinyi_tm_pairs(m, v->u.map, 0);
-    } else {
-        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
-        fold = !tinyi_targ_true(a, base, "case_sensitive");
-        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
-        if (!tinyi_tv_items(m, v, &list)) return list;
-    }
-    if (m->status) return list;
-    n = list.u.list->n;
-    made = tinyi_tv_list(m, n);
-    keys = tinyi_tv_list(m, n);
-    for (i = 0; i < n && !m->status; i++) {
-        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
-    }
-    if (m->status) return made;
-    if (id == TINYI_TF_UNIQUE) {
-        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
-        for (i = 0; i < n && !m->status; i++) {
-            tinyi_tv key = keys.u.list->item[i];
-            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
-            if (tinyi_map_find(m, seen.u.map, &key)) continue;
-            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
-            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
-        }
-        return first;
-    }
-    if (extreme) {
-        size_t best = 0;
-        if (!n) return tinyi_tm_no("", 0);
-        for (i = 1; i < n && !m->status; i++) {
-            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
-            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
-        }
-        return made.u.list->item[best];
-    }
-    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
-    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
-    tinyi_targs rest = *a;
-    size_t i;
-    memset(a->used, 0xff, sizeof a->used);
-    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
-    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
-    if (attr) { rest.arg++; rest.n--; }
-    if (rest.n > 0) {
-        name = rest.arg[0];
-        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
-        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
-        rest.arg++;
-        rest.n--;
-    }
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
-        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
-        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-    }
-    return made;
-}
-
-static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
-    tinyi_targs rest = *a;
-    size_t i;
-    int filter = -1, has_default;
-    if (!tinyi_tv_true(v)) {
-        memset(a->used, 0xff, sizeof a->used);
-        return made;
-    }
-    if (!tinyi_tv_items(m, v, &list)) return made;
-    if (!a->n) {
-        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
-        has_default = tinyi_targ(a, 1, "default", &other);
-        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
-            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
-        }
-        return made;
-    }
-    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
-    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
-    if (tinyi_tm_rows[filter].id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
-    rest.arg++;
-    rest.n--;
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        memset(rest.used, 0, sizeof rest.used);
-        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
-    }
-    memset(a->used, 0xff, sizeof a->used);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv other = tinyi_tv_int(0), s;
-    int64_t base = 10, i = 0;
-    size_t k = 0;
-    double f;
-    int negative = 0, digits = 0;
-    (void)tinyi_targ(a, 0, "default", &other);
-    (void)tinyi_targ_int(m, a, 1, "base", &base);
-    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
-    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
-    s = tinyi_ts_strip(m, *v, NULL, 3);
-    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
-    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
-    for (; k < s.n; k++, digits++) {
-        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
-        if (c == '_' && digits) continue;
-        if (d >= base || i < (INT64_MIN + d) / base) break;
-        i = i * base - d;
-    }
-    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
-    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
-    return other;
-}
-
-static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    int64_t digits = 0, i;
-    double x, ten = 1;
-    tinyi_tv how = tinyi_tv_view("common", 6);
-    char text[400], *p;
-    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
-    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
-    (void)tinyi_targ_text(m, a, 1, "method", &how);
-    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
-    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
-    if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
-        return tinyi_tv_float(strtod(text, &p));
-    }
-    x = digits < 0 ? x / ten : x * ten;
-    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
-    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
-    else {
-        (void)snprintf(text, sizeof text, "%.0f", x);
-        x = strtod(text, &p);
-    }
-    x = digits < 0 ? x * ten : x / ten;
-    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
-    return tinyi_tv_float(x);
-}
-
-static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
-{
-    size_t start = m->n_out, i, from = 0;
-    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
-    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
-    (void)tinyi_targ(a, 0, "width", &width);
-    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
-    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
-    for (i = 0; i <= s->n && !m->status; i++) {
-        if (i < s->n && s->u.s[i] != '\n') continue;
-        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
-        (void)tinyi_tm_put(m, s->u.s + from, i - from);
-        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
-        from = i + 1;
-        line = 1;
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tm_json_form form;
-    tinyi_tv x;
-    int64_t indent = -1;
-    size_t start = m->n_out;
-    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
-    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
-    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
-    form.indent = indent < 0 ? -1 : (int)indent;
-    form.sort = tinyi_targ_true(a, 3, "sort_keys");
-    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
-    form.key_mark = tinyi_tv_view(": ", 2);
-    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
-        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
-            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
-        else {
-            form.item_mark = x.u.list->item[0];
-            form.key_mark = x.u.list->item[1];
-        }
-    }
-    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
-    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
-    double f = 0, y;
-    int64_t n = 0;
-    size_t i;
-    (void)tinyi_targ(a, 1, "start", &start);
-    if (!tinyi_tv_items(m, v, &list)) return start;
-    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
-        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
-        if (!tinyi_tm_whole(&x)) whole = 0;
-        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
-        else n += x.u.i;
-        f += y;
-    }
-    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
-}
-
-static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
-{
-    size_t start = m->n_out, i;
-    for (i = 0; i < s->n && !m->status; i++) {
-        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
-        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
-        (void)tinyi_tm_work(m, 1);
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
-{
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
-    if (!tinyi_tv_items(m, v, &list)) return *v;
-    list.id = 0;
-    return tinyi_tm_slice(m, &list, &none, &none, &back);
-}
-
-tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = *v, s, x, y;
-    int64_t most = -1;
-    double f = 0;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_ABS:
-        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
-        break;
-    case TINYI_TF_ATTR:
-        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
-        break;
-    case TINYI_TF_DEFAULT: {
-        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
-        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
-        break;
-    }
-    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
-        break;
-    case TINYI_TF_LENGTH:
-        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
-        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
-        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
-        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
-        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
-        break;
-    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
-    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
-    case TINYI_TF_FIRST: case TINYI_TF_LAST:
-        if (!tinyi_tv_items(m, v, &x)) break;
-        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
-        break;
-    case TINYI_TF_FLOAT:
-        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
-        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
-        if (v->type == TINYI_TM_STRING) {
-            s = tinyi_ts_strip(m, *v, NULL, 3);
-            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
-        }
-        break;
-    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
-    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
-    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
-    case TINYI_TF_ITEMS:
-        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
-        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tm_pairs(m, v->u.map, 0);
-        break;
-    case TINYI_TF_JOIN: {
-        tinyi_tv mark = tinyi_tv_view("", 0), list;
-        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
-        if (!tinyi_tv_items(m, v, &list)) break;
-        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
-            size_t i;
-            y = tinyi_tv_list(m, 0);
-            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
-            list = y;
-        }
-        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
-        break;
-    }
-    case TINYI_TF_LIST: {
-        tinyi_tv list;
-        if (!tinyi_tv_items(m, v, &list)) break;
-        out = tinyi_tm_repeat(m, &list, 1);
-        out.id = 0;
-        break;
-    }
-    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
-    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
-    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
-    case TINYI_TF_REPLACE:
-        s = tinyi_tv_string(m, v);
-        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
-        (void)tinyi_targ_int(m, a, 2, "count", &most);
-        x = tinyi_tv_string(m, &x);
-        y = tinyi_tv_string(m, &y);
-        out = tinyi_ts_replace(m, &s, &x, &y, most);
-        break;
-    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
-    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
-    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
-    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
-    case TINYI_TF_TRIM:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
-        break;
-    case TINYI_TF_WORDCOUNT:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
-        break;
-    default: break;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- functions --------------------------------------------------------------------------------------------------------------------- */
-
-static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
-{
-    int64_t from = 0, to = 0, by = 1, i;
-    tinyi_tv list = tinyi_tv_list(m, 0);
-    double count;
-    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
-    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
-    (void)tinyi_targ_int(m, a, 2, "step", &by);
-    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
-    if (m->status) return list;
-    count = ((double)to - (double)from) / (double)by;
-    if (count > TLLM_TEMPLATE_MAX_RANGE) {
-        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
-        return list;
-    }
-    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
-        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
-        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
-        i += by;
-    }
-    return list;
-}
-
-static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
-{
-    tinyi_tv map = tinyi_tv_map(m), from;
-    size_t i;
-    int k;
-    if (a->n) {
-        from = a->arg[0];
-        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
-        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
-            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
-            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
-            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
-        }
-    }
-    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
-    memset(a->used, 0xff, sizeof a->used);
-    return map;
-}
-
-/* The calendar by H. Hinnant's days_from_civil, backwards. */
-static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
-{
-    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
-    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
-    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
-    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
-    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
-    size_t start = m->n_out, i;
-    if (s < 0) { s += 86400; days--; }
-    hour = (int)(s / 3600);
-    minute = (int)(s / 60 % 60);
-    second = (int)(s % 60);
-    wday = (int)((days % 7 + 11) % 7);
-    z = days + 719468;
-    era = (z >= 0 ? z : z - 146096) / 146097;
-    doe = (int)(z - era * 146097);
-    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    mp = (5 * doy + 2) / 153;
-    d = doy - (153 * mp + 2) / 5 + 1;
-    mo = mp < 10 ? mp + 3 : mp - 9;
-    year = yoe + era * 400 + (mo <= 2);
-    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
-    for (i = 0; i < form->n && !m->status; i++) {
-        char text[40], c = form->u.s[i];
-        const char *put = text;
-        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
-        c = form->u.s[++i];
-        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
-            int v = -1;
-            c = form->u.s[++i];
-            if (c == 'd') v = d;
-            if (c == 'm') v = mo;
-            if (c == 'H') v = hour;
-            if (c == 'I') v = (hour + 11) % 12 + 1;
-            if (c == 'M') v = minute;
-            if (c == 'S') v = second;
-            if (c == 'j') v = yday;
-            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
-            (void)snprintf(text, sizeof text, "%d", v);
-        } else switch (c) {
-            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
-            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
-            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
-            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
-            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
-            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
-            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
-            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
-            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
-            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
-            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
-            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
-            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
-            case 'p': put = hour < 12 ? "AM" : "PM"; break;
-            case 'B': put = month[mo - 1]; break;
-            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
-            case 'A': put = day[wday]; break;
-            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
-            case '%': put = "%"; break;
-            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
-        }
-        (void)tinyi_tm_put(m, put, strlen(put));
-    }
-    return tinyi_tm_take(m, start);
-}
-
-tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
-    char shown[300];
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
-    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
-    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
-    case TINYI_TF_FN_RAISE:
-        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
-        x = tinyi_tv_string(m, &x);
-        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
-        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
-        break;
-    default:
-        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
-        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
-        else out = tinyi_tm_now(m, &x);
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
-
-static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
-{
-    size_t i;
-    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
-    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
-    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
-        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
-    return 0;
-}
-
-static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
-    int64_t i = -1, k;
-    size_t at, end;
-    switch (row->id) {
-    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
-        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
-    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
-        int has = tinyi_targ_text(m, a, 0, "sep", &x);
-        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
-        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
-    }
-    case TINYI_TN_SPLITLINES: {
-        int ends = tinyi_targ_true(a, 0, "keepends");
-        out = tinyi_tv_list(m, 0);
-        for (at = end = 0; end < v->n && !m->status; end++) {
-            size_t next = end + 1;
-            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
-                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
-                continue;
-            }
-            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
-            at = next;
-            end = next - 1;
-        }
-        return out;
-    }
-    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
-        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
-        if (a->n > 1) {
-            one = tinyi_tv_int(1);
-            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
-            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
-        }
-        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
-    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
-    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
-    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
-    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
-    case TINYI_TN_REPLACE:
-        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
-        (void)tinyi_targ_int(m, a, 2, "count", &i);
-        return tinyi_ts_replace(m, v, &x, &y, i);
-    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
-        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
-        if (row->id == TINYI_TN_COUNT) {
-            for (k = 0, at = 0; !m->status; k++) {
-                at = tinyi_ts_find(m, v, &x, at);
-                if (at > v->n) break;
-                at += x.n ? x.n : 1;
-            }
-            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
-        }
-        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
-        if (row->id == TINYI_TN_PARTITION) {
-            out = tinyi_tv_list(m, 3);
-            if (m->status) return out;
-            out.id = 1;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
-            return out;
-        }
-        if (at > v->n) {
-            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
-            return tinyi_tv_int(-1);
-        }
-        y = tinyi_ts_part(v, 0, at);
-        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
-    case TINYI_TN_JOIN:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
-        for (at = 0; at < y.u.list->n; at++)
-            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
-        return tinyi_ts_join(m, v, y.u.list);
-    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
-    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
-    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
-    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
-        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
-        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
-    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
-        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
-        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
-        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
-        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
-    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
-    default: return out;
-    }
-}
-
-static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tlist *l = v->u.list;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
-    int64_t i = -1;
-    size_t k, n;
-    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
-    switch (row->id) {
-    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
-    case TINYI_TN_EXTEND:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
-        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
-        return none;
-    case TINYI_TN_INSERT:
-        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
-        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
-        if (i > (int64_t)l->n) i = (int64_t)l->n;
-        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
-        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->item[i] = x;
-        return none;
-    case TINYI_TN_POP:
-        (void)tinyi_targ_int(m, a, 0, "index", &i);
-        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
-        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
-        x = l->item[i];
-        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->n--;
-        (void)tinyi_tm_work(m, l->n - (size_t)i);
-        return x;
-    case TINYI_TN_REVERSE:
-        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
-        (void)tinyi_tm_work(m, l->n);
-        return none;
-    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
-    case TINYI_TN_CLEAR: l->n = 0; return none;
-    default:                                /* count, index */
-        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
-        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
-            if (tinyi_tv_equal(m, &l->item[k], &x)) {
-                n++;
-                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
-            }
-        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
-        return tinyi_tv_int((int64_t)n);
-    }
-}
-
-static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tmap *map = v->u.map;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
-    tinyi_targs one;
-    size_t i;
-    switch (row->id) {
-    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
-    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
-    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
-    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
-    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
-        int given;
-        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
-        given = tinyi_targ(a, 1, "default", &y);
-        found = tinyi_map_find(m, map, &x);
-        if (found) y = *found;
-        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
-        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
-        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
-        return y;
-    }
-    default:                                /* update, copy */
-        one = *a;
-        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
-        copy = tinyi_tm_made_map(m, &one);
-        memcpy(a->used, one.used, sizeof one.used);
-        if (m->status || row->id == TINYI_TN_COPY) return copy;
-        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
-        return none;
-    }
-}
-
-tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
-    int k;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
-    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
-    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
-    else if (row->id == TINYI_TN_CYCLE) {
-        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
-        else out = a->arg[self->u.loop->i % (size_t)a->n];
-    } else {                                /* changed */
-        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
-        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
-        if (m->status) return out;
-        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
-        self->u.loop->changed = list;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
 /* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
 #include <string.h>
 
@@ -39078,7 +39588,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
     { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0 },
     { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN) },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN), F(RENORM), 0 },
+    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0 },
     { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
@@ -39119,7 +39629,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
     { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0 },
     { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0 },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
+    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0 },
     { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0 },
     { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE) },
     { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0 },
@@ -40540,6 +41050,1515 @@ TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s,
     return TINY_OK;
 }
 
+/* src/llm/chat/filters.c - x | name(arguments) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
+static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+{
+    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
+    size_t width, i;
+    int turn = 0;
+    if (!spare) return 0;
+    for (width = 1; width < n; width *= 2, turn = !turn) {
+        from[0] = turn ? spare : item;
+        from[1] = turn ? spare + n : key;
+        to[0] = turn ? item : spare;
+        to[1] = turn ? key : spare + n;
+        for (i = 0; i < n; i += 2 * width) {
+            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
+            for (k = i; k < end; k++) {
+                int left = q == end;
+                if (p < mid && q < end) {
+                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
+                    left = reverse ? c >= 0 : c <= 0;
+                    if (m->status) return 0;
+                }
+                to[0][k] = from[0][left ? p : q];
+                to[1][k] = from[1][left ? p : q];
+                if (left) p++; else q++;
+            }
+        }
+    }
+    if (turn) {
+        memcpy(item, spare, n * sizeof *item);
+        memcpy(key, spare + n, n * sizeof *key);
+    }
+    return 1;
+}
+
+static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
+{
+    tinyi_tv v = tinyi_tv_list(m, 2);
+    if (m->status) return v;
+    v.id = 1;
+    (void)tinyi_list_add(m, v.u.list, p->key);
+    (void)tinyi_list_add(m, v.u.list, p->value);
+    return v;
+}
+/* what: 0 pairs, 1 keys, 2 values */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
+{
+    tinyi_tv list = tinyi_tv_list(m, map->n);
+    size_t i;
+    for (i = 0; i < map->n && !m->status; i++)
+        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
+    return list;
+}
+
+/* sort, unique, min and max, dictsort */
+static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
+    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
+    int reverse = 0, fold, has_attribute = 0;
+    size_t i, n;
+    if (id == TINYI_TF_DICTSORT) {
+        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        fold = !tinyi_targ_true(a, 0, "case_sensitive");
+        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
+        has_attribute = 1;
+        reverse = tinyi_targ_true(a, 2, "reverse");
+        list = tinyi_tm_pairs(m, v->u.map, 0);
+    } else {
+        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
+        fold = !tinyi_targ_true(a, base, "case_sensitive");
+        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
+        if (!tinyi_tv_items(m, v, &list)) return list;
+    }
+    if (m->status) return list;
+    n = list.u.list->n;
+    made = tinyi_tv_list(m, n);
+    keys = tinyi_tv_list(m, n);
+    for (i = 0; i < n && !m->status; i++) {
+        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+    }
+    if (m->status) return made;
+    if (id == TINYI_TF_UNIQUE) {
+        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
+        for (i = 0; i < n && !m->status; i++) {
+            tinyi_tv key = keys.u.list->item[i];
+            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (tinyi_map_find(m, seen.u.map, &key)) continue;
+            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
+            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
+        }
+        return first;
+    }
+    if (extreme) {
+        size_t best = 0;
+        if (!n) return tinyi_tm_no("", 0);
+        for (i = 1; i < n && !m->status; i++) {
+            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
+            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
+        }
+        return made.u.list->item[best];
+    }
+    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+    tinyi_targs rest = *a;
+    size_t i;
+    memset(a->used, 0xff, sizeof a->used);
+    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
+    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
+    if (attr) { rest.arg++; rest.n--; }
+    if (rest.n > 0) {
+        name = rest.arg[0];
+        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        rest.arg++;
+        rest.n--;
+    }
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
+        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
+        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+    }
+    return made;
+}
+
+static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_targs rest = *a;
+    size_t i;
+    int filter = -1, has_default;
+    if (!tinyi_tv_true(v)) {
+        memset(a->used, 0xff, sizeof a->used);
+        return made;
+    }
+    if (!tinyi_tv_items(m, v, &list)) return made;
+    if (!a->n) {
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        has_default = tinyi_targ(a, 1, "default", &other);
+        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
+            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
+        }
+        return made;
+    }
+    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
+    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    rest.arg++;
+    rest.n--;
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        memset(rest.used, 0, sizeof rest.used);
+        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
+    }
+    memset(a->used, 0xff, sizeof a->used);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv other = tinyi_tv_int(0), s;
+    int64_t base = 10, i = 0;
+    size_t k = 0;
+    double f;
+    int negative = 0, digits = 0;
+    (void)tinyi_targ(a, 0, "default", &other);
+    (void)tinyi_targ_int(m, a, 1, "base", &base);
+    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
+    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
+    s = tinyi_ts_strip(m, *v, NULL, 3);
+    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
+    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
+    for (; k < s.n; k++, digits++) {
+        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+        if (c == '_' && digits) continue;
+        if (d >= base || i < (INT64_MIN + d) / base) break;
+        i = i * base - d;
+    }
+    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
+    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    return other;
+}
+
+static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    int64_t digits = 0, i;
+    double x, ten = 1;
+    tinyi_tv how = tinyi_tv_view("common", 6);
+    char text[400], *p;
+    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
+    (void)tinyi_targ_text(m, a, 1, "method", &how);
+    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
+    if (tinyi_tv_is(&how, "common") && digits >= 0) {
+        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
+        return tinyi_tv_float(strtod(text, &p));
+    }
+    x = digits < 0 ? x / ten : x * ten;
+    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
+    else {
+        (void)snprintf(text, sizeof text, "%.0f", x);
+        x = strtod(text, &p);
+    }
+    x = digits < 0 ? x * ten : x / ten;
+    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
+    return tinyi_tv_float(x);
+}
+
+static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
+    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
+    (void)tinyi_targ(a, 0, "width", &width);
+    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    for (i = 0; i <= s->n && !m->status; i++) {
+        if (i < s->n && s->u.s[i] != '\n') continue;
+        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
+        (void)tinyi_tm_put(m, s->u.s + from, i - from);
+        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
+        from = i + 1;
+        line = 1;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tm_json_form form;
+    tinyi_tv x;
+    int64_t indent = -1;
+    size_t start = m->n_out;
+    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
+    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
+    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    form.indent = indent < 0 ? -1 : (int)indent;
+    form.sort = tinyi_targ_true(a, 3, "sort_keys");
+    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
+    form.key_mark = tinyi_tv_view(": ", 2);
+    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
+        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+        else {
+            form.item_mark = x.u.list->item[0];
+            form.key_mark = x.u.list->item[1];
+        }
+    }
+    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
+    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
+    double f = 0, y;
+    int64_t n = 0;
+    size_t i;
+    (void)tinyi_targ(a, 1, "start", &start);
+    if (!tinyi_tv_items(m, v, &list)) return start;
+    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
+        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        if (!tinyi_tm_whole(&x)) whole = 0;
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
+        else n += x.u.i;
+        f += y;
+    }
+    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
+}
+
+static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < s->n && !m->status; i++) {
+        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
+        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
+{
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    if (!tinyi_tv_items(m, v, &list)) return *v;
+    list.id = 0;
+    return tinyi_tm_slice(m, &list, &none, &none, &back);
+}
+
+tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = *v, s, x, y;
+    int64_t most = -1;
+    double f = 0;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_ABS:
+        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
+        break;
+    case TINYI_TF_ATTR:
+        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
+        break;
+    case TINYI_TF_DEFAULT: {
+        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
+        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
+        break;
+    }
+    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
+        break;
+    case TINYI_TF_LENGTH:
+        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
+        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
+        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
+        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
+        break;
+    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
+    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
+    case TINYI_TF_FIRST: case TINYI_TF_LAST:
+        if (!tinyi_tv_items(m, v, &x)) break;
+        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
+        break;
+    case TINYI_TF_FLOAT:
+        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
+        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
+        if (v->type == TINYI_TM_STRING) {
+            s = tinyi_ts_strip(m, *v, NULL, 3);
+            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+        }
+        break;
+    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
+    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
+    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
+    case TINYI_TF_ITEMS:
+        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
+        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tm_pairs(m, v->u.map, 0);
+        break;
+    case TINYI_TF_JOIN: {
+        tinyi_tv mark = tinyi_tv_view("", 0), list;
+        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
+        if (!tinyi_tv_items(m, v, &list)) break;
+        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
+            size_t i;
+            y = tinyi_tv_list(m, 0);
+            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+            list = y;
+        }
+        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
+        break;
+    }
+    case TINYI_TF_LIST: {
+        tinyi_tv list;
+        if (!tinyi_tv_items(m, v, &list)) break;
+        out = tinyi_tm_repeat(m, &list, 1);
+        out.id = 0;
+        break;
+    }
+    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
+    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
+    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
+    case TINYI_TF_REPLACE:
+        s = tinyi_tv_string(m, v);
+        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
+        (void)tinyi_targ_int(m, a, 2, "count", &most);
+        x = tinyi_tv_string(m, &x);
+        y = tinyi_tv_string(m, &y);
+        out = tinyi_ts_replace(m, &s, &x, &y, most);
+        break;
+    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
+    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
+    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
+    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
+    case TINYI_TF_TRIM:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
+        break;
+    case TINYI_TF_WORDCOUNT:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
+        break;
+    default: break;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/methods.c - functions, and methods of strings, lists, maps and loops */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
+{
+    int64_t from = 0, to = 0, by = 1, i;
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    double count;
+    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
+    (void)tinyi_targ_int(m, a, 2, "step", &by);
+    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (m->status) return list;
+    count = ((double)to - (double)from) / (double)by;
+    if (count > TLLM_TEMPLATE_MAX_RANGE) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
+        return list;
+    }
+    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
+        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
+        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
+        i += by;
+    }
+    return list;
+}
+
+static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
+{
+    tinyi_tv map = tinyi_tv_map(m), from;
+    size_t i;
+    int k;
+    if (a->n) {
+        from = a->arg[0];
+        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
+        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
+            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
+            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
+        }
+    }
+    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
+    memset(a->used, 0xff, sizeof a->used);
+    return map;
+}
+
+/* The calendar by H. Hinnant's days_from_civil, backwards. */
+static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
+{
+    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
+    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
+    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
+    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
+    size_t start = m->n_out, i;
+    if (s < 0) { s += 86400; days--; }
+    hour = (int)(s / 3600);
+    minute = (int)(s / 60 % 60);
+    second = (int)(s % 60);
+    wday = (int)((days % 7 + 11) % 7);
+    z = days + 719468;
+    era = (z >= 0 ? z : z - 146096) / 146097;
+    doe = (int)(z - era * 146097);
+    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    mp = (5 * doy + 2) / 153;
+    d = doy - (153 * mp + 2) / 5 + 1;
+    mo = mp < 10 ? mp + 3 : mp - 9;
+    year = yoe + era * 400 + (mo <= 2);
+    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
+    for (i = 0; i < form->n && !m->status; i++) {
+        char text[40], c = form->u.s[i];
+        const char *put = text;
+        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
+        c = form->u.s[++i];
+        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
+            int v = -1;
+            c = form->u.s[++i];
+            if (c == 'd') v = d;
+            if (c == 'm') v = mo;
+            if (c == 'H') v = hour;
+            if (c == 'I') v = (hour + 11) % 12 + 1;
+            if (c == 'M') v = minute;
+            if (c == 'S') v = second;
+            if (c == 'j') v = yday;
+            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            (void)snprintf(text, sizeof text, "%d", v);
+        } else switch (c) {
+            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
+            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
+            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
+            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
+            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
+            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
+            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
+            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
+            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
+            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
+            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
+            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
+            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
+            case 'p': put = hour < 12 ? "AM" : "PM"; break;
+            case 'B': put = month[mo - 1]; break;
+            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
+            case 'A': put = day[wday]; break;
+            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
+            case '%': put = "%"; break;
+            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+        }
+        (void)tinyi_tm_put(m, put, strlen(put));
+    }
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
+    char shown[300];
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
+    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
+    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
+    case TINYI_TF_FN_RAISE:
+        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
+        x = tinyi_tv_string(m, &x);
+        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
+        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
+        break;
+    default:
+        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
+        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
+        else out = tinyi_tm_now(m, &x);
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
+{
+    size_t i;
+    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
+    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
+    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
+        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
+    return 0;
+}
+
+static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
+    int64_t i = -1, k;
+    size_t at, end;
+    switch (row->id) {
+    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
+        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
+    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
+        int has = tinyi_targ_text(m, a, 0, "sep", &x);
+        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
+        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+    }
+    case TINYI_TN_SPLITLINES: {
+        int ends = tinyi_targ_true(a, 0, "keepends");
+        out = tinyi_tv_list(m, 0);
+        for (at = end = 0; end < v->n && !m->status; end++) {
+            size_t next = end + 1;
+            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
+                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
+                continue;
+            }
+            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
+            at = next;
+            end = next - 1;
+        }
+        return out;
+    }
+    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
+        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
+        if (a->n > 1) {
+            one = tinyi_tv_int(1);
+            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
+            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
+        }
+        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
+    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
+    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
+    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
+    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
+    case TINYI_TN_REPLACE:
+        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
+        (void)tinyi_targ_int(m, a, 2, "count", &i);
+        return tinyi_ts_replace(m, v, &x, &y, i);
+    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
+        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
+        if (row->id == TINYI_TN_COUNT) {
+            for (k = 0, at = 0; !m->status; k++) {
+                at = tinyi_ts_find(m, v, &x, at);
+                if (at > v->n) break;
+                at += x.n ? x.n : 1;
+            }
+            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
+        }
+        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
+        if (row->id == TINYI_TN_PARTITION) {
+            out = tinyi_tv_list(m, 3);
+            if (m->status) return out;
+            out.id = 1;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
+            return out;
+        }
+        if (at > v->n) {
+            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            return tinyi_tv_int(-1);
+        }
+        y = tinyi_ts_part(v, 0, at);
+        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
+    case TINYI_TN_JOIN:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
+        for (at = 0; at < y.u.list->n; at++)
+            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
+        return tinyi_ts_join(m, v, y.u.list);
+    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
+    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
+    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
+    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
+        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
+        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
+    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
+        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
+        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
+        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
+        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
+    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
+    default: return out;
+    }
+}
+
+static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tlist *l = v->u.list;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
+    int64_t i = -1;
+    size_t k, n;
+    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
+    switch (row->id) {
+    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
+    case TINYI_TN_EXTEND:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
+        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
+        return none;
+    case TINYI_TN_INSERT:
+        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
+        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
+        if (i > (int64_t)l->n) i = (int64_t)l->n;
+        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
+        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->item[i] = x;
+        return none;
+    case TINYI_TN_POP:
+        (void)tinyi_targ_int(m, a, 0, "index", &i);
+        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
+        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
+        x = l->item[i];
+        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->n--;
+        (void)tinyi_tm_work(m, l->n - (size_t)i);
+        return x;
+    case TINYI_TN_REVERSE:
+        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
+        (void)tinyi_tm_work(m, l->n);
+        return none;
+    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
+    case TINYI_TN_CLEAR: l->n = 0; return none;
+    default:                                /* count, index */
+        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
+        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
+            if (tinyi_tv_equal(m, &l->item[k], &x)) {
+                n++;
+                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
+            }
+        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
+        return tinyi_tv_int((int64_t)n);
+    }
+}
+
+static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tmap *map = v->u.map;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
+    tinyi_targs one;
+    size_t i;
+    switch (row->id) {
+    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
+    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
+    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
+    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
+    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
+        int given;
+        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
+        given = tinyi_targ(a, 1, "default", &y);
+        found = tinyi_map_find(m, map, &x);
+        if (found) y = *found;
+        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
+        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
+        return y;
+    }
+    default:                                /* update, copy */
+        one = *a;
+        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
+        copy = tinyi_tm_made_map(m, &one);
+        memcpy(a->used, one.used, sizeof one.used);
+        if (m->status || row->id == TINYI_TN_COPY) return copy;
+        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
+        return none;
+    }
+}
+
+tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
+    int k;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
+    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
+    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
+    else if (row->id == TINYI_TN_CYCLE) {
+        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+        else out = a->arg[self->u.loop->i % (size_t)a->n];
+    } else {                                /* changed */
+        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
+        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
+        if (m->status) return out;
+        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
+        self->u.loop->changed = list;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/emit.c - operations, constants and names of a template while it is compiled */
+#include <string.h>
+
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
+{
+    p->m->pos = pos;
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
+}
+
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
+{
+    char shown[80];
+    p->m->pos = p->tok.pos;
+    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    tinyi_tm_show(p->tok.s, p->tok.n, shown);
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+}
+
+/* ---- what the code is made of ------------------------------------------------------------------------------------- */
+
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
+{
+    tllm_template *t = p->t;
+    void *code = t->code;
+    tinyi_top *o;
+    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    t->code = (tinyi_top *)code;
+    o = &t->code[t->n_code];
+    memset(o, 0, sizeof *o);
+    o->op = (uint8_t)op;
+    o->a = a;
+    o->pos = (uint32_t)p->tok.pos;
+    return (int32_t)t->n_code++;
+}
+
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
+/* a chain of jumps with one aim: each holds the one before it, -1 ends */
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
+{
+    while (!p->m->status && at >= 0) {
+        int32_t next = p->t->code[at].a;
+        tinyi_tp_patch(p, at);
+        at = next;
+    }
+}
+
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
+{
+    tllm_template *t = p->t;
+    void *konst = t->konst;
+    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
+    t->konst = (tinyi_tv *)konst;
+    t->konst[t->n_konst] = v;
+    return (int32_t)t->n_konst++;
+}
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
+
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
+{
+    tllm_template *t = p->t;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *name = t->name;
+    if (p->m->status) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    if ((t->n_names + 1) * 2 > t->n_slots) {
+        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < t->n_names; i++) {
+            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        t->name_slot = slot;
+        t->n_slots = n_slots;
+    }
+    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
+        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
+        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
+    }
+    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
+    t->name = (tinyi_tname *)name;
+    t->name[t->n_names].s = s;
+    t->name[t->n_names].n = n;
+    t->name[t->n_names].hash = h;
+    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
+    t->name_slot[k] = (uint32_t)++t->n_names;
+    return (int32_t)t->n_names - 1;
+}
+
+/* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
+#include <string.h>
+
+static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
+TINYI_FN int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
+
+static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
+{
+    unsigned v = 0, d;
+    for (; n; n--, s++) {
+        unsigned c = (unsigned char)*s;
+        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) *ok = 0;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+static int tinyi_tp_string(tinyi_tparse *p)
+{
+    char quote = p->s[p->at];
+    size_t from = p->at + 1, i = from, start = p->m->n_out;
+    int escapes = 0;
+    while (i < p->n && p->s[i] != quote) {
+        if (p->s[i] == '\\') { escapes = 1; i++; }
+        i++;
+    }
+    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
+    p->tok.kind = TINYI_TT_STRING;
+    p->tok.n = i + 1 - p->at;
+    p->at = i + 1;
+    p->tok.v = tinyi_tv_view(p->s + from, i - from);
+    if (!escapes) return 1;
+    for (; from < i; from++) {
+        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
+        unsigned char utf8[4];
+        const char *f;
+        char c = p->s[from];
+        size_t hex;
+        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
+        c = p->s[++from];
+        if (c == '\n') continue;
+        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+        for (f = plain; *f && *f != c; f += 2) {}
+        if (*f && c) {
+            (void)tinyi_tm_put(p->m, f + 1, 1);
+        } else if (hex || (c >= '0' && c <= '7')) {
+            int ok = 1;
+            uint32_t code = 0;
+            if (hex) {
+                if (i - from - 1 < hex) ok = 0;
+                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
+                from += ok ? hex : 0;
+            } else {
+                size_t k;
+                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
+                from += k - 1;
+            }
+            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
+        } else {
+            (void)tinyi_tm_put(p->m, "\\", 1);
+            (void)tinyi_tm_put(p->m, &c, 1);
+        }
+    }
+    p->tok.v = tinyi_tm_take(p->m, start);
+    return !p->m->status;
+}
+
+static int tinyi_tp_number(tinyi_tparse *p)
+{
+    size_t i = p->at, k = 0;
+    char text[420];
+    int whole = 1, base = 10;
+    int c = tinyi_tp_peek(p, i + 1);
+    uint64_t v = 0;
+    p->tok.kind = TINYI_TT_NUMBER;
+    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
+        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
+        i += 2;
+    }
+    for (; i < p->n && k < sizeof text - 1; i++) {
+        c = (unsigned char)p->s[i];
+        if (c == '_' && i > p->at) continue;
+        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
+        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
+            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
+            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
+            whole = 0;
+            text[k++] = 'e';
+            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
+            continue;
+        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
+        text[k++] = (char)c;
+    }
+    p->tok.n = i - p->at;
+    p->at = i;
+    if (!whole) {
+        double f = 0;
+        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        p->tok.v = tinyi_tv_float(f);
+        return 1;
+    }
+    for (i = 0; i < k; i++) {
+        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
+        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+        v = v * (unsigned)base + d;
+    }
+    p->tok.v = tinyi_tv_int((int64_t)v);
+    return 1;
+}
+
+/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
+{
+    int c, c2;
+    char closing = p->variable ? '}' : '%';
+    if (p->m->status) return 0;
+    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+    p->tok.pos = p->at;
+    p->tok.s = p->s + p->at;
+    p->tok.n = 0;
+    p->tok.mark = p->tok.trim = 0;
+    p->m->pos = p->at;
+    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+    c = (unsigned char)p->s[p->at];
+    c2 = tinyi_tp_peek(p, p->at + 1);
+    if (!p->brackets) {
+        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
+        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
+            p->tok.kind = TINYI_TT_END;
+            p->tok.trim = i > p->at ? c : 0;
+            p->tok.n = i + 2 - p->at;
+            p->at = i + 2;
+            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            p->line_start = p->s[p->at - 1] == '\n';
+            return 1;
+        }
+    }
+    if (tinyi_tp_letter(c) || c >= 0x80) {
+        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
+        p->tok.kind = TINYI_TT_NAME;
+        p->tok.n = p->at - p->tok.pos;
+        return tinyi_tm_work(p->m, 1);
+    }
+    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
+    if (c == '"' || c == '\'') return tinyi_tp_string(p);
+    p->tok.kind = TINYI_TT_MARK;
+    p->tok.n = 1;
+    p->tok.mark = c;
+    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
+    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
+    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
+    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
+    if (c == '(' || c == '[' || c == '{') p->brackets++;
+    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
+    p->at += p->tok.n;
+    return 1;
+}
+
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word)
+{
+    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
+}
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
+{
+    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
+    return tinyi_tp_next(p);
+}
+
+/* src/llm/chat/expression.c - expressions of templates
+ *
+ * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
+ * "a if c else b" starts with a NOP, which turns into the jump to c.                                                    */
+#include <string.h>
+
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
+{
+    tinyi_topen *e;
+    if (p->m->status) return NULL;
+    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
+        p->m->pos = p->tok.pos;
+        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        return NULL;
+    }
+    e = &p->open[p->n_open++];
+    memset(e, 0, sizeof *e);
+    e->kind = kind;
+    e->prec = prec;
+    e->op = op;
+    e->jump = -1;
+    e->pos = p->tok.pos;
+    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
+    return e;
+}
+
+static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
+{
+    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
+    size_t pos = p->tok.pos;
+    int32_t at;
+    p->tok.pos = e->pos;
+    at = tinyi_tp_emit(p, op, e->count);
+    if (!p->m->status) {
+        p->t->code[at].b = (uint16_t)e->named;
+        p->t->code[at].c = (uint8_t)e->op;
+    }
+    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
+    p->tok.pos = pos;
+}
+
+/* Ends the operators that bind at least as strongly. */
+static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
+{
+    while (!p->m->status && p->n_open) {
+        const tinyi_topen *e = &p->open[p->n_open - 1];
+        size_t pos = p->tok.pos;
+        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
+        p->tok.pos = e->pos;
+        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
+        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
+        else (void)tinyi_tp_emit(p, e->op, 0);
+        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
+        p->tok.pos = pos;
+        p->n_open--;
+    }
+}
+
+/* Ends operators and conditions down to the bracket, or to the start. */
+static void tinyi_tp_settle(tinyi_tparse *p)
+{
+    for (;;) {
+        tinyi_topen *e;
+        tinyi_tp_reduce(p, 0);
+        if (p->m->status) return;
+        e = &p->open[p->n_open - 1];
+        if (e->kind == TINYI_TE_IF) {
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
+        } else if (e->kind != TINYI_TE_ELSE) {
+            return;
+        }
+        tinyi_tp_patch(p, e->jump);
+        p->n_open--;
+    }
+}
+
+static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
+{
+    static const struct { int mark, prec, op; } row[] = {
+        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
+        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
+        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
+        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
+    };
+    size_t i;
+    if (p->tok.kind == TINYI_TT_MARK)
+        for (i = 0; i < TINYI_COUNT(row); i++)
+            if (row[i].mark == p->tok.mark) {
+                *prec = row[i].prec;
+                *op = row[i].op;
+                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
+                return 1;
+            }
+    *op = TINYI_TO_AND;
+    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
+    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
+    *prec = 4;
+    *kind = TINYI_TE_COMPARE;
+    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
+    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
+    return 0;
+}
+
+/* name.name... as filters and tests are called; the word behind it is taken */
+static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
+{
+    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+    *s = p->tok.s;
+    *n = p->tok.n;
+    if (!tinyi_tp_next(p)) return 0;
+    while (tinyi_tp_mark(p, '.')) {
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+        *n = (size_t)(p->tok.s + p->tok.n - *s);
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    return 1;
+}
+
+static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
+{
+    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
+    char shown[80];
+    if (id >= 0) return id;
+    tinyi_tm_show(s, n, shown);
+    p->m->pos = pos;
+    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    return -1;
+}
+
+/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test)
+{
+    tinyi_topen *e, whole;
+    const char *s = "";
+    size_t n = 0, pos;
+    int id;
+    memset(&whole, 0, sizeof whole);
+    if (!tinyi_tp_next(p)) return 0;
+    if (test && tinyi_tp_is(p, "not")) {
+        whole.negated = 1;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    pos = p->tok.pos;
+    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
+    id = tinyi_tp_filter_id(p, test, pos, s, n);
+    if (id < 0) return 0;
+    if (tinyi_tp_mark(p, '(')) {
+        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->pos = pos;
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
+                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
+                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
+        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
+        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->count = 1;
+        e->pos = pos;
+        return 0;
+    }
+    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
+    whole.op = id;
+    whole.pos = pos;
+    tinyi_tp_call(p, &whole);
+    return 1;
+}
+
+/* name= before an argument */
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p)
+{
+    size_t i = p->at;
+    if (p->tok.kind != TINYI_TT_NAME) return 0;
+    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
+    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
+}
+
+static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
+
+/* An operand is wanted. 1: there is one. */
+static int tinyi_tp_operand(tinyi_tparse *p)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
+        e->negated |= 4;                    /* one follows: its value, not another name */
+        e->named++;
+        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
+        (void)tinyi_tp_next(p);
+        (void)tinyi_tp_next(p);
+        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+        return 0;
+    }
+    if (p->tok.kind == TINYI_TT_STRING) {
+        tinyi_tv v = p->tok.v;
+        size_t start = p->m->n_out;
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
+            (void)tinyi_tm_put(p->m, v.u.s, v.n);
+            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
+                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
+                (void)tinyi_tp_next(p);
+            }
+            v = tinyi_tm_take(p->m, start);
+        }
+        tinyi_tp_push(p, v);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NUMBER) {
+        tinyi_tp_push(p, p->tok.v);
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NAME) {
+        if (tinyi_tp_is(p, "not")) {
+            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
+            (void)tinyi_tp_next(p);
+            return 0;
+        }
+        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
+            return tinyi_tp_unexpected(p, "a value");
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
+        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
+        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        else {
+            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+            int i;
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
+            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
+                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
+                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
+                else p->t->macro[p->block[i].macro].kwargs = 1;
+                break;
+            }
+        }
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_MARK) {
+        int c = p->tok.mark;
+        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
+        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
+        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+        else return tinyi_tp_unexpected(p, "a value");
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    return tinyi_tp_unexpected(p, "a value");
+}
+
+/* The bracket at the top ends, with an item before it or not. */
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
+    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
+    if (tinyi_tp_is_call(e) && item) {
+        if (!(e->negated & 4)) {
+            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+            e->count++;
+        }
+        e->negated &= 1;
+    } else if (item && e->kind != TINYI_TE_MAP) {
+        e->count++;
+    }
+    switch (e->kind) {
+    case TINYI_TE_PAREN:
+        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
+        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+        break;
+    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
+    case TINYI_TE_MAP:
+        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
+        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
+        break;
+    case TINYI_TE_INDEX:
+        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
+        if (!e->named) {
+            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+            break;
+        }
+        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
+        break;
+    default:
+        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
+            p->m->pos = e->pos;
+            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+        }
+        tinyi_tp_call(p, e);
+    }
+    p->n_open--;
+    return tinyi_tp_next(p);
+}
+
+/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
+{
+    int bottom = p->n_open, have = 0;
+    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
+    if (!e) return 0;
+    e->op = flags;
+    while (!p->m->status) {
+        e = &p->open[p->n_open - 1];
+        if (!have) {
+            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
+            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
+            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
+                !(e->kind == TINYI_TE_PAREN && e->named)) {
+                have = tinyi_tp_close(p, 0);
+            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
+                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
+                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+                (void)tinyi_tp_next(p);
+            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
+                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+                p->n_open = bottom;
+                return 1;
+            } else {
+                have = tinyi_tp_operand(p);
+            }
+            continue;
+        }
+        if (p->tok.kind == TINYI_TT_MARK) {
+            int c = p->tok.mark;
+            if (c == '.') {
+                if (!tinyi_tp_next(p)) return 0;
+                if (p->tok.kind == TINYI_TT_NAME) {
+                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
+                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
+                    tinyi_tp_push(p, p->tok.v);
+                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+                } else {
+                    return tinyi_tp_unexpected(p, "the name of a member");
+                }
+                (void)tinyi_tp_next(p);
+                continue;
+            }
+            if (c == '[' || c == '(') {
+                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+            if (c == '|') {
+                tinyi_tp_reduce(p, 9);
+                have = tinyi_tp_apply(p, 0);
+                continue;
+            }
+            if (c == ')' || c == ']' || c == '}') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
+                (void)tinyi_tp_close(p, 1);
+                continue;
+            }
+            if (c == ',') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
+                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
+                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
+                    e->negated &= 1;
+                } else if (tinyi_tp_is_call(e)) {
+                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                    e->count++;
+                } else if (e->kind == TINYI_TE_MAP) {
+                    if (!e->named) return tinyi_tp_unexpected(p, ":");
+                    e->named = 0;
+                    e->count++;
+                } else {
+                    e->count++;
+                }
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+            if (c == ':') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
+                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+        }
+        if (tinyi_tp_is(p, "is")) {
+            tinyi_tp_reduce(p, 9);
+            have = tinyi_tp_apply(p, 1);
+            continue;
+        }
+        if (tinyi_tp_is(p, "if")) {
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
+            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+            {
+                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
+                if (p->m->status) return 0;
+                p->t->code[start].op = TINYI_TO_JUMP;
+                p->t->code[start].a = tinyi_tp_here(p);
+                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
+                if (!e) return 0;
+                e->start = start;
+                e->jump = jump;
+            }
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        if (tinyi_tp_is(p, "else")) {
+            int32_t jump;
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            jump = e->jump;
+            p->n_open--;
+            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
+            if (!e) return 0;
+            e->jump = jump;
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        {
+            int prec, op, kind;
+            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
+                int32_t jump = -1;
+                if (op == TINYI_TO_NOT_IN) {
+                    if (!tinyi_tp_next(p)) return 0;
+                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
+                }
+                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
+                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
+                    if (p->m->status) return 0;
+                    p->t->code[jump].b = (uint16_t)e->op;
+                    e->jump = jump;
+                    e->op = op;
+                    e->pos = p->tok.pos;
+                } else {
+                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
+                    e = tinyi_tp_open(p, kind, prec, op);
+                    if (!e) return 0;
+                    e->jump = jump;
+                }
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+        }
+        break;
+    }
+    if (p->m->status) return 0;
+    tinyi_tp_settle(p);
+    if (p->m->status) return 0;
+    e = &p->open[p->n_open - 1];
+    if (e->kind != TINYI_TE_BASE) {
+        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
+        return tinyi_tp_unexpected(p, closing[e->kind]);
+    }
+    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
+    p->n_open = bottom;
+    return !p->m->status;
+}
+
 /* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
 #include <stdio.h>
 #include <string.h>
@@ -41123,6 +43142,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
+    tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -43779,6 +45799,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
     tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+    tinyi_lm_adapt_embd(f, x, f->tokens, n);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
         const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
@@ -43846,6 +45867,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         }
         if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
+        tinyi_lm_steer(f, i, x);
     }
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
@@ -44021,7 +46043,12 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     return TINY_OK;
 }
 
-TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state) { if (state) tiny_free(ctx, state); }
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
+{
+    if (!state) return;
+    tinyi_lm_attached_free(state);
+    tiny_free(ctx, state);
+}
 
 TINY_API void tllm_state_clear(tllm_state *s)
 {

@@ -26,6 +26,10 @@ static const char usage[] =
     "  --shift          forget the older half when the context is full, instead of ending\n"
     "  --echo           print the prompt too\n"
     "  --plain          nothing is added in front of the prompt\n"
+    "  --lora FILE[=S]  a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
+    "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --control-vector FILE[=S]   a control vector, times S\n"
+    "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens and seconds, on standard error\n";
@@ -65,11 +69,54 @@ static int number(const char *text, double low, double high, double *v)
     return end != text && !*end && *v >= low && *v <= high;
 }
 
+/* --lora and --control-vector: FILE or FILE=SCALE */
+typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
+static int read_extra(char *text, extra *e)
+{
+    char *cut = text ? strrchr(text, '=') : NULL, *end;
+    memset(e, 0, sizeof *e);
+    e->path = text;
+    e->scale = 1;
+    if (!text || !*text) return 0;
+    if (cut) {
+        e->scale = strtod(cut + 1, &end);
+        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
+        *cut = 0;
+    }
+    return 1;
+}
+static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
+{
+    long a, b;
+    char rest;
+    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
+    *first = a;
+    *last = b;
+    return 1;
+}
+static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, extra *e, size_t n, int merge, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = TINY_OK;
+    tllm_adapter_about about;
+    size_t i;
+    for (i = 0; i < n && !st; i++) {
+        st = tllm_adapter_load(ctx, tllm_session_model(s), e[i].path, &e[i].a);
+        tllm_adapter_tell(e[i].a, &about);
+        if (!st && first && about.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e[i].a, first, last);
+        if (st) break;
+        st = merge && about.kind == TLLM_ADAPTER_LORA ? tllm_session_merge(s, e[i].a, (float)e[i].scale, TINY_F32) : tllm_session_attach(s, e[i].a, (float)e[i].scale);
+    }
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
     double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
-    int echo = 0, stats = 0, i;
+    int echo = 0, stats = 0, merge = 0, i;
+    tiny_idx first = 0, last = 0;
+    extra extras[8];
+    size_t n_extra = 0;
     size_t n_prompt = 0, n_stop = 0, n_steps = 0;
     char *owned = NULL;
     tiny_ctx_desc ctx_desc;
@@ -112,7 +159,15 @@ int main(int argc, char **argv)
             ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
             if (ctx_desc.target == TINY_TARGET_COUNT) return wrong(a, value);
             i++;
-        } else if (!strcmp(a, "--shift")) how.shift = 1;
+        } else if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
+            if (n_extra == 8 || !read_extra(i + 1 < argc ? argv[i + 1] : NULL, &extras[n_extra])) return wrong(a, value);
+            n_extra++;
+            i++;
+        } else if (!strcmp(a, "--control-layers")) {
+            if (!read_layers(value, &first, &last)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--lora-merge")) merge = 1;
+        else if (!strcmp(a, "--shift")) how.shift = 1;
         else if (!strcmp(a, "--echo")) echo = 1;
         else if (!strcmp(a, "--plain")) how.plain = 1;
         else if (!strcmp(a, "--stats")) stats = 1;
@@ -152,6 +207,7 @@ int main(int argc, char **argv)
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st) st = adapt(ctx, session, extras, n_extra, merge, first, last);
     if (!st && (rules || schema)) {
         const char *text;
         size_t n_text;
@@ -180,6 +236,7 @@ int main(int argc, char **argv)
         tiny_free(ctx, rule_text);
         tiny_file_close(ctx, &rule_file);
         tllm_session_close(session);
+        for (i = 0; i < (int)n_extra; i++) tllm_adapter_close(ctx, extras[i].a);
     }
     tiny_ctx_close(ctx);
     free(owned);

@@ -80,6 +80,7 @@
 #include "llm/token/vocab.h"
 #include "llm/chat/template.h"
 #include "llm/model/model.h"
+#include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
 #include "llm/sample/grammar.h"

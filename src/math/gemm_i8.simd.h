@@ -88,6 +88,13 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+/* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
+#if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
+#define TINYI_I8_MMLA 1
+#else
+#define TINYI_I8_MMLA 0
+#endif
+
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
 #define TINYI_I8_BLOCK(R)                                                                                          \
@@ -155,6 +162,51 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 }
 #undef TINYI_I8_STEP
 #undef TINYI_I8_EACH
+#endif
+
+#if TINYI_I8_MMLA
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
+ * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+{
+    int32x4_t s[2][8];
+    size_t i;
+    int r, c;
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            const int32_t *at = start ? start + 2 * c : y + 2 * r * y_row + 2 * c;
+            s[r][c] = vcombine_s32(vld1_s32(at), vld1_s32(start ? at : at + y_row));
+        }
+    for (i = 0; i < k; i += 8) {
+        int8x16_t pair[8];
+        TINYI_UNROLL for (c = 0; c < 8; c += 2) {
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
+            pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
+        }
+        TINYI_UNROLL for (r = 0; r < 2; r++) {
+            const uint8_t *x = a + 2 * r * a_row + (ptrdiff_t)i;
+            const uint8x16_t rows = vcombine_u8(vld1_u8(x), vld1_u8(x + a_row));
+            TINYI_UNROLL for (c = 0; c < 8; c++) s[r][c] = vusmmlaq_s32(s[r][c], rows, pair[c]);
+        }
+    }
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            vst1_s32(y + 2 * r * y_row + 2 * c, vget_low_s32(s[r][c]));
+            vst1_s32(y + (2 * r + 1) * y_row + 2 * c, vget_high_s32(s[r][c]));
+        }
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                             size_t k, const int32_t *start, int rows, int columns)
+{
+    for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
+        int r = 0;
+        if (columns >= 16)
+            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+    }
+}
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
@@ -230,8 +282,12 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
+#if TINYI_I8_MMLA
+    if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
+#endif
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_MMLA
 #endif

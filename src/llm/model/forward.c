@@ -111,6 +111,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
     tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+    tinyi_lm_adapt_embd(f, x, f->tokens, n);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
         const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
@@ -178,6 +179,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         }
         if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
+        tinyi_lm_steer(f, i, x);
     }
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
@@ -353,7 +355,12 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     return TINY_OK;
 }
 
-TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state) { if (state) tiny_free(ctx, state); }
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
+{
+    if (!state) return;
+    tinyi_lm_attached_free(state);
+    tiny_free(ctx, state);
+}
 
 TINY_API void tllm_state_clear(tllm_state *s)
 {

@@ -189,6 +189,7 @@ struct tllm_state {
     unsigned char *scratch;
     size_t scratch_bytes;
     tiny_idx n_encoded;
+    struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -240,6 +241,12 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
 /* one row of numbers of an embedding for each token */
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
+
+/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;

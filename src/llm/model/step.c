@@ -250,6 +250,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
+    tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {

@@ -140,6 +140,14 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     return tllm_session_feed(s, tokens + same, n - same, logits);
 }
 
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
+
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
+    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+}
+
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
 {
     size_t drop;

@@ -14,6 +14,7 @@
 #define TINYI_SESSION_H
 #include "llm/file/open.h"
 #include "llm/model/model.h"
+#include "llm/model/adapter.h"
 #include "llm/token/vocab.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
@@ -40,6 +41,11 @@ TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, s
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
 /* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
+
+/* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
+ * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {
     TLLM_END_TOKEN,                         /* the model ended its text */
