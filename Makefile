@@ -36,7 +36,7 @@ PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all demo test run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all demo test sweep run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -50,6 +50,12 @@ demo: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few opera
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check stitch units checksums $(TESTS) $(wildcard examples/*.c)
+
+SWEEP ?= exp log tanh erf sigmoid sin cos rsqrt
+PARTS ?= 64
+sweep: $(BUILD)/tests/math/elem    ## the functions of one argument over all 2^32 floats, on every target; hours. SWEEP="exp" PARTS=64 choose
+	@for f in $(SWEEP); do i=0; while [ $$i -lt $(PARTS) ]; do i=$$((i + 1)); \
+	  printf '%s/%s ' $$i $(PARTS); T_ONLY=test_sweep T_SWEEP=$$f T_EXHAUSTIVE=$$i/$(PARTS) nice $< | grep -v passed,.0.failed || true; done; done
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
@@ -82,7 +88,7 @@ asan:            ## the tests under the address and undefined behaviour sanitize
 
 tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= \
-	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
+	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread -DTINY_PTHREAD'
 
 stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)

@@ -1,190 +1,199 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     190  the manual
- *     258  math/kernels.h
- *    5937  options and names
- *    6353  core/config.h
- *    6475  core/status.h
- *    6508  core/tensor.h
- *    6561  core/ctx.h
- *    6638  core/mem.h
- *    6679  core/thread.h
- *    6720  core/rng.h
- *    6746  core/op.h
- *    6825  core/record.h
- *    6847  core/accel.h
- *    6884  core/bytes.h
- *    6909  core/file.h
- *    6953  core/checkpoint.h
- *    7052  core/time.h
- *    7062  core/conform.h
- *    7145  math/binary.h
- *    7186  math/elem.h
- *    7253  math/convert.h
- *    7294  math/reduce.h
- *    7341  math/softmax.h
- *    7392  math/norm.h
- *    7441  math/matmul.h
- *    7503  math/layout.h
- *    7556  math/conv.h
- *    7610  math/sort.h
- *    7671  math/linalg_lu.h
- *    7688  math/linalg_qr.h
- *    7704  math/linalg_eig.h
- *    7717  math/linalg_svd.h
- *    7730  math/linalg.h
- *    7786  math/fft.h
- *    7855  math/fwht.h
- *    7878  math/attention.h
- *    7907  math/ops.h
- *    7924  math/sparse.h
- *    7997  math/all.h
- *    8003  the shared functions again, where the other header came first
- *    8205  llm/quant/format.h
- *    8294  llm/file/fd.h
- *    8306  llm/file/gguf.h
- *    8402  llm/file/gguf_write.h
- *    8458  llm/file/safetensors.h
- *    8477  llm/file/llama2c.h
- *    8496  llm/file/open.h
- *    8517  llm/token/unicode.h
- *    8544  llm/token/split.h
- *    8594  llm/token/vocab.h
- *    8715  llm/chat/template.h
- *    8783  llm/model/model.h
- *    8861  llm/model/adapter.h
- *    8911  llm/sample/sample.h
- *    9006  llm/sample/stop.h
- *    9033  llm/sample/grammar.h
- *    9084  llm/sample/schema.h
- *    9106  llm/session/session.h
- *    9192  llm/tinyllm.h
- *    9209  internal functions
- *    9264  core/status.c
- *    9274  core/atomic.h
- *    9326  core/state.h
- *    9395  core/tensor.c
- *    9546  core/cpu.h
- *    9580  core/ctx.c
- *    9817  core/mem.c
- *    9913  core/thread.c
- *   10114  core/rng.c
- *   10197  core/op.c
- *   10533  core/record.c
- *   10631  core/bytes.c
- *   10711  core/file.c
- *   10950  core/hash.h
- *   10970  core/checkpoint.c
- *   11633  core/time.c
- *   11680  core/half.h
- *   11733  core/conform.c
- *   12492  math/table.h
- *   12539  math/rows.h
- *   12588  math/walk.h
- *   12704  math/binary.c
- *   12995  math/elem.c
- *   13733  math/convert.c
- *   14208  math/reduce.c
- *   14723  math/softmax.c
- *   15079  math/norm.c
- *   15604  math/gemm.h
- *   15683  math/gemm_i8.h
- *   15699  math/matmul.c
- *   16055  math/layout.c
- *   16790  math/conv.c
- *   17314  math/sort.c
- *   18197  math/linalg_block.h
- *   18343  math/linalg_lu.c
- *   18688  math/linalg_qr.c
- *   19035  math/linalg_eig.c
- *   19543  math/linalg_svd.c
- *   19938  math/linalg.c
- *   20206  math/fft.c
- *   21133  math/fwht.c
- *   21277  math/attention.c
- *   21566  math/ops.c
- *   21603  math/sparse.c
- *   22592  math/normal.c
- *   22611  core/target.h
- *   22935  math/targets.c
- *   23064  math/all.c
- *   23068  core/cpu.c
- *   23282  core/hash.c
- *   23385  math/matvec.h
- *   23396  math/gemm.c
- *   23979  math/gemm_i8.c
- *   24202  math/linalg_block.c
- *   24735  math/matvec.c
- *   24789  the shared functions forwarded, where the other header has their bodies
- *   24986  internal functions of this header
- *   25001  llm/quant/blocks.h
- *   25066  llm/quant/direct.h
- *   25081  llm/quant/kformats.h
- *   25092  llm/quant/lattice.h
- *   25103  llm/quant/format.c
- *   25149  llm/file/fd.c
- *   25270  llm/file/store.h
- *   25349  llm/file/gguf.c
- *   25634  llm/file/gguf_write.c
- *   26261  llm/file/json.h
- *   26286  llm/file/safetensors.c
- *   26564  llm/file/llama2c.c
- *   26841  llm/file/open.c
- *   26950  llm/token/unicode.c
- *   27435  llm/token/split.c
- *   28018  llm/token/parts.h
- *   28173  llm/token/vocab.c
- *   28959  llm/chat/value.h
- *   29076  llm/chat/compile.h
- *   29139  llm/chat/builtin.h
- *   29171  llm/chat/template.c
- *   29894  llm/model/arch.h
- *   30004  llm/model/inside.h
- *   30352  llm/model/model.c
- *   30951  llm/model/adapter.c
- *   31716  llm/sample/sample.c
- *   32338  llm/sample/stop.c
- *   32465  llm/sample/grammar.c
- *   33449  llm/sample/schema.c
- *   33880  llm/session/session.c
- *   34279  llm/quant/direct.c
- *   34801  llm/quant/kformats.c
- *   35634  llm/quant/lattice.c
- *   36307  llm/file/store.c
- *   36845  llm/file/json.c
- *   36992  llm/token/parts.c
- *   37464  llm/chat/value.c
- *   38408  llm/chat/parse.h
- *   38483  llm/chat/compile.c
- *   39096  llm/chat/rows.h
- *   39148  llm/chat/text.h
- *   39185  llm/chat/builtin.c
- *   39571  llm/model/arch.c
- *   39751  llm/chat/text.c
- *   40109  llm/token/encode.c
- *   40336  llm/token/decode.c
- *   40515  llm/token/spm.c
- *   40586  llm/token/bpe.c
- *   40733  llm/token/wordpiece.c
- *   40813  llm/token/unigram.c
- *   41027  llm/token/rwkv.c
- *   41053  llm/chat/filters.c
- *   41463  llm/chat/methods.c
- *   41814  llm/chat/emit.c
- *   41907  llm/chat/words.c
- *   42081  llm/chat/expression.c
- *   42562  llm/model/load.c
- *   42894  llm/model/step.c
- *   43371  llm/model/attn.c
- *   43835  llm/model/mla.c
- *   44027  llm/model/delta.c
- *   44311  llm/model/ssm.c
- *   44664  llm/model/rwkv.c
- *   45091  llm/model/ffn.c
- *   45441  llm/model/streams.c
- *   45690  llm/model/forward.c
- *   46159  llm/tinyllm.c
- *   46172  the licence
+ *     199  the manual
+ *     267  math/kernels.h
+ *    6027  options and names
+ *    6445  core/config.h
+ *    6568  core/status.h
+ *    6601  core/tensor.h
+ *    6654  core/ctx.h
+ *    6731  core/mem.h
+ *    6772  core/thread.h
+ *    6823  core/rng.h
+ *    6849  core/op.h
+ *    6928  core/record.h
+ *    6950  core/accel.h
+ *    6987  core/bytes.h
+ *    7012  core/file.h
+ *    7056  core/checkpoint.h
+ *    7155  core/time.h
+ *    7165  core/conform.h
+ *    7248  math/binary.h
+ *    7289  math/elem.h
+ *    7356  math/convert.h
+ *    7397  math/reduce.h
+ *    7444  math/softmax.h
+ *    7495  math/norm.h
+ *    7544  math/matmul.h
+ *    7612  math/layout.h
+ *    7665  math/conv.h
+ *    7719  math/sort.h
+ *    7780  math/linalg_lu.h
+ *    7797  math/linalg_qr.h
+ *    7813  math/linalg_eig.h
+ *    7826  math/linalg_svd.h
+ *    7839  math/linalg.h
+ *    7895  math/fft.h
+ *    7964  math/fwht.h
+ *    7987  math/attention.h
+ *    8016  math/ops.h
+ *    8033  math/sparse.h
+ *    8106  math/all.h
+ *    8112  the shared functions again, where the other header came first
+ *    8315  llm/quant/format.h
+ *    8404  llm/file/fd.h
+ *    8416  llm/file/gguf.h
+ *    8512  llm/file/gguf_write.h
+ *    8568  llm/file/safetensors.h
+ *    8587  llm/file/llama2c.h
+ *    8606  llm/file/open.h
+ *    8627  llm/token/unicode.h
+ *    8654  llm/token/split.h
+ *    8704  llm/token/vocab.h
+ *    8825  llm/chat/template.h
+ *    8893  llm/attention/pages.h
+ *    8969  llm/attention/paged.h
+ *    9021  llm/model/model.h
+ *    9146  llm/model/adapter.h
+ *    9196  llm/sample/sample.h
+ *    9291  llm/sample/stop.h
+ *    9318  llm/sample/grammar.h
+ *    9369  llm/sample/schema.h
+ *    9391  llm/session/session.h
+ *    9486  llm/session/beam.h
+ *    9532  llm/tinyllm.h
+ *    9549  internal functions
+ *    9604  core/status.c
+ *    9614  core/atomic.h
+ *    9666  core/state.h
+ *    9756  core/tensor.c
+ *    9907  core/cpu.h
+ *    9941  core/ctx.c
+ *   10181  core/mem.c
+ *   10277  core/thread.c
+ *   10751  core/rng.c
+ *   10834  core/op.c
+ *   11173  core/record.c
+ *   11271  core/bytes.c
+ *   11351  core/file.c
+ *   11590  core/hash.h
+ *   11610  core/checkpoint.c
+ *   12273  core/time.c
+ *   12320  core/half.h
+ *   12373  core/conform.c
+ *   13132  math/table.h
+ *   13179  math/rows.h
+ *   13228  math/walk.h
+ *   13344  math/binary.c
+ *   13635  math/elem.c
+ *   14373  math/convert.c
+ *   14848  math/reduce.c
+ *   15363  math/softmax.c
+ *   15719  math/norm.c
+ *   16244  math/gemm.h
+ *   16323  math/gemm_i8.h
+ *   16339  math/matmul.c
+ *   16697  math/layout.c
+ *   17432  math/conv.c
+ *   17956  math/sort.c
+ *   18839  math/linalg_block.h
+ *   18985  math/linalg_lu.c
+ *   19330  math/linalg_qr.c
+ *   19677  math/linalg_eig.c
+ *   20185  math/linalg_svd.c
+ *   20580  math/linalg.c
+ *   20848  math/fft.c
+ *   21775  math/fwht.c
+ *   21919  math/attention.c
+ *   22208  math/ops.c
+ *   22245  math/sparse.c
+ *   23234  math/normal.c
+ *   23253  core/target.h
+ *   23577  math/targets.c
+ *   23706  math/all.c
+ *   23710  core/cpu.c
+ *   23924  core/hash.c
+ *   24027  math/matvec.h
+ *   24038  math/gemm.c
+ *   24622  math/gemm_i8.c
+ *   24845  math/linalg_block.c
+ *   25378  math/matvec.c
+ *   25430  the shared functions forwarded, where the other header has their bodies
+ *   25628  internal functions of this header
+ *   25651  llm/quant/blocks.h
+ *   25716  llm/quant/direct.h
+ *   25731  llm/quant/kformats.h
+ *   25742  llm/quant/lattice.h
+ *   25753  llm/quant/format.c
+ *   25799  llm/file/fd.c
+ *   25920  llm/file/store.h
+ *   25999  llm/file/gguf.c
+ *   26284  llm/file/gguf_write.c
+ *   26911  llm/file/json.h
+ *   26936  llm/file/safetensors.c
+ *   27214  llm/file/llama2c.c
+ *   27491  llm/file/open.c
+ *   27600  llm/token/unicode.c
+ *   28085  llm/token/split.c
+ *   28668  llm/token/parts.h
+ *   28823  llm/token/vocab.c
+ *   29609  llm/chat/value.h
+ *   29726  llm/chat/compile.h
+ *   29789  llm/chat/builtin.h
+ *   29821  llm/chat/template.c
+ *   30544  llm/attention/pages.c
+ *   30836  llm/attention/paged.c
+ *   31393  llm/model/arch.h
+ *   31503  llm/model/inside.h
+ *   31875  llm/model/model.c
+ *   32474  llm/model/adapter.c
+ *   33239  llm/sample/sample.c
+ *   33861  llm/sample/stop.c
+ *   33988  llm/sample/grammar.c
+ *   34972  llm/sample/schema.c
+ *   35403  llm/session/inside.h
+ *   35424  llm/session/session.c
+ *   35861  llm/session/beam.c
+ *   36194  llm/quant/direct.c
+ *   36716  llm/quant/kformats.c
+ *   37549  llm/quant/lattice.c
+ *   38222  llm/file/store.c
+ *   38760  llm/file/json.c
+ *   38907  llm/token/parts.c
+ *   39379  llm/chat/value.c
+ *   40323  llm/chat/parse.h
+ *   40398  llm/chat/compile.c
+ *   41011  llm/chat/rows.h
+ *   41063  llm/chat/text.h
+ *   41100  llm/chat/builtin.c
+ *   41486  llm/model/arch.c
+ *   41666  llm/chat/text.c
+ *   42024  llm/token/encode.c
+ *   42251  llm/token/decode.c
+ *   42430  llm/token/spm.c
+ *   42501  llm/token/bpe.c
+ *   42648  llm/token/wordpiece.c
+ *   42728  llm/token/unigram.c
+ *   42942  llm/token/rwkv.c
+ *   42968  llm/chat/filters.c
+ *   43378  llm/chat/methods.c
+ *   43729  llm/chat/emit.c
+ *   43822  llm/chat/words.c
+ *   43996  llm/chat/expression.c
+ *   44477  llm/model/load.c
+ *   44809  llm/model/step.c
+ *   45287  llm/model/attn.c
+ *   45875  llm/model/mla.c
+ *   46064  llm/model/delta.c
+ *   46361  llm/model/ssm.c
+ *   46732  llm/model/rwkv.c
+ *   47191  llm/model/ffn.c
+ *   47541  llm/model/streams.c
+ *   47790  llm/model/forward.c
+ *   48439  llm/model/seq.c
+ *   48643  llm/model/save.c
+ *   48982  llm/tinyllm.c
+ *   48995  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -245,7 +254,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Many sequences in one session, paged caches, and kernels that multiply block formats without unpacking them.
+ *     Kernels that multiply block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -1886,9 +1895,9 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 #if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
 /* ---- kernels
  * Two vectors in flight, one at p and one at p + gap. A run is one block with a gap of one vector. A long one, for results
- * that no cache would keep, is cut into blocks of four stretches of 1024 side by side, and stored past the caches: memory
- * then has four pages open, and no line of y is read before it is written. What is less than a step, or stands before the
- * first whole line of y, goes through a buffer, so that f is compiled once.
+ * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
+ * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. What is less
+ * than a step, or stands before the first whole line of y, goes through a buffer, so that f is compiled once.
  * A long chain of instructions a vector leaves the processor's window too small to see the next lines early enough, so they
  * are asked for ahead of time; an address past the end is harmless. AVX-512, one thread: tanh over 32 MB takes 0.44 ns a float
  * without asking and 0.27 with; exp over 512 MB has 0.6 of the speed of memcpy as one run and 1.0 in stretches.           */
@@ -1930,10 +1939,10 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
         b.end = TINYI_ELEM_STEP;
         b.past = -1;
     } else if (past && n >= 4096) {
-        b.n = b.end = 4096;
-        b.width = b.gap = 1024;
+        b.width = b.gap = n / 64 * 16;      /* whole lines */
+        b.n = b.end = 4 * b.width;
         b.step = V_LANES;
-        b.ahead = 16384;
+        b.ahead = 1024;
         b.past = 1;
     } else {
         b.n = b.end = n - n % TINYI_ELEM_STEP;
@@ -4365,39 +4374,56 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     return f;
 }
 
-#define TINYI_ATT_MIX(R)                                                                           \
+/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
+#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
+    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
+        v_f32 a[R][U], x[U];                                                                       \
+        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
+            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
+        for (c = 0; c < n; c++) {                                                                  \
+            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
+                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
+                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
+            }                                                                                      \
+        }                                                                                          \
+        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
+            for (c = n; c < n_vis[j]; c++)                                                         \
+                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
+                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
+            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
+        }                                                                                          \
+    }
+#define TINYI_ATT_MIX(R, U)                                                                        \
     do {                                                                                           \
         int n = n_vis[0];                                                                          \
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
-            v_f32 a[R];                                                                            \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
-            for (c = 0; c < n; c++) {                                                              \
-                v_f32 x = v_load(v + c * ldv + i);                                                 \
-                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
-                v_store(acc + j * d_v + i, a[j]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        i = 0;                                                                                     \
+        TINYI_ATT_MIX_STEP(R, U)                                                                   \
+        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
         for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \
             }                                                                                      \
     } while (0)
+#define TINYI_ATT_MIX_ROWS(R, U) \
+    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
 
 /* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
 static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
 {
     tiny_idx i;
-    int c, j;
-    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
-    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+    int c, j, u;
+    TINYI_ATT_MIX_ROWS(8, 1);
+    TINYI_ATT_MIX_ROWS(4, 2);
+    TINYI_ATT_MIX_ROWS(2, 4);
+    TINYI_ATT_MIX_ROWS(1, 4);
 }
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_MIX_STEP
+#undef TINYI_ATT_MIX_ROWS
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
@@ -4736,9 +4762,19 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 
 /* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
  *
- * dot: four rows of w at a time, each number of w used for all vectors. Four rows are four streams, which the processor
- * fetches ahead by itself. axpy: four rows of w are added into a piece of y that stays in the first-level cache.
- * Rows or vectors that are not there repeat the last one; their sums are dropped.                                    */
+ * What makes it as fast as memory, measured on a server with two cores (Sapphire Rapids, 4 KB pages, out of cache):
+ *  - Four streams that each go on for many pages. Rows r, r + h, r + 2h, r + 3h of a piece are read side by side, then the
+ *    rows after them. Four neighbouring rows of 4 KB are four streams too, but each ends after a page and the fetching of
+ *    the processor, which follows a stream into its next page, begins anew: 0.88 of the read bandwidth; h rows of 64 KB in
+ *    all: 0.97 to 1.0; one stream alone: 0.62.
+ *  - So a piece has 4 x 64 KB (TINYI_GEMV_BYTES), and is small enough that nobody waits long for the last one.
+ *  - The lines 1 KB ahead are asked for (TINYI_GEMV_AHEAD), at the end of a row those of the row that follows in the stream:
+ *    0.01 to 0.03. 512 bytes to 4 KB make no difference; prefetches that pass by the caches (nta) halve the speed.
+ *  - A region that ends in a sleep loses 50 us, which is a tenth of the time of 16 MB: see TINYI_SPINS.
+ * int8 4096 x 4096 went from 0.59 to 0.93-0.96 of the read bandwidth so, f16 from 0.75 to 0.93-0.96, bf16 to 0.94-0.98.
+ *
+ * dot: each number of w is used for all vectors. axpy: four rows of w are added into a piece of y that stays in the
+ * first-level cache. Rows or vectors that are not there repeat the last one; their sums are dropped.                 */
 
 #define TINYI_GEMV_1(X) X(0)
 #define TINYI_GEMV_2(X) X(0) X(1)
@@ -4767,9 +4803,9 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
     if (c < n_x) {                                              \
         float *t = y + c * y_col;                               \
         t[0] = v_sum(s##c##0);                                  \
-        if (n > 1) t[y_row] = v_sum(s##c##1);                   \
-        if (n > 2) t[2 * y_row] = v_sum(s##c##2);               \
-        if (n > 3) t[3 * y_row] = v_sum(s##c##3);               \
+        if (n > 1) t[apart * y_row] = v_sum(s##c##1);           \
+        if (n > 2) t[2 * apart * y_row] = v_sum(s##c##2);       \
+        if (n > 3) t[3 * apart * y_row] = v_sum(s##c##3);       \
     }
 #define TINYI_GEMV_DOT(name, W_TYPE, LOAD, LOAD_N, LIST)                                                                        \
     static void TINY_FN(name)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const W_TYPE *w, ptrdiff_t w_row, size_t n_row,       \
@@ -4777,25 +4813,36 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
     {                                                                                                                           \
         LIST(TINYI_GEMV_POINT)                                                                                                  \
         while (n_row) {                                                                                                         \
-            const ptrdiff_t n = (ptrdiff_t)TINYI_MIN(n_row, 4);                                                                 \
-            const W_TYPE *w0 = w, *w1 = w + (n > 1 ? 1 : n - 1) * w_row, *w2 = w + (n > 2 ? 2 : n - 1) * w_row,                 \
-                         *w3 = w + (n - 1) * w_row;                                                                             \
-            size_t i = 0;                                                                                                       \
-            v_f32 m0, m1, m2, m3;                                                                                               \
-            LIST(TINYI_GEMV_ZERO)                                                                                               \
-            for (; i + V_LANES <= k; i += V_LANES) {                                                                            \
-                m0 = LOAD(w0 + i); m1 = LOAD(w1 + i); m2 = LOAD(w2 + i); m3 = LOAD(w3 + i);                                     \
-                LIST(TINYI_GEMV_FMA)                                                                                            \
+            const ptrdiff_t n = (ptrdiff_t)TINYI_MIN(n_row, 4), apart = n_row < 4 ? 1 : (ptrdiff_t)(n_row / 4);                 \
+            ptrdiff_t turn;                                                                                                     \
+            for (turn = 0; turn < apart; turn++, w += w_row, y += y_row) {                                                      \
+                const W_TYPE *w0 = w, *w1 = w + (n > 1 ? 1 : n - 1) * apart * w_row, *w2 = w + (n > 2 ? 2 : n - 1) * apart * w_row, \
+                             *w3 = w + (n - 1) * apart * w_row;                                                                 \
+                size_t i = 0, end = k > TINYI_GEMV_AHEAD / sizeof(W_TYPE) ? k - TINYI_GEMV_AHEAD / sizeof(W_TYPE) : 0;          \
+                ptrdiff_t ahead = (ptrdiff_t)(k - end);                                                                         \
+                v_f32 m0, m1, m2, m3;                                                                                           \
+                LIST(TINYI_GEMV_ZERO)                                                                                           \
+                for (;;) {                                                                                                      \
+                    for (; i + V_LANES <= end; i += V_LANES) {                                                                  \
+                        TINYI_PREFETCH(w0 + i + ahead); TINYI_PREFETCH(w1 + i + ahead);                                         \
+                        TINYI_PREFETCH(w2 + i + ahead); TINYI_PREFETCH(w3 + i + ahead);                                         \
+                        m0 = LOAD(w0 + i); m1 = LOAD(w1 + i); m2 = LOAD(w2 + i); m3 = LOAD(w3 + i);                             \
+                        LIST(TINYI_GEMV_FMA)                                                                                    \
+                    }                                                                                                           \
+                    if (end == k) break;                                                                                        \
+                    ahead = turn + 1 < apart ? w_row - (ptrdiff_t)end : -(ptrdiff_t)end;    /* the beginnings of the next rows */ \
+                    end = k;                                                                                                    \
+                }                                                                                                               \
+                if (i < k) {                                                                                                    \
+                    const size_t r = k - i;                                                                                     \
+                    m0 = LOAD_N(w0 + i, r); m1 = LOAD_N(w1 + i, r); m2 = LOAD_N(w2 + i, r); m3 = LOAD_N(w3 + i, r);             \
+                    LIST(TINYI_GEMV_FMA_N)                                                                                      \
+                }                                                                                                               \
+                LIST(TINYI_GEMV_OUT)                                                                                            \
             }                                                                                                                   \
-            if (i < k) {                                                                                                        \
-                const size_t r = k - i;                                                                                         \
-                m0 = LOAD_N(w0 + i, r); m1 = LOAD_N(w1 + i, r); m2 = LOAD_N(w2 + i, r); m3 = LOAD_N(w3 + i, r);                 \
-                LIST(TINYI_GEMV_FMA_N)                                                                                          \
-            }                                                                                                                   \
-            LIST(TINYI_GEMV_OUT)                                                                                                \
-            y += n * y_row;                                                                                                     \
-            w += n * w_row;                                                                                                     \
-            n_row -= (size_t)n;                                                                                                 \
+            w += (n - 1) * apart * w_row;                                                                                       \
+            y += (n - 1) * apart * y_row;                                                                                       \
+            n_row -= (size_t)(n * apart);                                                                                       \
         }                                                                                                                       \
     }
 #define TINYI_GEMV_DOTS(W, W_TYPE, LOAD, LOAD_N)                                                                                \
@@ -5747,30 +5794,73 @@ static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t 
         for (r = 0; r < 4; r++) to[4 * i + (size_t)r] = x[r * row + (ptrdiff_t)i];
 }
 
-/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned */
+/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned. Four rows of b at a time,
+ * two sums each, fetched ahead as in gemv.simd.h; rows that are not there repeat the last one. */
+#define TINYI_I8_FOUR(X) X(0) X(1) X(2) X(3)
+#define TINYI_I8_ROW(r) const int8_t *b##r = b + (r < m ? r : m - 1) * apart * b_row; v_i32 s##r = vi_zero(), t##r = s##r;
+#define TINYI_I8_FETCH(r) TINYI_PREFETCH(b##r + i + ahead);
+#define TINYI_I8_TWO(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load(b##r + i)); t##r = TINYI_I8_DOT(t##r, x1, vb_load(b##r + i + TINYI_I8_BYTES));
+#define TINYI_I8_LAST(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load_n(b##r + i, q));
+#define TINYI_I8_OUT(r) if (r < m) y[r * apart * y_step] = vi_sum(vi_add(s##r, t##r));
+#define TINYI_I8_DOTS(name)                                                                                        \
+    static void TINY_FN(name)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, size_t k) \
+    {                                                                                                              \
+        enum { TINYI_I8_BYTES = 4 * V_LANES };                                                                     \
+        while (n) {                                                                                                \
+            const ptrdiff_t m = (ptrdiff_t)TINYI_MIN(n, 4), apart = n < 4 ? 1 : (ptrdiff_t)(n / 4);                \
+            ptrdiff_t turn;                                                                                        \
+            for (turn = 0; turn < apart; turn++, b += b_row, y += y_step) {                                        \
+                size_t i = 0, end = k > TINYI_GEMV_AHEAD ? k - TINYI_GEMV_AHEAD : 0;                               \
+                ptrdiff_t ahead = (ptrdiff_t)(k - end);                                                            \
+                TINYI_I8_FOUR(TINYI_I8_ROW)                                                                        \
+                for (;;) {                                                                                         \
+                    for (; i + 2 * TINYI_I8_BYTES <= end; i += 2 * TINYI_I8_BYTES) {                               \
+                        const v_i8 x0 = vb_load(a + i), x1 = vb_load(a + i + TINYI_I8_BYTES);                      \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH)                                                              \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH2)                                                             \
+                        TINYI_I8_FOUR(TINYI_I8_TWO)                                                                \
+                    }                                                                                              \
+                    if (end == k) break;                                                                           \
+                    ahead = turn + 1 < apart ? b_row - (ptrdiff_t)end : -(ptrdiff_t)end;                           \
+                    end = k;                                                                                       \
+                }                                                                                                  \
+                while (i < k) {                                                                                    \
+                    const size_t q = TINYI_MIN(k - i, (size_t)TINYI_I8_BYTES);                                     \
+                    const v_i8 x0 = vb_load_n(a + i, q);                                                           \
+                    TINYI_I8_FOUR(TINYI_I8_LAST)                                                                   \
+                    i += q;                                                                                        \
+                }                                                                                                  \
+                TINYI_I8_FOUR(TINYI_I8_OUT)                                                                        \
+            }                                                                                                      \
+            b += (m - 1) * apart * b_row;                                                                          \
+            y += (m - 1) * apart * y_step;                                                                         \
+            n -= (size_t)(m * apart);                                                                              \
+        }                                                                                                          \
+    }
+#if V_AVX512                                /* two vectors are two lines */
+#define TINYI_I8_FETCH2(r) TINYI_PREFETCH(b##r + i + ahead + 64);
+#else
+#define TINYI_I8_FETCH2(r)
+#endif
+#define TINYI_I8_DOT v_dot_i8
+TINYI_I8_DOTS(tinyi_gemm_i8_dot_signed)
+#undef TINYI_I8_DOT
+#define TINYI_I8_DOT v_dot_u8i8
+TINYI_I8_DOTS(tinyi_gemm_i8_dot_unsigned)
+
 static void TINY_FN(tinyi_gemm_i8_dot)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k)
 {
-    enum { TINYI_I8_BYTES = 4 * V_LANES };
-    size_t i, j;
-#define TINYI_I8_DOT(dot)                                                                          \
-    do {                                                                                           \
-        for (i = 0; i + 4 * TINYI_I8_BYTES <= k; i += 4 * TINYI_I8_BYTES) {                        \
-            s0 = dot(s0, vb_load(a + i), vb_load(b + i));                                          \
-            s1 = dot(s1, vb_load(a + i + TINYI_I8_BYTES), vb_load(b + i + TINYI_I8_BYTES));        \
-            s2 = dot(s2, vb_load(a + i + 2 * TINYI_I8_BYTES), vb_load(b + i + 2 * TINYI_I8_BYTES)); \
-            s3 = dot(s3, vb_load(a + i + 3 * TINYI_I8_BYTES), vb_load(b + i + 3 * TINYI_I8_BYTES)); \
-        }                                                                                          \
-        for (; i + TINYI_I8_BYTES <= k; i += TINYI_I8_BYTES) s0 = dot(s0, vb_load(a + i), vb_load(b + i)); \
-        if (i < k) s1 = dot(s1, vb_load_n(a + i, k - i), vb_load_n(b + i, k - i));                 \
-    } while (0)
-    for (j = 0; j < n; j++, b += b_row) {
-        v_i32 s0 = vi_zero(), s1 = s0, s2 = s0, s3 = s0;
-        if (a_signed) TINYI_I8_DOT(v_dot_i8);
-        else TINYI_I8_DOT(v_dot_u8i8);
-        y[(ptrdiff_t)j * y_step] = vi_sum(vi_add(vi_add(s0, s1), vi_add(s2, s3)));
-    }
-#undef TINYI_I8_DOT
+    (a_signed ? TINY_FN(tinyi_gemm_i8_dot_signed) : TINY_FN(tinyi_gemm_i8_dot_unsigned))(y, y_step, b, b_row, n, a, k);
 }
+#undef TINYI_I8_DOT
+#undef TINYI_I8_FOUR
+#undef TINYI_I8_ROW
+#undef TINYI_I8_FETCH
+#undef TINYI_I8_FETCH2
+#undef TINYI_I8_TWO
+#undef TINYI_I8_LAST
+#undef TINYI_I8_OUT
+#undef TINYI_I8_DOTS
 
 static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 {
@@ -5955,7 +6045,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x10922de2
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd5ead5ec
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6024,6 +6114,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_arena_reset tinyllm_arena_reset
 #undef tiny_parallel
 #define tiny_parallel tinyllm_parallel
+#undef tiny_parallel_loose
+#define tiny_parallel_loose tinyllm_parallel_loose
 #undef tiny_take
 #define tiny_take tinyllm_take
 #undef tiny_barrier
@@ -6348,13 +6440,14 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x10922de2
+#define TINYI_SHARED_DECLARED 0xd5ead5ec
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
  * Options, each defined by the user before the include:
  *   TINY_STATIC        every function static: a private copy in one unit
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
+ *   TINY_PTHREAD       threads where the compiler has no OpenMP but the system POSIX threads: link with -pthread
  *   TINY_NO_SIMD       the scalar target only
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
@@ -6686,7 +6779,13 @@ TINYI_C_END
  *       for (r = r0; r < r1; r++) row(r);
  *   tiny_barrier(team);              before the next loop of takes, always
  *
- * A barrier spins for a few microseconds, then sleeps.                       */
+ * A barrier spins for a few microseconds, then sleeps.
+ *
+ * A function that shares all its work by tiny_take, and does by itself only
+ * what stands under `if (team->i == 0)`, can run in a loose region: a thread
+ * that has no processor when the region opens, because another program is on
+ * it, comes in later or not at all, and nobody waits for it. It may come until
+ * the first barrier is passed. Thread 0 is always there, from the start.     */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
@@ -6699,6 +6798,7 @@ typedef struct tiny_team {
     const struct tinyi_kernels *k;          /* of the context's target */
     tiny_target ran_on;                     /* where the last kernel came from */
     tinyi_region *region;
+    tiny_idx phase, from;                   /* barriers passed; and how many there had been when this thread came in */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
@@ -6707,6 +6807,9 @@ typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
  * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
  * else it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+
+/* The same, loose: see above. */
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
 
 /* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);
@@ -7479,6 +7582,12 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
  *   gemm_i8_*       see math/gemm_i8.h                                                                               */
+/* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
+#ifndef TINYI_GEMV_BYTES
+#define TINYI_GEMV_BYTES (256 << 10)
+#endif
+#define TINYI_GEMV_AHEAD 1024
+
 #define TINYI_KERNELS_MATMUL(K)                                                                                             \
     K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
     K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \
@@ -8033,6 +8142,7 @@ TINY_API void tinyllm_arena_close(tiny_ctx *ctx, tiny_arena *arena);
 TINY_API void *tinyllm_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each);
 TINY_API void tinyllm_arena_reset(tiny_arena *arena, size_t used);
 TINY_API tiny_status tinyllm_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+TINY_API tiny_status tinyllm_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
 TINY_API int tinyllm_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);
 TINY_API void tinyllm_barrier(tiny_team *team);
 TINY_API void tinyllm_team_fail(tiny_team *team, tiny_status status, const char *sentence);
@@ -8780,6 +8890,134 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
 TINYI_C_END
 #endif
 
+/* src/llm/attention/pages.h - who holds which page: blocks of tokens, tables of sequences, counts of holders
+ *
+ *   tllm_pages_desc d = { 0 };                      64 blocks of 16 tokens for 8 sequences
+ *   d.n_block = 64; d.n_seq = 8;
+ *   tllm_pages_open(ctx, &d, &pages);
+ *   tllm_pages_append(pages, 0, 20, &copy);         cells 0..19 of sequence 0 have places: table[p / 16], p % 16
+ *   tllm_pages_fork(pages, 0, 1);                   sequence 1 holds the same blocks
+ *   tllm_pages_append(pages, 1, 1, &copy);          its last block was shared: copy.from >= 0, the caller copies what stands there
+ *
+ * What stands in a block is not known here: whoever keeps keys and values, latent rows or a tree of drafts does so in arrays
+ * of n_block blocks of his own, and copies a block when he is told to. W. Kwon et al., "Efficient Memory Management for
+ * Large Language Model Serving with PagedAttention", 2023 (arXiv 2309.06180), 4.
+ *
+ * A block that several sequences hold is never written: the call that makes room behind it gives a private copy. After a
+ * failure everything is as it was. One caller at a time.                                                                */
+#ifndef TINYI_PAGES_H
+#define TINYI_PAGES_H
+TINYI_C_BEGIN
+
+typedef struct tllm_pages tllm_pages;
+typedef struct tllm_pages_desc {
+    tiny_idx n_block;                       /* of the pool */
+    tiny_idx block;                         /* tokens of a block; 0: 16 */
+    tiny_idx n_seq;                         /* sequences; 0: 1 */
+    tiny_idx n_most;                        /* tokens that a sequence may have; 0: as the pool allows */
+} tllm_pages_desc;
+
+/* from < 0: nothing is to be copied; else the first n cells of block from go to block to */
+typedef struct tllm_page_copy { int32_t from, to; tiny_idx n; } tllm_page_copy;
+
+TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages **out);
+TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages);  /* takes NULL */
+
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *pages, tiny_idx seq);
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *pages, tiny_idx seq);    /* its blocks, as many as its length fills */
+TINY_API tiny_idx tllm_pages_free(const tllm_pages *pages);        /* blocks that nobody holds */
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *pages, tiny_idx block);      /* sequences that hold it */
+
+/* n more cells, or none at all. copy: what must be copied before they are written; never NULL. */
+TINY_API tiny_status tllm_pages_append(tllm_pages *pages, tiny_idx seq, tiny_idx n, tllm_page_copy *copy);
+/* to holds what from holds; what it held before is given back. */
+TINY_API tiny_status tllm_pages_fork(tllm_pages *pages, tiny_idx from, tiny_idx to);
+/* keeps the first n cells */
+TINY_API tiny_status tllm_pages_trim(tllm_pages *pages, tiny_idx seq, tiny_idx n);
+/* Makes the i-th block of a sequence its own, for one who writes into cells that are there. */
+TINY_API tiny_status tllm_pages_own(tllm_pages *pages, tiny_idx seq, tiny_idx i, tllm_page_copy *copy);
+
+/* Says which tokens stand in the cells first, first + 1, ...; told from cell 0 on without gaps, full blocks can be found by
+ * tllm_pages_share. Never told, or not in order: that sequence is not found. */
+TINY_API void tllm_pages_note(tllm_pages *pages, tiny_idx seq, tiny_idx first, const int32_t *tokens, tiny_idx n);
+/* A sequence without cells holds the full blocks that begin with these tokens afterwards, from whichever sequences have them;
+ * *n_shared: their tokens, at most n. */
+TINY_API tiny_status tllm_pages_share(tllm_pages *pages, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared);
+
+/* ---- for one who keeps the pool inside a block of his own ---- */
+typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;
+struct tllm_pages {
+    tiny_ctx *ctx;
+    tiny_idx n_block, block, n_seq, n_table;        /* n_table: blocks of a table */
+    tiny_idx n_most, n_free;
+    tinyi_pages_seq *seq;                   /* (n_seq) */
+    int32_t *table;                         /* (n_seq, n_table) */
+    int32_t *holders;                       /* (n_block) */
+    int32_t *stack;                         /* (n_block): the first n_free are free */
+    int32_t *token;                         /* (n_block, block) as noted */
+    uint64_t *hash;                         /* (n_block) of the tokens up to the end of the block; 0: not full, or not known */
+    int32_t *before;                        /* (n_block) the block in front of one with a hash, or -1 */
+    int32_t *bucket, *next;                 /* chains by hash: (n_bucket), (n_block) */
+    tiny_idx n_bucket;
+};
+/* Checks the numbers, sets all but the pointers. */
+/* Hands out memory from base on, 64-byte aligned; base NULL: only counts. 0: it does not fit. */
+
+TINYI_C_END
+#endif
+
+/* src/llm/attention/paged.h - attention of queries over keys and values that lie in pages
+ *
+ *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
+ *
+ *   q      (n_query, n_head, d) f32
+ *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads; a row of it holds their numbers of
+ *          one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a format (params). v NULL: the
+ *          first d_v numbers of each key are its value.
+ *   table  (n_seq, n_table) i32: the pages of each sequence; cell j stands in page table[j / block], row j % block
+ *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. No cell: zeros.
+ *   pos    (n_seq, n_cell) i32: the positions of the cells; needed with slopes only
+ *   slopes (n_head): ALiBi, -slope (position of the query - position of the key) is added to a score
+ *   sinks  (n_head): a logit that takes part in the sum of the weights and has no value
+ *   o      (n_query, n_head, d_v) f32
+ *
+ * Numbers of table and rows that lead outside are refused. Queries of one sequence stand side by side: then they are computed
+ * together. */
+#ifndef TINYI_PAGED_H
+#define TINYI_PAGED_H
+TINYI_C_BEGIN
+
+typedef struct tllm_paged_params {
+    float scale;                            /* 0: 1 / sqrt(d) */
+    float softcap;                          /* > 0: s = softcap tanh(s / softcap) */
+    int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
+    tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
+    tiny_idx d_v;                           /* numbers of a value; 0: d */
+} tllm_paged_params;
+
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
+                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+                                          const tllm_paged_params *params, const tiny_tensor *o);
+/* the row of the operation: for conformance tests, recorders and accelerators */
+TINY_API const tiny_op_row *tllm_paged_attention_row(void);
+
+/* ---- pages as models keep them ---- */
+typedef struct tinyi_pool {                 /* keys or values of one layer */
+    unsigned char *at;                      /* (n_block, n_part, block, row_bytes) */
+    const tllm_format *type;
+    tiny_idx n_part, d_part, block;         /* d_part: numbers of a row of a part */
+    size_t row_bytes;
+} tinyi_pool;
+
+/* Parts for n_kv heads of d numbers in a format: as small as whole blocks allow. 0: no parts are. */
+TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, tiny_idx part, tiny_idx i)
+{
+    return p->at + (size_t)(((tiny_idx)page * p->n_part + part) * p->block + i) * p->row_bytes;
+}
+
+TINYI_C_END
+#endif
+
 /* src/llm/model/model.h - models: tokens in, logits out
  *
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
@@ -8791,8 +9029,9 @@ TINYI_C_END
  *   tllm_forward(state, &next, 1, n, 1, logits);   and on, token by token
  *
  * A model is read only: weights stay where the file has them, in whatever block format; any number of states may use it, on
- * different contexts too. A state is one sequence: its keys and values, its recurrent states, and the scratch memory of a
- * piece of the prompt; all of it is one block, whose size tllm_state_memory tells beforehand.
+ * different contexts too. A state is one sequence or many: their keys and values in pages that sequences may share, their
+ * recurrent states, and the scratch memory of a piece of a prompt; all of it is one block, whose size tllm_state_memory tells
+ * beforehand.
  *
  * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits on
  * every machine; other targets are as exact as float allows.                                                            */
@@ -8834,26 +9073,72 @@ TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 TINY_API const char *tllm_arch_name(size_t i);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
-    tiny_idx n_ctx;                         /* tokens that the sequence may have; 0: as the file says, at most 4096 */
+    tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+    tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
+    tiny_idx n_page;                        /* tokens of a page; 0: 16 */
+    tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
+    int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
-TINY_API void tllm_state_clear(tllm_state *state);
-TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held */
-/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
-TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);
+TINY_API void tllm_state_clear(tllm_state *state);                  /* all sequences */
+TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held by sequence 0 */
+TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
-/* Tokens at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
+/* Tokens of sequence 0 at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
  * last rows tokens, out has rows * n_out floats; 0 and NULL: none. After a failure the state holds what it held before the
  * call, unless layers are recurrent: then it is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out);
+/* Tokens of any sequences, each in the order of its positions, in one pass over the weights. out: n_out floats for each
+ * wanted one, in their order; NULL where none is. After a failure every sequence is as it was, but those that the call names
+ * are empty where layers are recurrent. */
+typedef struct tllm_item {
+    int32_t token, seq;
+    int64_t pos;                            /* behind those that are held; -1: right behind */
+    int want;                               /* nonzero: results after this token */
+} tllm_item;
+TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
 /* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats. Models
- * with a decoder keep what it will look at, and start it anew. */
+ * with a decoder keep what it will look at, all sequences the same, and start them anew. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
+
+/* ---- sequences of a state ---- */
+TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that whole free pages can take */
+TINY_API tiny_idx tllm_seq_length(const tllm_state *state, tiny_idx seq);   /* tokens held; 0 for one that is not there */
+TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* the position right behind them */
+TINY_API void tllm_seq_clear(tllm_state *state, tiny_idx seq);
+/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_seq_trim(tllm_state *state, tiny_idx seq, tiny_idx n);
+/* to holds what from holds, and nothing else: the same pages, each copied when one of them writes into it; recurrent states
+ * are copied at once. */
+TINY_API tiny_status tllm_seq_fork(tllm_state *state, tiny_idx from, tiny_idx to);
+/* The n tokens from number first on are held by to as well, behind its own, at the positions that they have. From the start into an
+ * empty sequence this is a fork of a part; else keys and values are copied as they are: they know what stood before them in from.
+ * Recurrent layers: only the whole into an empty one. */
+TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n);
+/* Drops n tokens from number first on; those behind them move to lower positions. Nothing is computed again: keys are
+ * turned back by the distance, which rotary and relative positions allow, and values stay as they are, so that the tokens kept still
+ * know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position, recurrent layers: recompute there. */
+TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
+/* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...; *n_held: how
+ * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent. */
+TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
+
+/* ---- kept in a file ----
+ * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model and
+ * formats only; what is there already is replaced. A file that is cut, changed, or of another model is refused with its
+ * sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
+TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
+TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
+/* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */
+TINY_API tiny_status tllm_state_pack(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes);
+/* tokens: room for those kept beside, or NULL; n_tokens: how many there are, or NULL */
+TINY_API tiny_status tllm_state_unpack(tllm_state *state, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens);
 
 TINYI_C_END
 #endif
@@ -9137,6 +9422,15 @@ TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);  
 TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
 /* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
+/* Keeps the first n tokens; recurrent models refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n);
+/* Forgets n tokens from number first on without computing anything: what tllm_seq_shift says. tllm_session_shift computes anew. */
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n);
+/* The text and what the model keeps of it, to a file and back: tllm_state_save tells what is refused. */
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path);
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path);
+/* The state below: the session's own text is sequence 0, the others (n_seq of the description) are yours. */
+TINY_API tllm_state *tllm_session_state(tllm_session *s);
 /* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
 
@@ -9185,6 +9479,52 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
 /* The meaning of a text as n_embd floats of length 1, from a model that gives hidden states (an encoder). pooling: a
  * tllm_pooling, or -1: what the file asks for (the mean, where it asks for none). */
 TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int pooling, float *out);
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/beam.h - several continuations of one prompt, computed side by side
+ *
+ *     tllm_state_desc d = { 0 };  d.n_seq = 4;
+ *     tllm_session_open(ctx, "model.gguf", &d, &s);
+ *     tllm_beam_desc b = { 0 };   b.width = 4;  b.n_best = 2;  b.n_most = 40;
+ *     tllm_beam(s, prompt, n, &b, best, &found);           best[0].token, best[0].score
+ *     tllm_continuations_free(ctx, best, found);
+ *
+ * The prompt is computed once; its pages are shared by all continuations, and each step is one pass over the weights for all.
+ * Both use sequences 0 .. width - 1 of the session's state, and leave them and the session empty. A cancel ends the call with
+ * TINY_E_CANCELLED and no continuations.                                                                                */
+#ifndef TINYI_BEAM_H
+#define TINYI_BEAM_H
+TINYI_C_BEGIN
+
+typedef struct tllm_continuation {
+    int32_t *token;                         /* without the prompt, and without the end of the text */
+    size_t n;
+    double logp;                            /* natural logarithm of its probability, the end of the text included */
+    double score;                           /* what it was ranked by */
+    int ended;                              /* the model ended its text */
+} tllm_continuation;
+TINY_API void tllm_continuations_free(tiny_ctx *ctx, tllm_continuation *list, size_t n);
+
+typedef struct tllm_beam_desc {
+    size_t width;                           /* partial texts that are kept; 0: 4 */
+    size_t n_best;                          /* texts wanted; 0: 1, at most width */
+    size_t n_most;                          /* tokens of a text; 0: 64 */
+    double length_penalty;                  /* score = logp / tokens^length_penalty; 0: the probability alone */
+} tllm_beam_desc;
+/* The n_best texts of highest score that the search meets, the best first. out: room for n_best. */
+TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc, tllm_continuation *out, size_t *n_found);
+
+typedef struct tllm_parallel_desc {
+    size_t n_texts;                         /* 0: 1 */
+    size_t n_most;                          /* tokens of a text; 0: 64 */
+    const tllm_step *chain;                 /* NULL: temperature 1 */
+    size_t n_steps;
+    uint64_t seed;                          /* text i draws with seed + i */
+} tllm_parallel_desc;
+/* Texts drawn independently of each other: text i is the one that tllm_generate_tokens would draw alone with seed + i. */
+TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out);
 
 TINYI_C_END
 #endif
@@ -9333,10 +9673,18 @@ TINYI_INLINE void tinyi_pause(void)
 #else
 #define TINYI_HAVE_PTHREAD 0
 #endif
+/* threads of our own: where OpenMP says that the program has threads, or TINY_PTHREAD does */
+#if TINYI_HAVE_PTHREAD && ((defined _OPENMP && !defined TINY_NO_OPENMP) || defined TINY_PTHREAD)
+#define TINYI_HAVE_HELPERS 1
+#else
+#define TINYI_HAVE_HELPERS 0
+#endif
 TINYI_C_BEGIN
 
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
 #define TINYI_MESSAGE_BYTES 512
+
+typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
 struct tiny_ctx {
     uint32_t magic, version;
@@ -9351,6 +9699,11 @@ struct tiny_ctx {
     uint64_t accel_answered, accel_declined, accel_failed;
     int accel_said;                         /* the failure of the accelerator was told */
     int in_region;
+    tiny_idx gate;                          /* of the region: see core/thread.c */
+    tinyi_region *region;
+    tinyi_helper *helpers;                  /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
+    int n_helpers;
+    tiny_idx helpers_of;
     tiny_status status;
     char message[TINYI_MESSAGE_BYTES];
 #if TINYI_HAVE_PTHREAD
@@ -9386,6 +9739,14 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 /* The cancel callback has asked to stop: pieces were left out, and what they should have written is not there. Told for
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
+
+/* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
+ * helpers come in after barriers too. They go through the phases that are over without work. */
+TINYI_FN void tinyi_team_late(tiny_team *team);
+TINYI_FN void tinyi_team_not_late(tiny_team *team);
+#if TINYI_HAVE_HELPERS
+TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
+#endif
 
 TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 
@@ -9758,6 +10119,9 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 {
     tiny_allocator a;
     if (tinyi_ctx_check(ctx)) return;
+#if TINYI_HAVE_HELPERS
+    tinyi_helpers_close(ctx);
+#endif
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
 #if TINYI_HAVE_PTHREAD
@@ -9913,82 +10277,152 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* src/core/thread.c - the region: who runs, who waits, and how
  *
  * Every thread of a region runs the same function. Waiting happens in one
- * place, tiny_barrier: a few microseconds of spinning (the usual case, all
+ * place, tinyi_region_wait: some microseconds of spinning (the usual case, all
  * arrive together), then a condition variable. A thread that has lost its
  * processor to another program thus costs the others no processor time, and
- * the scheduler may move it to the processor that a sleeper left.           */
+ * the scheduler may move it to the processor that a sleeper left.
+ *
+ * Where there are POSIX threads a context keeps helpers of its own, which sleep
+ * between regions. OpenMP's cannot do what a shared machine needs: they spin on
+ * processors that others want, and a region waits for each of them, even for
+ * one that is not running and has no work. A loose region (what the operations
+ * open: they share all work by tiny_take) waits only for helpers who have come
+ * in; who comes too late finds the door closed. With a busy neighbour on two
+ * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
+ * with OpenMP's threads a sixth.                                             */
 #include <stdio.h>
+#include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
 #include <omp.h>
 #define TINYI_HAVE_OPENMP 1
 #else
 #define TINYI_HAVE_OPENMP 0
 #endif
+#if TINYI_HAVE_HELPERS
+#include <unistd.h>
+#endif
 
-/* about three microseconds: a pause takes 10 to 140 cycles */
-#define TINYI_SPINS 100
+/* About 20 microseconds (a pause takes 10 to 140 cycles): as long as a piece of work, since to fall asleep and be woken
+ * costs 50 in a virtual machine; and little beside the milliseconds for which a neighbour may hold the processor of the
+ * one who is waited for. */
+#define TINYI_SPINS 1000
+/* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
+#define TINYI_HELPER_SPINS 2000
+
+/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
+ * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
+#define TINYI_GATE_IN ((size_t)1)
+#define TINYI_GATE_ARRIVED ((size_t)1 << 9)
+#define TINYI_GATE_CLOSED ((size_t)1 << 18)
+#define TINYI_GATE_SLEEP ((size_t)1 << 19)
+#define TINYI_GATE_PHASE ((size_t)1 << 20)
+#define TINYI_GATE_COUNT ((size_t)511)
+#define TINYI_GATE_PHASES (SIZE_MAX / TINYI_GATE_PHASE)
+#define TINYI_GATE_HERE(g) ((g) / TINYI_GATE_ARRIVED & TINYI_GATE_COUNT)
 
 struct tinyi_region {
     tiny_ctx *ctx;
     int n;
-    tiny_idx next;                          /* first piece of work that nobody took */
-    char pad0[TINYI_ALIGN - sizeof(tiny_idx)];
-    tiny_idx arrived, phase;                /* of the barrier */
-    char pad1[TINYI_ALIGN - 2 * sizeof(tiny_idx)];
-    tiny_idx sleepers, failed, cancelled;
+    tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
+    char pad[TINYI_ALIGN];
+    tiny_idx late;                          /* who comes after the first barrier may still come in */
+    tiny_idx failed, cancelled;
     tiny_status status;
     char says[256];
     unsigned char *shared, *own;
     size_t own_bytes;
     tiny_team_fn fn;
     void *arg;
+    int loose;
     tiny_target ran_on;
 };
 
-static void tinyi_region_wait(tinyi_region *r, tiny_idx phase, int n)
+static size_t tinyi_gate(const tiny_ctx *ctx) { return (size_t)tinyi_atomic_get(&ctx->gate); }
+static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_atomic_swap_if(&ctx->gate, (tiny_idx)old, (tiny_idx)v); }
+
+/* All are at the barrier: the next phase begins. */
+static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
-    int i, spins = n <= r->ctx->n_cpus ? TINYI_SPINS : 0;
+    size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
+    return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+}
+
+/* Until the gate says something else about the bits of mask than `seen` does. */
+static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins)
+{
+    size_t g;
+    int i;
     for (i = 0; i < spins; i++) {
-        if (tinyi_atomic_get(&r->phase) != phase) return;
+        if ((tinyi_gate(ctx) & mask) != seen) return;
         tinyi_pause();
     }
 #if TINYI_HAVE_PTHREAD
-    (void)pthread_mutex_lock(&r->ctx->lock);
-    tinyi_atomic_set(&r->sleepers, 1);
-    while (tinyi_atomic_get(&r->phase) == phase) (void)pthread_cond_wait(&r->ctx->wake, &r->ctx->lock);
-    (void)pthread_mutex_unlock(&r->ctx->lock);
+    for (;;) {                              /* who changes the gate must see that somebody sleeps */
+        g = tinyi_gate(ctx);
+        if ((g & mask) != seen) return;
+        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
+    }
+    (void)pthread_mutex_lock(&ctx->lock);
+    while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
+        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
+    }
+    (void)pthread_mutex_unlock(&ctx->lock);
 #else
-    while (tinyi_atomic_get(&r->phase) == phase) tinyi_pause();
+    while (g = tinyi_gate(ctx), (g & mask) == seen) tinyi_pause();
 #endif
 }
+
+/* after an exchange that took the sleep bit away */
+static void tinyi_region_wake(tiny_ctx *ctx)
+{
+#if TINYI_HAVE_PTHREAD
+    /* under the lock, so that nobody falls asleep between his last look and our signal */
+    (void)pthread_mutex_lock(&ctx->lock);
+    (void)pthread_cond_broadcast(&ctx->wake);
+    (void)pthread_mutex_unlock(&ctx->lock);
+#else
+    (void)ctx;
+#endif
+}
+
+static int tinyi_region_spins(const tinyi_region *r, int n) { return n <= r->ctx->n_cpus ? TINYI_SPINS : 0; }
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
     tinyi_region *r = team->region;
-    tiny_idx phase;
+    tiny_ctx *ctx = r->ctx;
+    size_t g;
     if (team->n == 1) {
-        r->next = 0;
+        r->next[0] = 0;
         return;
     }
-    phase = tinyi_atomic_get(&r->phase);
-    if (tinyi_atomic_add(&r->arrived, 1) + 1 < team->n) {
-        tinyi_region_wait(r, phase, team->n);
+    if (team->phase < team->from) {         /* came in later: this barrier is over */
+        team->phase++;
         return;
     }
-    r->arrived = 0;
-    tinyi_atomic_set(&r->next, 0);
-#if TINYI_HAVE_PTHREAD
-    /* under the lock, so that nobody falls asleep between his last look and our signal */
-    (void)pthread_mutex_lock(&r->ctx->lock);
-    tinyi_atomic_set(&r->phase, phase + 1);
-    if (tinyi_atomic_get(&r->sleepers)) {
-        tinyi_atomic_set(&r->sleepers, 0);
-        (void)pthread_cond_broadcast(&r->ctx->wake);
+    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this one */
+    tinyi_atomic_set(&r->next[(team->phase + 1) & 1], 0);
+    team->phase++;
+    for (;;) {
+        g = tinyi_gate(ctx);
+        if (TINYI_GATE_HERE(g) + 1 < (r->loose ? g & TINYI_GATE_COUNT : (size_t)team->n)) {
+            if (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_ARRIVED)) continue;
+            tinyi_region_wait(ctx, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1), tinyi_region_spins(r, team->n));
+            return;
+        }
+        if (tinyi_gate_swap(ctx, g, tinyi_gate_next(r, g) & ~TINYI_GATE_SLEEP)) break;
     }
-    (void)pthread_mutex_unlock(&r->ctx->lock);
-#else
-    tinyi_atomic_set(&r->phase, phase + 1);
-#endif
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+}
+
+TINYI_FN void tinyi_team_late(tiny_team *team)
+{
+    if (team->i == 0 && team->phase == 0) tinyi_atomic_set(&team->region->late, 1);
+}
+
+TINYI_FN void tinyi_team_not_late(tiny_team *team)
+{
+    if (team->i == 0) tinyi_atomic_set(&team->region->late, 0);
 }
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
@@ -9998,17 +10432,18 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     if (grain < 1) grain = 1;
     if (team->n == 1) {
         /* one thread: no pieces, unless somebody wants to be asked whether to go on */
-        at = r->next;
+        at = r->next[0];
         if (!r->ctx->desc.cancel) grain = TINYI_MAX(total - at, 1);
     } else {
-        if (tinyi_atomic_get(&r->next) >= total) return 0;      /* the counter cannot run away */
-        at = tinyi_atomic_add(&r->next, grain);
+        tiny_idx *next = &r->next[team->phase & 1];
+        if (team->phase < team->from || tinyi_atomic_get(next) >= total) return 0;      /* the counter cannot run away */
+        at = tinyi_atomic_add(next, grain);
     }
     if (team->i == 0 && r->ctx->desc.cancel && r->ctx->desc.cancel(r->ctx->desc.user)) tinyi_atomic_set(&r->cancelled, 1);
     if (at >= total || tinyi_atomic_get(&r->cancelled)) return 0;
     *i0 = at;
     *i1 = total - at > grain ? at + grain : total;
-    if (team->n == 1) r->next = *i1;
+    if (team->n == 1) r->next[0] = *i1;
     return 1;
 }
 
@@ -10022,9 +10457,9 @@ TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *se
     (void)snprintf(r->says, sizeof r->says, "%s", sentence ? sentence : tiny_status_text(status));
 }
 
-static void tinyi_region_member(void *arg, int i, int n)
+/* from: the phase at which this thread came in. The phases that it has passed. */
+static tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, tiny_idx from)
 {
-    tinyi_region *r = (tinyi_region *)arg;
     tiny_team team;
     team.i = i;
     team.n = n;
@@ -10033,42 +10468,222 @@ static void tinyi_region_member(void *arg, int i, int n)
     team.k = r->ctx->k;
     team.ran_on = TINY_TARGET_REFERENCE;
     team.region = r;
+    team.phase = 0;
+    team.from = from;
     r->fn(&team, r->arg);
-    if (n > 1) tiny_barrier(&team);         /* ours sleeps; the one at the end of an OpenMP region may not */
     if (i == 0) r->ran_on = team.ran_on;
+    return team.phase;
+}
+
+#if TINYI_HAVE_HELPERS
+/* ---- helpers: threads of the context, numbers 1 .. n_threads - 1 of every team
+ *
+ * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by team->i), and
+ * whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next. He may look at the
+ * region, which lies on the caller's stack, only between coming in through the gate and leaving. */
+struct tinyi_helper {
+    tiny_ctx *ctx;
+    int i;
+    tiny_idx word;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    char pad[TINYI_ALIGN];
+};
+#define TINYI_CALL_SLEEP ((size_t)1)
+#define TINYI_CALL_ALL ((size_t)2)
+#define TINYI_CALL_QUIT ((size_t)4)
+#define TINYI_CALL_NUMBER ((size_t)8)
+
+static void tinyi_helper_leave(tiny_ctx *ctx)
+{
+    size_t g, v;
+    do {
+        g = tinyi_gate(ctx);
+        v = g - TINYI_GATE_IN;
+        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for nobody else */
+        if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
+        v &= ~TINYI_GATE_SLEEP;
+    } while (!tinyi_gate_swap(ctx, g, v));
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+}
+
+/* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
+static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
+{
+    size_t g;
+    do {
+        g = tinyi_gate(ctx);
+        if (g & TINYI_GATE_CLOSED) return 0;
+    } while (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_IN));
+    *phase = (tiny_idx)(g / TINYI_GATE_PHASE);
+    return 1;
+}
+
+static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
+{
+    size_t w;
+    int i;
+    for (i = h->ctx->n_threads <= h->ctx->n_cpus ? TINYI_HELPER_SPINS : 0; i > 0; i--) {
+        w = (size_t)tinyi_atomic_get(&h->word);
+        if (w != seen) return w;
+        tinyi_pause();
+    }
+    if (!tinyi_atomic_swap_if(&h->word, (tiny_idx)seen, (tiny_idx)(seen | TINYI_CALL_SLEEP))) return (size_t)tinyi_atomic_get(&h->word);
+    (void)pthread_mutex_lock(&h->lock);
+    while (w = (size_t)tinyi_atomic_get(&h->word), w == (seen | TINYI_CALL_SLEEP)) (void)pthread_cond_wait(&h->wake, &h->lock);
+    (void)pthread_mutex_unlock(&h->lock);
+    return w;
+}
+
+static void *tinyi_helper_main(void *arg)
+{
+    tinyi_helper *h = (tinyi_helper *)arg;
+    tiny_ctx *ctx = h->ctx;
+    tiny_idx phase = 0;
+    size_t w = 0;
+    for (;;) {
+        w = tinyi_helper_listen(h, w);
+        if (w & TINYI_CALL_QUIT) return NULL;
+        if (w & TINYI_CALL_ALL) phase = 0;
+        else if (!tinyi_helper_enter(ctx, &phase)) continue;
+        if (h->i < ctx->region->n) (void)tinyi_region_member(ctx->region, h->i, ctx->region->n, phase);
+        tinyi_helper_leave(ctx);
+    }
+}
+
+static void tinyi_helper_call(tinyi_helper *h, size_t what)
+{
+    size_t w;
+    do w = (size_t)tinyi_atomic_get(&h->word);
+    while (!tinyi_atomic_swap_if(&h->word, (tiny_idx)w, (tiny_idx)((w / TINYI_CALL_NUMBER + 1) * TINYI_CALL_NUMBER + what)));
+    if (w & TINYI_CALL_SLEEP) {
+        (void)pthread_mutex_lock(&h->lock);
+        (void)pthread_cond_signal(&h->wake);
+        (void)pthread_mutex_unlock(&h->lock);
+    }
+}
+
+/* Makes sure that a team of *n has its helpers; *n falls to what the system gives. A child of fork has none of its parent's
+ * threads and starts its own. */
+static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
+{
+    const tiny_idx process = (tiny_idx)getpid();
+    if (ctx->helpers_of != process) {
+        ctx->helpers_of = process;
+        ctx->n_helpers = 0;
+        (void)pthread_mutex_init(&ctx->lock, NULL);
+        (void)pthread_cond_init(&ctx->wake, NULL);
+    }
+    if (!ctx->helpers) {
+        ctx->helpers = (tinyi_helper *)tinyi_alloc(ctx, (size_t)ctx->n_threads - 1, sizeof *ctx->helpers);
+        if (!ctx->helpers) return TINY_E_MEMORY;
+    }
+    while (ctx->n_helpers < *n - 1) {
+        tinyi_helper *h = &ctx->helpers[ctx->n_helpers];
+        memset(h, 0, sizeof *h);
+        h->ctx = ctx;
+        h->i = ctx->n_helpers + 1;
+        (void)pthread_mutex_init(&h->lock, NULL);
+        (void)pthread_cond_init(&h->wake, NULL);
+        if (pthread_create(&h->thread, NULL, tinyi_helper_main, h) != 0) {
+            (void)pthread_cond_destroy(&h->wake);
+            (void)pthread_mutex_destroy(&h->lock);
+            *n = ctx->n_helpers + 1;
+        } else ctx->n_helpers++;
+    }
+    return TINY_OK;
+}
+
+static void tinyi_helpers_run(tinyi_region *r)
+{
+    tiny_ctx *ctx = r->ctx;
+    size_t g;
+    int i;
+    ctx->region = r;
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(r->loose ? TINYI_GATE_IN : TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN));
+    for (i = 1; i < r->n; i++) tinyi_helper_call(&ctx->helpers[i - 1], r->loose ? 0 : TINYI_CALL_ALL);
+    (void)tinyi_region_member(r, 0, r->n, 0);
+    do g = tinyi_gate(ctx);
+    while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
+    for (;;) {                              /* those who came in still look at r */
+        g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
+        if (g == 1) break;
+        tinyi_region_wait(ctx, TINYI_GATE_COUNT, g, tinyi_region_spins(r, r->n));
+    }
+}
+
+void tinyi_helpers_close(tiny_ctx *ctx)
+{
+    int i;
+    if (ctx->helpers_of == (tiny_idx)getpid()) {
+        for (i = 0; i < ctx->n_helpers; i++) tinyi_helper_call(&ctx->helpers[i], TINYI_CALL_QUIT);
+        for (i = 0; i < ctx->n_helpers; i++) {
+            (void)pthread_join(ctx->helpers[i].thread, NULL);
+            (void)pthread_cond_destroy(&ctx->helpers[i].wake);
+            (void)pthread_mutex_destroy(&ctx->helpers[i].lock);
+        }
+    }
+    tiny_free(ctx, ctx->helpers);
+    ctx->helpers = NULL;
+    ctx->n_helpers = 0;
+}
+#endif
+
+/* by somebody else's threads: they wait for each other at the end, so that ours is the sleeping kind */
+static void tinyi_region_guest(tinyi_region *r, int i, int n)
+{
+    tiny_team end;
+    tiny_idx phases;
+    phases = tinyi_region_member(r, i, n, 0);
+    memset(&end, 0, sizeof end);
+    end.i = i;
+    end.n = n;
+    end.phase = phases;
+    end.region = r;
+    if (n > 1) tiny_barrier(&end);
 }
 
 static void tinyi_region_task(void *arg, int i)
 {
-    tinyi_region_member(arg, i, ((tinyi_region *)arg)->n);
+    tinyi_region_guest((tinyi_region *)arg, i, ((tinyi_region *)arg)->n);
 }
 
 static void tinyi_region_run(tinyi_region *r)
 {
     const tiny_pool *pool = &r->ctx->desc.pool;
     if (r->n > 1 && pool->run) {
+        r->loose = 0;
+        tinyi_atomic_set(&r->ctx->gate, (tiny_idx)TINYI_GATE_CLOSED);
         if (!pool->run(pool->user, r->n, tinyi_region_task, r)) {
             /* the last of them moves the phase when all have come to the end: a pool that forgot some is found out */
-            if (tinyi_atomic_get(&r->phase) == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
+            if (tinyi_gate(r->ctx) / TINYI_GATE_PHASE == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
                 r->status = TINY_E_ARGUMENT;
                 (void)snprintf(r->says, sizeof r->says, "the pool said that it ran %d tasks, but did not", r->n);
             }
             return;
         }
-        tinyi_region_member(r, 0, 1);
+        (void)tinyi_region_member(r, 0, 1, 0);
         return;
     }
-#if TINYI_HAVE_OPENMP
+#if TINYI_HAVE_HELPERS
+    if (r->n > 1) {
+        tinyi_helpers_run(r);
+        return;
+    }
+#elif TINYI_HAVE_OPENMP
     if (r->n > 1 && !omp_in_parallel()) {
+        r->loose = 0;
+        tinyi_atomic_set(&r->ctx->gate, (tiny_idx)TINYI_GATE_CLOSED);
 #pragma omp parallel num_threads(r->n)
-        tinyi_region_member(r, omp_get_thread_num(), omp_get_num_threads());    /* maybe fewer than asked for */
+        tinyi_region_guest(r, omp_get_thread_num(), omp_get_num_threads());     /* maybe fewer than asked for */
         return;
     }
 #endif
-    tinyi_region_member(r, 0, 1);
+    (void)tinyi_region_member(r, 0, 1, 0);
 }
 
-TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose)
 {
     tinyi_region r;
     size_t bytes = 0;
@@ -10080,13 +10695,25 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
-    r.next = r.arrived = r.phase = r.sleepers = r.failed = r.cancelled = 0;
+    r.next[0] = r.next[1] = r.late = r.failed = r.cancelled = 0;
     r.status = TINY_OK;
     r.shared = r.own = NULL;
     r.own_bytes = 0;
     r.fn = fn;
     r.arg = arg;
+    r.loose = loose;
     r.ran_on = TINY_TARGET_REFERENCE;
+#if TINYI_HAVE_HELPERS
+    if (r.n > 1 && !ctx->desc.pool.run) {
+#if TINYI_HAVE_OPENMP
+        if (omp_in_parallel()) r.n = 1;
+#endif
+        if (r.n > 1) {
+            st = tinyi_helpers_ready(ctx, &r.n);
+            if (st) return st;
+        }
+    }
+#endif
     if (shared_bytes || own_bytes) {
         size_t own;
         if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
@@ -10109,6 +10736,16 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
     if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
     return TINY_OK;
+}
+
+TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+{
+    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 0);
+}
+
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+{
+    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 1);
 }
 
 /* src/core/rng.c */
@@ -10322,6 +10959,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     size_t i;
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
+        if (i) tinyi_team_not_late(team);
         if (row->fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
@@ -10337,7 +10975,8 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    return tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job);
+    /* whose row came with the call may share its work as it likes */
+    return op->row ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
 }
 
 /* 1: the accelerator gave the answer */
@@ -10436,7 +11075,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     const tiny_op_row *row = NULL;
     tinyi_op_job job;
     size_t i, shared = 0, own = 0;
-    int threads = 1;
+    int threads = 1, own_rows = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
@@ -10450,6 +11089,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         if (st) return st;
         t = tinyi_op_threads(ctx, ops[i], row);
         if (t > threads) threads = t;
+        if (ops[i]->row) own_rows = 1;
     }
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
@@ -10461,7 +11101,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     job.ops = ops;
     job.row = NULL;
     job.n = n;
-    st = tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job);
+    st = own_rows ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
     for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
     return st;
 }
@@ -15911,6 +16551,7 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
+    tinyi_team_late(team);
     tinyi_gemm_run_f32(team, &p);
 }
 
@@ -15935,6 +16576,7 @@ static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_i8_plan(&p, op);
     (void)TINYI_K(team, gemm_i8_tile);
+    tinyi_team_late(team);
     tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 
@@ -23960,7 +24602,8 @@ TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g)
     }
     p->form = TINYI_GEMM_PANELS;
     p->own_bytes = (size_t)tinyi_gemm_own_of(h).all * sizeof(float);
-    p->phases = n_batch == 1 && h->y_n == 1;
+    /* a barrier and the other thread's half of a cost more than packing a twice in what takes some 100 us (128^3 with two threads: 31 us, 22 without) */
+    p->phases = n_batch == 1 && h->y_n == 1 && work >= 32e6;
     if (p->phases) p->shared_bytes = (size_t)TINYI_MIN(TINYI_GEMM_SHARED, (h->m + TINYI_GEMM_MR_MAX) * h->k) * sizeof(float);
 }
 
@@ -24056,7 +24699,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     const tinyi_fn_gemm_i8_dot dot = TINYI_K(team, gemm_i8_dot);
     const int a_signed = g->a.dtype == TINY_I8;
     const uint8_t *a = g->a.data;
-    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((1 << 17) / (g->k + 1), 1), TINYI_I8_DOTS);
+    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
     int32_t sums[TINYI_I8_DOTS];
     float row[TINYI_I8_DOTS];
     if (rows) {
@@ -24734,15 +25377,13 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
 
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
- * Work     w is read once, as it lies, by whoever takes the next piece of about 128 KB; the vectors stay in the caches.
+ * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
  *          DOT: w is dense along k. Four rows at a time are summed lane by lane, four vectors at most; more vectors
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
  * Cost     the bytes of w: the time is that of reading them.
  * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k products.  */
 #include <string.h>
-
-#define TINYI_GEMV_BYTES (128 << 10)        /* of w in a piece */
 
 TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
 {
@@ -24818,6 +25459,7 @@ TINY_API void tinyllm_arena_close(tiny_ctx *ctx, tiny_arena *arena) { tinygnn_ar
 TINY_API void *tinyllm_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each) { return tinygnn_arena_take(ctx, arena, n, bytes_each); }
 TINY_API void tinyllm_arena_reset(tiny_arena *arena, size_t used) { tinygnn_arena_reset(arena, used); }
 TINY_API tiny_status tinyllm_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg) { return tinygnn_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg); }
+TINY_API tiny_status tinyllm_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg) { return tinygnn_parallel_loose(ctx, n_threads, shared_bytes, own_bytes, fn, arg); }
 TINY_API int tinyllm_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1) { return tinygnn_take(team, total, grain, i0, i1); }
 TINY_API void tinyllm_barrier(tiny_team *team) { tinygnn_barrier(team); }
 TINY_API void tinyllm_team_fail(tiny_team *team, tiny_status status, const char *sentence) { tinygnn_team_fail(team, status, sentence); }
@@ -24996,6 +25638,14 @@ TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n);
 TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigned char *s, size_t n);
 /* the next piece [*begin, *end), never empty; 0 after the last */
 TINYI_FN int tinyi_split_next(tinyi_split *sp, size_t *begin, size_t *end);
+TINYI_FN tiny_status tinyi_pages_plan(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages *p);
+TINYI_FN int tinyi_pages_layout(tllm_pages *p, unsigned char *base, size_t *bytes);
+TINYI_FN void tinyi_pages_reset(tllm_pages *p);     /* after the layout: nobody holds anything */
+TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d);
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x);   /* n_part * d_part numbers */
+TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x);
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n);        /* the first n rows of a page */
+TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -29891,6 +30541,855 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     return st;
 }
 
+/* src/llm/attention/pages.c - blocks, tables, holders
+ *
+ * Invariants  a block is free, or its holders are as many as tables name it (each names it once)
+ *             a block that stands at place i of one table stands at place i of every table that names it, behind the same
+ *             blocks: so whoever holds a block holds what lies before it
+ *             only the last block of a sequence may be part full; one with several holders is never written
+ *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block       */
+#include <string.h>
+
+#define TINYI_PAGES_UNLISTED (-2)           /* in next: the block cannot be found */
+#define TINYI_PAGES_MOST (1 << 26)          /* of any number here: their products fit */
+
+static tiny_idx tinyi_pages_blocks(const tllm_pages *p, tiny_idx n) { return (n + p->block - 1) / p->block; }
+
+TINYI_FN tiny_status tinyi_pages_plan(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages *p)
+{
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->n_block = desc->n_block;
+    p->block = desc->block ? desc->block : 16;
+    p->n_seq = desc->n_seq ? desc->n_seq : 1;
+    if (p->n_block < 1 || p->block < 1 || p->n_seq < 1 || desc->n_most < 0 || p->n_block > TINYI_PAGES_MOST || p->block > TINYI_PAGES_MOST ||
+        p->n_seq > TINYI_PAGES_MOST || desc->n_most > TINYI_PAGES_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: %td blocks of %td tokens for %td sequences of at most %td: each must be in 1..%d", p->n_block, p->block, p->n_seq,
+                          desc->n_most, TINYI_PAGES_MOST);
+    p->n_table = p->n_block;
+    p->n_most = desc->n_most ? desc->n_most : p->n_block > TINYI_PAGES_MOST / p->block ? TINYI_PAGES_MOST : p->n_block * p->block;
+    if (tinyi_pages_blocks(p, p->n_most) < p->n_table) p->n_table = tinyi_pages_blocks(p, p->n_most);
+    for (p->n_bucket = 1; p->n_bucket < p->n_block; p->n_bucket *= 2) { }
+    return TINY_OK;
+}
+
+static void *tinyi_pages_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+{
+    void *p = base ? base + *at : NULL;
+    size_t n;
+    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
+    *at += (n + 63) & ~(size_t)63;
+    return p;
+}
+
+TINYI_FN int tinyi_pages_layout(tllm_pages *p, unsigned char *base, size_t *bytes)
+{
+    const size_t nb = (size_t)p->n_block, ns = (size_t)p->n_seq;
+    size_t at = 0;
+    int ok = 1;
+    p->seq = (tinyi_pages_seq *)tinyi_pages_part(base, &at, ns, 1, sizeof *p->seq, &ok);
+    p->table = (int32_t *)tinyi_pages_part(base, &at, ns, (size_t)p->n_table, sizeof(int32_t), &ok);
+    p->holders = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->stack = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->token = (int32_t *)tinyi_pages_part(base, &at, nb, (size_t)p->block, sizeof(int32_t), &ok);
+    p->hash = (uint64_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(uint64_t), &ok);
+    p->before = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->bucket = (int32_t *)tinyi_pages_part(base, &at, (size_t)p->n_bucket, 1, sizeof(int32_t), &ok);
+    p->next = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    *bytes = at;
+    return ok;
+}
+
+TINYI_FN void tinyi_pages_reset(tllm_pages *p)
+{
+    tiny_idx i;
+    p->n_free = p->n_block;
+    for (i = 0; i < p->n_block; i++) {
+        p->stack[i] = (int32_t)(p->n_block - 1 - i);        /* block 0 is taken first */
+        p->holders[i] = 0;
+        p->hash[i] = 0;
+        p->before[i] = -1;
+        p->next[i] = TINYI_PAGES_UNLISTED;
+    }
+    for (i = 0; i < p->n_bucket; i++) p->bucket[i] = -1;
+    for (i = 0; i < p->n_seq; i++) p->seq[i].length = p->seq[i].noted = 0;
+    memset(p->table, 0, (size_t)(p->n_seq * p->n_table) * sizeof *p->table);
+    memset(p->token, 0, (size_t)p->n_block * (size_t)p->block * sizeof *p->token);
+}
+
+TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages **out)
+{
+    const size_t head = (sizeof(tllm_pages) + 63) & ~(size_t)63;
+    tllm_pages plan, *p;
+    size_t bytes;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
+    *out = NULL;
+    st = tinyi_pages_plan(ctx, desc, &plan);
+    if (st) return st;
+    if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "pages: tables of %td blocks and %td sequences are larger than this machine can address", plan.n_block, plan.n_seq);
+    p = (tllm_pages *)tiny_alloc(ctx, bytes);
+    if (!p) return tiny_ctx_status(ctx);
+    *p = plan;
+    (void)tinyi_pages_layout(p, (unsigned char *)p + head, &bytes);
+    tinyi_pages_reset(p);
+    *out = p;
+    return TINY_OK;
+}
+TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages) { tiny_free(ctx, pages); }
+
+static tiny_status tinyi_pages_seq_check(const tllm_pages *p, tiny_idx seq)
+{
+    if (seq >= 0 && seq < p->n_seq) return TINY_OK;
+    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq, p->n_seq - 1);
+}
+
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length; }
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table; }
+TINY_API tiny_idx tllm_pages_free(const tllm_pages *p) { return p->n_free; }
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block) { return block < 0 || block >= p->n_block ? 0 : p->holders[block]; }
+
+/* ---- what can be found ------------------------------------------------------------------------------------------ */
+
+/* rolls on by a block: 64-bit mixing of splitmix64 (G. Steele et al., 2014); never 0 */
+static uint64_t tinyi_pages_roll(uint64_t h, const int32_t *token, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        h = (h ^ (uint32_t)token[i]) + UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+        h ^= h >> 31;
+    }
+    return h ? h : 1;
+}
+
+/* the block is to be written anew */
+static void tinyi_pages_hide(tllm_pages *p, int32_t b)
+{
+    int32_t *at;
+    if (p->next[b] != TINYI_PAGES_UNLISTED) {
+        at = &p->bucket[p->hash[b] & (uint64_t)(p->n_bucket - 1)];
+        while (*at >= 0 && *at != b) at = &p->next[*at];
+        if (*at == b) *at = p->next[b];
+    }
+    p->next[b] = TINYI_PAGES_UNLISTED;
+    p->hash[b] = 0;
+}
+
+/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to the first */
+static int32_t tinyi_pages_find(const tllm_pages *p, uint64_t hash, const int32_t *tokens, int32_t last)
+{
+    const size_t bytes = (size_t)p->block * sizeof *tokens;
+    int32_t b, x, y;
+    for (b = p->bucket[hash & (uint64_t)(p->n_bucket - 1)]; b >= 0; b = p->next[b]) {
+        if (p->hash[b] != hash || memcmp(p->token + b * p->block, tokens, bytes)) continue;
+        for (x = p->before[b], y = last; x >= 0 && y >= 0 && x != y; x = p->before[x], y = p->before[y])
+            if (memcmp(p->token + x * p->block, p->token + y * p->block, bytes)) break;
+        if (x == y) return b;               /* both the same block, or both before the first */
+    }
+    return -1;
+}
+
+TINY_API void tllm_pages_note(tllm_pages *p, tiny_idx seq, tiny_idx first, const int32_t *tokens, tiny_idx n)
+{
+    tinyi_pages_seq *s;
+    tiny_idx i;
+    if (seq < 0 || seq >= p->n_seq) return;
+    s = &p->seq[seq];
+    if (first != s->noted || !tokens) return;
+    for (i = 0; i < n && s->noted < s->length; i++) {
+        const tiny_idx at = s->noted / p->block;
+        const int32_t *table = p->table + seq * p->n_table, b = table[at], last = at ? table[at - 1] : -1;
+        uint64_t h;
+        if (!p->hash[b]) p->token[b * p->block + s->noted % p->block] = tokens[i];
+        s->noted++;
+        if (s->noted % p->block || p->hash[b]) continue;
+        p->before[b] = last;
+        p->hash[b] = h = tinyi_pages_roll(last >= 0 ? p->hash[last] : 0, p->token + b * p->block, p->block);
+        if (tinyi_pages_find(p, h, p->token + b * p->block, last) >= 0) continue;       /* one of a kind is enough */
+        p->next[b] = p->bucket[h & (uint64_t)(p->n_bucket - 1)];
+        p->bucket[h & (uint64_t)(p->n_bucket - 1)] = b;
+    }
+}
+
+TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    int32_t b, last = -1;
+    uint64_t h = 0;
+    tiny_idx i = 0;
+    if (n_shared) *n_shared = 0;
+    if (st) return st;
+    if (p->seq[seq].length) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells: only an empty one can begin with what others hold", seq, p->seq[seq].length);
+    if (!tokens && n > 0) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there are no tokens to look for");
+    for (; (i + 1) * p->block <= TINYI_MIN(n, p->n_most); i++, last = b) {
+        h = tinyi_pages_roll(h, tokens + i * p->block, p->block);
+        b = tinyi_pages_find(p, h, tokens + i * p->block, last);
+        if (b < 0) break;
+        p->table[seq * p->n_table + i] = b;
+        p->holders[b]++;
+    }
+    p->seq[seq].length = p->seq[seq].noted = i * p->block;
+    if (n_shared) *n_shared = i * p->block;
+    return TINY_OK;
+}
+
+/* ---- holding ---------------------------------------------------------------------------------------------------- */
+
+static void tinyi_pages_drop(tllm_pages *p, int32_t b)
+{
+    if (--p->holders[b]) return;
+    tinyi_pages_hide(p, b);
+    p->stack[p->n_free++] = b;
+}
+static int32_t tinyi_pages_take(tllm_pages *p)
+{
+    const int32_t b = p->stack[--p->n_free];
+    p->holders[b] = 1;
+    return b;
+}
+
+/* block i of a sequence is to be written: a private copy where it has other holders */
+static void tinyi_pages_write(tllm_pages *p, tiny_idx seq, tiny_idx i, tiny_idx cells, tllm_page_copy *copy)
+{
+    int32_t *at = p->table + seq * p->n_table + i;
+    const int32_t b = *at;
+    if (p->holders[b] == 1) { tinyi_pages_hide(p, b); return; }
+    *at = tinyi_pages_take(p);
+    p->holders[b]--;
+    memcpy(p->token + *at * p->block, p->token + b * p->block, (size_t)p->block * sizeof *p->token);
+    copy->from = b;
+    copy->to = *at;
+    copy->n = cells;
+}
+
+TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, tllm_page_copy *copy)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    tiny_idx length, have, want, i;
+    int copies;
+    copy->from = copy->to = -1;
+    copy->n = 0;
+    if (st) return st;
+    length = p->seq[seq].length;
+    if (n < 0 || n > p->n_most - length)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells and may have %td: there is no room for %td more", seq, length, p->n_most, n);
+    if (!n) return TINY_OK;
+    have = tinyi_pages_blocks(p, length);
+    want = tinyi_pages_blocks(p, length + n);
+    copies = length % p->block && p->holders[p->table[seq * p->n_table + have - 1]] > 1;
+    if (want - have + copies > p->n_free)
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants %td blocks of %td tokens more, %td of %td are free", seq, want - have + copies, p->block,
+                          p->n_free, p->n_block);
+    if (length % p->block) tinyi_pages_write(p, seq, have - 1, length % p->block, copy);
+    for (i = have; i < want; i++) p->table[seq * p->n_table + i] = tinyi_pages_take(p);
+    p->seq[seq].length = length + n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    tiny_idx i, keep;
+    if (st) return st;
+    if (n < 0 || n > p->seq[seq].length)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: of the %td cells of sequence %td %td cannot be kept", p->seq[seq].length, seq, n);
+    keep = tinyi_pages_blocks(p, n);
+    for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep; ) tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
+    p->seq[seq].length = n;
+    if (p->seq[seq].noted > n) p->seq[seq].noted = n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_fork(tllm_pages *p, tiny_idx from, tiny_idx to)
+{
+    tiny_status st = tinyi_pages_seq_check(p, from);
+    tiny_idx i, n;
+    if (!st) st = tinyi_pages_seq_check(p, to);
+    if (st || from == to) return st;
+    n = tinyi_pages_blocks(p, p->seq[from].length);
+    for (i = 0; i < n; i++) p->holders[p->table[from * p->n_table + i]]++;     /* first: they may be the same blocks */
+    (void)tllm_pages_trim(p, to, 0);
+    memcpy(p->table + to * p->n_table, p->table + from * p->n_table, (size_t)n * sizeof *p->table);
+    p->seq[to] = p->seq[from];
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tllm_page_copy *copy)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    copy->from = copy->to = -1;
+    copy->n = 0;
+    if (st) return st;
+    if (i < 0 || i >= tinyi_pages_blocks(p, p->seq[seq].length))
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, block %td is none of them", seq, tinyi_pages_blocks(p, p->seq[seq].length), i);
+    if (p->holders[p->table[seq * p->n_table + i]] > 1 && !p->n_free)
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants a block of its own, none of %td is free", seq, p->n_block);
+    tinyi_pages_write(p, seq, i, TINYI_MIN(p->seq[seq].length - i * p->block, p->block), copy);
+    if (p->seq[seq].noted > i * p->block) p->seq[seq].noted = i * p->block;
+    return TINY_OK;
+}
+
+/* src/llm/attention/paged.c - attention over pages
+ * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the split
+ *          over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv 2108.12409).
+ * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
+ *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
+ * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
+ *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
+ *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
+ *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
+#include <string.h>
+
+#define TINYI_PAGED_DOTS 8                  /* rows up to which keys are met as they lie */
+#define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+
+TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
+{
+    tiny_idx heads = 1;
+    while (heads * d % type->values && heads < type->values) heads *= 2;        /* blocks hold a power of two of numbers */
+    return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
+}
+/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) memcpy(x, row, (size_t)n * sizeof *x);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    else p->type->unpack(row, x, (size_t)n);
+}
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x)
+{
+    tiny_idx part, k;
+    for (part = 0; part < p->n_part; part++, x += p->d_part) {
+        unsigned char *row = tinyi_pool_row(p, page, part, i);
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(row, x, (size_t)p->d_part * sizeof *x);
+        else if (p->type->id == TLLM_FORMAT_F16) for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
+        else p->type->pack(x, row, (size_t)p->d_part, NULL);
+    }
+}
+TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
+}
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) memcpy(tinyi_pool_row(p, to, part, 0), tinyi_pool_row(p, from, part, 0), (size_t)n * p->row_bytes);
+}
+TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block)
+{
+    if (p->type->id == TLLM_FORMAT_F32) return tiny_tensor_4d(p->at, TINY_F32, n_block, p->n_part, p->block, p->d_part);
+    if (p->type->id == TLLM_FORMAT_F16) return tiny_tensor_4d(p->at, TINY_F16, n_block, p->n_part, p->block, p->d_part);
+    return tiny_tensor_4d(p->at, TINY_U8, n_block, p->n_part, p->block, (tiny_idx)p->row_bytes);
+}
+
+typedef struct tinyi_paged {
+    const float *q, *slopes, *sinks;
+    float *o;
+    tinyi_pool k, v;                        /* v.at NULL: values are in the keys */
+    const int32_t *table, *rows, *pos;
+    tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;      /* heads: of a part; group: queries of a key head */
+    tiny_idx sq[3], so[3];
+    float scale, softcap;
+} tinyi_paged;
+
+static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
+{
+    p->at = (unsigned char *)t->data;
+    p->type = tllm_format_of(t->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : t->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : format);
+    p->n_part = t->dim[1];
+    p->block = t->dim[2];
+    p->row_bytes = (size_t)t->dim[3] * tiny_dtype_bytes(t->dtype);
+    p->d_part = p->type ? (tiny_idx)(p->row_bytes / (size_t)p->type->bytes) * p->type->values : 0;
+}
+
+static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
+{
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
+    const tiny_tensor *q = op->in[0], *o = op->out[0];
+    int i;
+    memset(a, 0, sizeof *a);
+    a->q = (const float *)q->data;
+    tinyi_paged_pool(&a->k, op->in[1], p->format_k);
+    if (op->in[4]) tinyi_paged_pool(&a->v, op->in[4], p->format_v);
+    a->table = (const int32_t *)op->in[2]->data;
+    a->rows = (const int32_t *)op->in[3]->data;
+    a->pos = op->in[5] ? (const int32_t *)op->in[5]->data : NULL;
+    a->n_pos = op->in[5] ? op->in[5]->dim[1] : 0;
+    a->slopes = op->in[6] ? (const float *)op->in[6]->data : NULL;
+    a->sinks = op->in[7] ? (const float *)op->in[7]->data : NULL;
+    a->n_query = q->dim[0];
+    a->n_head = q->dim[1];
+    a->d = q->dim[2];
+    a->d_v = p->d_v ? p->d_v : a->d;
+    a->n_part = a->k.n_part;
+    a->n_kv = p->n_kv ? p->n_kv : a->n_part;
+    a->heads = a->n_part ? a->n_kv / a->n_part : 0;
+    a->group = a->n_kv ? a->n_head / a->n_kv : 0;
+    a->n_table = op->in[2]->dim[1];
+    for (i = 0; i < 3; i++) {
+        a->sq[i] = q->stride[i];
+        a->so[i] = o ? o->stride[i] : 0;
+    }
+    a->o = o ? (float *)o->data : NULL;
+    a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
+    a->softcap = p->softcap;
+}
+
+/* ---- reference -------------------------------------------------------------------------------------------------- */
+
+#define TINYI_PAGED_PART 64                 /* numbers that the reference unpacks or sums at once */
+TINY_REF_BEGIN
+/* n <= TINYI_PAGED_PART numbers of a row from number at on */
+static void tinyi_pool_some(const tinyi_pool *p, const unsigned char *row, tiny_idx at, tiny_idx n, float *x)
+{
+    const tiny_idx values = p->type->values;
+    float block[256];                       /* no format has more values in a block */
+    tiny_idx i;
+    if (values == 1) { tinyi_pool_unpack(p, row + (size_t)at * (size_t)p->type->bytes, x, n); return; }
+    for (i = 0; i < n; i++) {
+        if (i == 0 || (at + i) % values == 0) p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
+        x[i] = block[(at + i) % values];
+    }
+}
+
+static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, tiny_idx j)
+{
+    const int32_t *r = a->rows + 4 * t;
+    const tiny_idx kv = h / a->group;
+    const float *q = a->q + t * a->sq[0] + h * a->sq[1];
+    const unsigned char *row = tinyi_pool_row(&a->k, a->table[r[0] * a->n_table + j / a->k.block], kv / a->heads, j % a->k.block);
+    float k[TINYI_PAGED_PART];
+    double s = 0.0;
+    tiny_idx i, i0, n;
+    for (i0 = 0; i0 < a->d; i0 += n) {
+        n = TINYI_MIN(a->d - i0, TINYI_PAGED_PART);
+        tinyi_pool_some(&a->k, row, kv % a->heads * a->d + i0, n, k);
+        for (i = 0; i < n; i++) s += (double)q[(i0 + i) * a->sq[2]] * (double)k[i];
+    }
+    s *= (double)a->scale;
+    if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    return s;
+}
+
+/* Three passes over the keys, each score computed anew, as in tiny_attention. */
+static void tinyi_paged_ref(const tiny_op *op)
+{
+    tinyi_paged a;
+    const tinyi_pool *pool;
+    float v[TINYI_PAGED_PART];
+    double sum[TINYI_PAGED_PART];
+    tiny_idx t, h, j, i, i0, n;
+    tinyi_paged_read(op, &a);
+    pool = op->in[4] ? &a.v : &a.k;
+    for (t = 0; t < a.n_query; t++)
+        for (h = 0; h < a.n_head; h++) {
+            const int32_t *r = a.rows + 4 * t;
+            const tiny_idx kv = h / a.group, at = kv % a.heads * (op->in[4] ? a.d_v : a.d);
+            double m = a.sinks ? (double)a.sinks[h] : -INFINITY, l = 0.0;
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                if (s > m) m = s;
+            }
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+            }
+            if (a.sinks && a.sinks[h] != -INFINITY) l += tinyi_exp64((double)a.sinks[h] - m);
+            for (i0 = 0; i0 < a.d_v; i0 += n) {
+                n = TINYI_MIN(a.d_v - i0, TINYI_PAGED_PART);
+                for (i = 0; i < n; i++) sum[i] = 0.0;
+                for (j = r[1]; j < r[2] && l != 0.0; j++) {
+                    const double s = tinyi_paged_score(&a, t, h, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (s == -INFINITY) continue;
+                    tinyi_pool_some(pool, tinyi_pool_row(pool, a.table[r[0] * a.n_table + j / pool->block], kv / a.heads, j % pool->block), at + i0, n, v);
+                    for (i = 0; i < n; i++) sum[i] += p * (double)v[i];
+                }
+                for (i = 0; i < n; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast ------------------------------------------------------------------------------------------------------- */
+
+/* how an operation is cut; the same on every thread */
+typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
+
+static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)     /* queries of one sequence from t on */
+{
+    tiny_idx n = 1;
+    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    return n;
+}
+static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
+{
+    tinyi_paged_cut c;
+    tiny_idx t, n, longest = 0, most = 1;
+    c.n_task = 0;
+    for (t = 0; t < a->n_query; t += n) {
+        n = tinyi_paged_run(a, t);
+        most = TINYI_MAX(most, n);
+        c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
+        longest = TINYI_MAX(longest, a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+    }
+    c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
+    c.n_split = 1;
+    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+    return c;
+}
+
+static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d, keys = TINYI_ATT_KEYS, rows = TINYI_ATT_ROWS;
+    const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
+    /* below 2 n tasks there are less than 4 n pieces, each with a state of a tile */
+    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * rows * (d_v + 2) * sizeof(float) : 0;
+    *own_bytes = sizeof(float) * (heads * rows * (d + d_v + 2) + rows * (keys + 1) + keys * d + keys * heads * (d + d_v));
+}
+
+typedef struct tinyi_paged_tile {           /* the thread's own memory */
+    float *q, *acc, *m, *l;                 /* (heads, rows, d or d_v), (heads, rows) */
+    float *s, *f, *kt, *k, *v;              /* (rows, KEYS), (rows), (d, KEYS), (KEYS, heads * d), (KEYS, heads * d_v) */
+} tinyi_paged_tile;
+
+/* cnt rows of a page as floats: where they lie, or unpacked to room */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, float *room)
+{
+    tiny_idx i, b;
+    if (p->type->id == TLLM_FORMAT_F32) return (const float *)(const void *)row;
+    if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
+    else if (p->type->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        const tiny_idx n = cnt * p->d_part / 32;
+        for (b = 0; b < n; b++, row += 34) unpack(room + 32 * b, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
+    } else
+        for (i = 0; i < cnt; i++) p->type->unpack(row + (size_t)i * p->row_bytes, room + i * p->d_part, (size_t)p->d_part);
+    return room;
+}
+
+/* Rows r0 .. r0 + n of a run that starts at query t0, for one part, over the cells c0 .. c1: the states of x. */
+static void tinyi_paged_keys(tiny_team *team, const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int n, tiny_idx part, tiny_idx c0, tiny_idx c1)
+{
+    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
+    const int32_t *table = a->table + a->rows[4 * t0] * a->n_table;
+    const tiny_idx block = a->k.block, dk = a->k.d_part, dv = vp->d_part, d = a->d, d_v = a->d_v, step_v = a->v.type ? d_v : d;
+    const int as_they_lie = n <= TINYI_PAGED_DOTS, half = a->k.type->id == TLLM_FORMAT_F16 && as_they_lie;
+    tiny_idx c, i, g, at, cnt;
+    int j, vis[TINYI_ATT_ROWS], lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];
+    for (c = c0; c < c1; c += TINYI_ATT_KEYS) {
+        const tiny_idx n_c = TINYI_MIN(c1 - c, TINYI_ATT_KEYS);
+        const void *kseg[TINYI_ATT_KEYS];
+        const float *vseg[TINYI_ATT_KEYS];
+        int off[TINYI_ATT_KEYS + 1], n_seg = 0, ragged = 0, k;
+        for (at = 0; at < n_c; at += cnt, n_seg++) {        /* runs of cells inside one page */
+            const int32_t page = table[(c + at) / block];
+            const tiny_idx in = (c + at) % block;
+            const unsigned char *krow = tinyi_pool_row(&a->k, page, part, in);
+            cnt = TINYI_MIN(block - in, n_c - at);
+            off[n_seg] = (int)at;
+            kseg[n_seg] = half ? (const void *)krow : (const void *)tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk);
+            if (!a->v.type) vseg[n_seg] = half ? tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk) : (const float *)kseg[n_seg];
+            else vseg[n_seg] = tinyi_paged_floats(team, &a->v, tinyi_pool_row(&a->v, page, part, in), cnt, x->v + at * dv);
+        }
+        off[n_seg] = (int)n_c;
+        for (j = 0; j < n; j++) {           /* the cells of this tile that a row sees */
+            const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group);
+            lo[j] = (int)TINYI_MIN(TINYI_MAX(r[1] - c, 0), n_c);
+            hi[j] = (int)TINYI_MAX(TINYI_MIN(r[2] - c, n_c), lo[j]);
+            ragged |= lo[j] > 0;
+        }
+        for (g = 0; g < a->heads; g++) {
+            const float *q = x->q + g * TINYI_ATT_ROWS * d;
+            float *acc = x->acc + g * TINYI_ATT_ROWS * d_v, *m = x->m + g * TINYI_ATT_ROWS, *l = x->l + g * TINYI_ATT_ROWS;
+            if (as_they_lie) {
+                for (k = 0; k < n_seg; k++)
+                    for (j = 0; j < n; j += 4)
+                        dot(x->s + j * TINYI_ATT_KEYS + off[k], 1, TINYI_ATT_KEYS,
+                            half ? (const void *)((const uint16_t *)kseg[k] + g * d) : (const void *)((const float *)kseg[k] + g * d), half ? TINY_F16 : TINY_F32, dk,
+                            (size_t)(off[k + 1] - off[k]), q + j * d, d, TINYI_MIN(n - j, 4), (size_t)d);
+            } else {
+                for (k = 0; k < n_seg; k++)
+                    for (at = off[k]; at < off[k + 1]; at++) {
+                        const float *row = (const float *)kseg[k] + (at - off[k]) * dk + g * d;
+                        for (i = 0; i < d; i++) x->kt[i * TINYI_ATT_KEYS + at] = row[i];
+                    }
+                for (i = 0; i < d && n_c < TINYI_ATT_KEYS; i++) memset(x->kt + i * TINYI_ATT_KEYS + n_c, 0, (size_t)(TINYI_ATT_KEYS - n_c) * sizeof(float));
+                scores(x->s, q, x->kt, n, d);
+            }
+            for (j = 0; j < n; j++) {
+                float *s = x->s + j * TINYI_ATT_KEYS;
+                x->f[j] = 1.0f;
+                if (lo[j] == hi[j]) continue;
+                if (a->slopes) {
+                    const tiny_idx h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+                    const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group), *pos = a->pos + r[0] * a->n_pos + c;
+                    for (k = lo[j]; k < hi[j]; k++) {
+                        if (a->softcap > 0.0f) s[k] = a->softcap * tinyi_tanh_ref(s[k] / a->softcap);
+                        s[k] -= a->slopes[h] * (float)(r[3] - pos[k]);
+                    }
+                }
+                x->f[j] = weights(s + lo[j], hi[j] - lo[j], a->slopes ? 0.0f : a->softcap, &m[j], &l[j]);
+            }
+            for (k = 0; k < n_seg; k++) {
+                const float *v = vseg[k] + g * step_v;
+                int any = 0;
+                if (ragged) {               /* the edge of a window: row by row */
+                    for (j = 0; j < n; j++) {
+                        const int from = TINYI_MAX(lo[j], off[k]), to = TINYI_MIN(hi[j], off[k + 1]), sees = to - from;
+                        if (sees > 0 || k == 0) {
+                            vis[0] = TINYI_MAX(sees, 0);
+                            mix(acc + j * d_v, x->s + j * TINYI_ATT_KEYS + (sees > 0 ? from : 0), &x->f[j], v + (sees > 0 ? from - off[k] : 0) * dv, dv, vis, 1, d_v);
+                            x->f[j] = 1.0f;
+                        }
+                    }
+                    continue;
+                }
+                for (j = 0; j < n; j++) {
+                    vis[j] = TINYI_MAX(TINYI_MIN(hi[j], off[k + 1]) - off[k], 0);
+                    any |= vis[j] > 0;
+                }
+                if (!any && k > 0) continue;
+                mix(acc, x->s + off[k], x->f, v, dv, vis, n, d_v);
+                for (j = 0; j < n; j++) x->f[j] = 1.0f;
+            }
+        }
+    }
+}
+
+/* the state of row j of head g, with the sink, becomes the answer */
+static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int j, tiny_idx part, tiny_idx g)
+{
+    const tiny_idx t = t0 + (r0 + j) / a->group, h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+    const float *acc = x->acc + (g * TINYI_ATT_ROWS + j) * a->d_v;
+    float *to = a->o + t * a->so[0] + h * a->so[1], m = x->m[g * TINYI_ATT_ROWS + j], l = x->l[g * TINYI_ATT_ROWS + j], inv = 1.0f;
+    tiny_idx i;
+    if (a->sinks && a->sinks[h] != -INFINITY) {
+        if (m < a->sinks[h]) {
+            inv = tinyi_exp_ref(m - a->sinks[h]);
+            l = l * inv + 1.0f;
+        } else l += tinyi_exp_ref(a->sinks[h] - m);
+    }
+    inv = l != 0.0f ? inv / l : 0.0f;
+    for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
+}
+
+static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_paged a;
+    tinyi_paged_tile x;
+    tinyi_paged_cut cut;
+    tiny_idx task, end, i, g, state;
+    float *p = (float *)team->own;
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    tinyi_paged_read(op, &a);
+    if (!op->in[4]) a.v.type = NULL;
+    cut = tinyi_paged_plan(&a, team->n);
+    x.q = p;                 p += a.heads * TINYI_ATT_ROWS * a.d;
+    x.acc = p;               p += a.heads * TINYI_ATT_ROWS * a.d_v;
+    x.m = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.l = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.s = p;                 p += TINYI_ATT_ROWS * TINYI_ATT_KEYS;
+    x.f = p;                 p += TINYI_ATT_ROWS;
+    x.kt = p;                p += TINYI_ATT_KEYS * a.d;
+    x.k = p;                 p += TINYI_ATT_KEYS * a.heads * a.d;
+    x.v = p;
+    state = a.heads * TINYI_ATT_ROWS * (a.d_v + 2);     /* acc, m, l, as they lie in x */
+    while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
+        tiny_idx tile = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        int n, j;
+        for (;; t0 += n_run, tile -= tiles) {               /* the run in which the tile lies */
+            n_run = tinyi_paged_run(&a, t0);
+            tiles = (n_run * a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+            if (tile < tiles) break;
+        }
+        r0 = (tiles - 1 - tile) * TINYI_ATT_ROWS;           /* the last rows first: they see the most */
+        n = (int)TINYI_MIN(n_run * a.group - r0, TINYI_ATT_ROWS);
+        for (j = 0; j < n; j++) {
+            const tiny_idx t = t0 + (r0 + j) / a.group;
+            for (g = 0; g < a.heads; g++) {
+                const float *from = a.q + t * a.sq[0] + ((part * a.heads + g) * a.group + (r0 + j) % a.group) * a.sq[1];
+                float *to = x.q + (g * TINYI_ATT_ROWS + j) * a.d;
+                for (i = 0; i < a.d; i++) to[i] = from[i * a.sq[2]] * a.scale;
+                x.m[g * TINYI_ATT_ROWS + j] = -INFINITY;
+                x.l[g * TINYI_ATT_ROWS + j] = 0.0f;
+            }
+            if (a.rows[4 * t + 1] < a.rows[4 * t + 2]) {
+                lo = TINYI_MIN(lo, a.rows[4 * t + 1]);
+                hi = TINYI_MAX(hi, a.rows[4 * t + 2]);
+            }
+        }
+        for (g = 0; g < a.heads; g++) memset(x.acc + g * TINYI_ATT_ROWS * a.d_v, 0, (size_t)(n * a.d_v) * sizeof(float));
+        if (cut.n_split > 1 && lo < hi) {
+            const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+            lo = TINYI_MIN(lo + split * piece, hi);
+            hi = TINYI_MIN(lo + piece, hi);
+        }
+        if (lo < hi) tinyi_paged_keys(team, &a, &x, t0, r0, n, part, lo, hi);
+        if (cut.n_split > 1) memcpy((float *)team->shared + task * state, x.acc, (size_t)state * sizeof(float));
+        else for (g = 0; g < a.heads; g++) for (j = 0; j < n; j++) tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+    }
+    if (cut.n_split < 2) return;
+    tiny_barrier(team);
+    while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
+        const tiny_idx tiles = (a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS, part = task % a.n_part, t0 = task / a.n_part / tiles;
+        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * TINYI_ATT_ROWS;
+        const int n = (int)TINYI_MIN(a.group - r0, TINYI_ATT_ROWS);
+        tiny_idx s;
+        int j;
+        for (g = 0; g < a.heads; g++)
+            for (j = 0; j < n; j++) {
+                const tiny_idx row = g * TINYI_ATT_ROWS + j, n_acc = a.heads * TINYI_ATT_ROWS * a.d_v, n_m = a.heads * TINYI_ATT_ROWS;
+                float most = -INFINITY, *acc = x.acc + row * a.d_v;
+                memset(acc, 0, (size_t)a.d_v * sizeof *acc);
+                x.l[row] = 0.0f;
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state;
+                    most = TINYI_MAX(most, from[n_acc + row]);
+                }
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state, l = from[n_acc + n_m + row];
+                    const float w = from[n_acc + row] == -INFINITY ? (l != l ? l : 0.0f) : tinyi_exp_ref(from[n_acc + row] - most);
+                    x.l[row] += w * l;
+                    for (i = 0; i < a.d_v; i++) acc[i] += w * from[row * a.d_v + i];
+                }
+                x.m[row] = most;
+                tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+            }
+    }
+}
+
+/* ---- the row ---------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int format, tiny_idx n_part, tiny_idx block, tiny_idx want)
+{
+    tinyi_pool p;
+    char text[96];
+    if (t->rank != 4 || (t->dtype != TINY_F32 && t->dtype != TINY_F16 && t->dtype != TINY_U8) || !tiny_tensor_is_dense(t) || t->dim[1] != n_part || t->dim[2] != block || block < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: pages of %s are %s, they must be dense (blocks, %td parts, %td tokens, numbers) of f32, f16 or u8", what,
+                          tinyi_shape_text(t, text), n_part, block);
+    tinyi_paged_pool(&p, t, format);
+    if (!p.type || (t->dtype == TINY_U8 && p.type->values == 1) || p.row_bytes % (size_t)p.type->bytes)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made", what, format, p.row_bytes);
+    if (p.d_part != want)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what, p.d_part, want);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    static const char *const name[8] = { "q", "k", "table", "rows", "v", "pos", "slopes", "sinks" };
+    static const signed char rank[8] = { 3, 4, 2, 2, 4, 2, 1, 1 };
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1], *table = op->in[2], *rows = op->in[3];
+    const tiny_idx d_v = p && p->d_v ? p->d_v : q->rank == 3 ? q->dim[2] : 0;
+    tiny_idx dim[3], n_kv, n_part, t, j;
+    tiny_status st;
+    char text[96];
+    int i;
+    for (i = 0; i < 8; i++) {
+        const tiny_dtype dtype = i == 2 || i == 3 || i == 5 ? TINY_I32 : TINY_F32;
+        if (!op->in[i] || i == 1 || i == 4) continue;
+        if (op->in[i]->rank != rank[i] || op->in[i]->dtype != dtype || (i && !tiny_tensor_is_dense(op->in[i])))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %s is %s, it must have %d axes of %s%s", name[i], tinyi_shape_text(op->in[i], text), rank[i],
+                              tiny_dtype_name(dtype), i ? ", dense" : "");
+    }
+    if (k->rank != 4) return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: k is %s, it must be (blocks, parts, tokens, numbers)", tinyi_shape_text(k, text));
+    n_part = k->dim[1];
+    n_kv = p && p->n_kv ? p->n_kv : n_part;
+    if (n_part < 1 || n_kv < 1 || n_kv % n_part || q->dim[1] % n_kv)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
+    if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
+    st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
+    if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
+    if (st) return st;
+    if (op->in[4] && op->in[4]->dim[0] != k->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0], op->in[4]->dim[0]);
+    if (!op->in[4] && d_v > q->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v, q->dim[2]);
+    if (rows->dim[0] != q->dim[0] || rows->dim[1] != 4)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)", tinyi_shape_text(rows, text), q->dim[0]);
+    if (op->in[6] && (op->in[6]->dim[0] != q->dim[1] || !op->in[5] || op->in[5]->dim[0] != table->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: slopes want a number for each of %td heads, and the positions of the cells of %td sequences", q->dim[1], table->dim[0]);
+    if (op->in[7] && op->in[7]->dim[0] != q->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td sinks for %td heads", op->in[7]->dim[0], q->dim[1]);
+    if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    /* what the tables say is data, but leads to memory: looked at before anything follows it */
+    for (t = 0; t < rows->dim[0] && rows->data && table->data; t++) {
+        const int32_t *r = (const int32_t *)rows->data + 4 * t;
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || (r[1] < r[2] && (r[2] - 1) / k->dim[2] >= table->dim[1]) || (op->in[6] && r[1] < r[2] && r[2] > op->in[5]->dim[1]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1],
+                              (int)r[2], (int)r[0], table->dim[0], table->dim[1], k->dim[2]);
+        if (r[1] >= r[2]) continue;
+        j = r[1] / k->dim[2];
+        if (t && r[0] == r[-4] && r[1] >= r[-3] && r[-3] < r[-2]) j = TINYI_MAX(j, (r[-2] - 1) / k->dim[2]);    /* the others were looked at with the row before */
+        for (; j <= (r[2] - 1) / k->dim[2]; j++) {
+            const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
+            if (page < 0 || page >= k->dim[0])
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    dim[0] = q->dim[0];
+    dim[1] = q->dim[1];
+    dim[2] = d_v;
+    tinyi_want(want, TINY_F32, 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
+{
+    const int32_t *r = (const int32_t *)op->in[3]->data;
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const double d = (double)op->in[0]->dim[2], d_v = p && p->d_v ? (double)p->d_v : d, heads = (double)op->in[0]->dim[1];
+    double keys = 0.0, each;
+    tiny_idx t;
+    for (t = 0; r && t < op->in[0]->dim[0]; t++) keys += r[4 * t + 2] > r[4 * t + 1] ? (double)(r[4 * t + 2] - r[4 * t + 1]) : 0.0;
+    each = (double)(op->in[1]->dim[1] * op->in[1]->dim[3]) * (double)tiny_dtype_bytes(op->in[1]->dtype);
+    if (op->in[4]) each += (double)(op->in[4]->dim[1] * op->in[4]->dim[3]) * (double)tiny_dtype_bytes(op->in[4]->dtype);
+    c->flops = 2.0 * heads * (d + d_v) * keys;
+    c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
+}
+
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const tiny_op_row tinyi_row_paged_attention = {
+    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
+    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
+    "o = softmax(scale q k^T) v over the pages of each sequence"
+};
+TINY_API const tiny_op_row *tllm_paged_attention_row(void) { return &tinyi_row_paged_attention; }
+
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
+                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+                                          const tllm_paged_params *params, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_paged_attention;
+    op.in[0] = q; op.in[1] = k; op.in[4] = v; op.in[2] = table; op.in[3] = rows; op.in[5] = pos; op.in[6] = slopes; op.in[7] = sinks;
+    op.out[0] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
 /* src/llm/model/arch.h - the architectures: one row each
  *
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
@@ -30170,21 +31669,30 @@ TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_held {              /* what a layer keeps */
-    float *k, *v;                           /* (n_ctx + 1, n_kv, d); v may lie inside k */
-    float *x;                               /* recurrent state, or keys of an indexer */
+    tinyi_pool k, v, index;                 /* pages; without a type: none (values may lie inside keys) */
+    float *x;                               /* recurrent state of sequence 0; the next one n_kept further on */
     float *cross_k, *cross_v;
 } tinyi_lm_held;
+
+typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;     /* rows row0 .. of one sequence, which held at0 cells before */
+typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;     /* a sequence before a call; cells that it adds, and has added */
 
 struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
     size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
-    tiny_idx n_ctx, n_batch, n_held;
-    int64_t *pos;                           /* of each cell */
+    tiny_idx n_ctx, n_batch, n_seq;
+    tllm_pages pages;
+    const tllm_format *type_k, *type_v;
+    int32_t *pos;                           /* (n_seq, n_ctx): of each cell */
+    tinyi_lm_mark *mark;                    /* (n_seq) */
+    int32_t *row;                           /* (n_batch, 4) of the piece: sequence, 0, cells with this one, position */
+    int32_t *token, *want;                  /* (n_batch) */
+    tinyi_lm_span *run;                      /* (n_batch) */
     tinyi_lm_held *held;                    /* for each layer */
-    float *kept;                            /* recurrent states of all layers, one after the other */
-    size_t n_kept;
+    float *kept;                            /* (n_seq, n_kept): recurrent states of all layers, one after the other */
+    tiny_idx n_kept;
     unsigned char *scratch;
     size_t scratch_bytes;
     tiny_idx n_encoded;
@@ -30198,9 +31706,11 @@ typedef struct tinyi_lm_fwd {
     tiny_status st;                         /* the first failure; everything after it does nothing */
     int dry;                                /* only measures scratch memory */
     int encoding;                           /* no cache: keys are those of this call */
-    tiny_idx n, n_key;                      /* tokens of this piece; keys with them */
+    tiny_idx n, n_key;                      /* tokens of this piece; keys of the longest sequence with them */
     const int32_t *tokens;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4), as in the state */
+    const tinyi_lm_span *run;                /* the piece by sequences: what looks back goes by them */
+    tiny_idx n_run;
     unsigned char *base;
     size_t used, high, size;
     size_t work;                            /* dry: the most that a step takes of the context's own workspace */
@@ -30254,30 +31764,43 @@ TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d,
 TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
 TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
-/* o (n, n_head, d_v) of queries against the cache (or any keys). allow: NULL or (n, n_key), 0 hides a key. */
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);   /* in all layers */
+/* the recurrent state of a run */
+TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x) { return x ? x + r->seq * f->s->n_kept : NULL; }
+
+/* o (n, n_head, d_v) of n queries against keys that lie one after the other. allow: NULL or rows of ld_allow, 0 hides a key. */
 typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
+    tiny_idx n;
+    const int32_t *row;                     /* (n, 4): positions of the queries; NULL where they do not matter */
+    const int32_t *key_pos;                 /* NULL: key j stands at j */
     const float *k, *v;                     /* (n_key, n_kv, d): steps below */
     tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
     float *o;                               /* (n, n_head, d_v) dense */
     float scale, softcap;
     int causal;                             /* by positions */
     tiny_idx window;
-    int chunked, symmetric;
-    const float *sinks;                     /* n_head */
+    int chunked;                            /* held ones only; of others the window goes to both sides */
+    const float *sinks;                     /* n_head; held ones only */
     float alibi;                            /* largest bias; 0: none */
     const float *relative;                  /* (n_bucket, n_head) or NULL */
     tiny_idx n_bucket;
     int both_ways;                          /* buckets for keys after the query too */
     const float *allow;
-    int64_t key_pos0;                       /* encoders: position of key i is key_pos0 + i; others look into the state */
-    int plain_pos;
+    tiny_idx ld_allow;
 } tinyi_lm_attend;
+/* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
+/* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);
+/* rows of x, ld apart, to the cells of the piece */
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld);
 TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
 
 /* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
- * past holds the n_tap - 1 rows before the first and is moved on. */
+ * past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
 TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
                             tiny_idx n_tap, tiny_idx n_channel, int silu);
 
@@ -33877,22 +35400,30 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     return st;
 }
 
-/* src/llm/session/session.c - the loop around the model: feed, sample, print */
-#include <math.h>                           /* INFINITY; no function of it is called */
-#include <string.h>
+/* src/llm/session/inside.h - what a session is inside */
+#ifndef TINYI_SESSION_INSIDE_H
+#define TINYI_SESSION_INSIDE_H
+TINYI_C_BEGIN
 
 struct tllm_session {
     tiny_ctx *ctx;
     tllm_gguf *file;
     tllm_model *model;
     tllm_vocab *vocab;
-    tllm_state *state;
+    tllm_state *state;                      /* the text of the session is its sequence 0 */
     tllm_about about;
     tiny_idx n_ctx, n_batch;
     int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
     size_t n;
     float *logits;                          /* (n_out) */
 };
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/session.c - the loop around the model: feed, sample, print */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
 
 static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
@@ -34021,6 +35552,57 @@ TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, 
 {
     const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
     return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+}
+
+TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
+
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
+{
+    tiny_status st;
+    if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu cannot be kept", s->n, n);
+    st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
+    if (!st) s->n = n;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
+{
+    tiny_status st;
+    if (first > s->n || n > s->n - first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n, first);
+    st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
+    if (st) return st;
+    memmove(s->token + first, s->token + first + n, (s->n - first - n) * sizeof *s->token);
+    s->n -= n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s->state, 0, s->token, (tiny_idx)s->n, &bytes, &n);
+    if (!st) st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
+{
+    tiny_file f;
+    tiny_idx n = 0;
+    tiny_status st = tiny_file_open(s->ctx, path, &f);
+    if (st) return st;
+    st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
+    if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
+        tllm_seq_clear(s->state, 0);
+        s->n = 0;
+    } else if (!st) {
+        memcpy(s->token, s->spare, (size_t)n * sizeof *s->token);
+        s->n = (size_t)n;
+    }
+    tiny_file_close(s->ctx, &f);
+    return st;
 }
 
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
@@ -34272,6 +35854,339 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     if (!st) tinyi_embed_pool(rows, t.n, (size_t)s->about.n_out, (tllm_pooling)pooling, out);
     tiny_free(s->ctx, rows);
     tllm_tokens_free(s->ctx, &t);
+    s->n = 0;
+    return st;
+}
+
+/* src/llm/session/beam.c - beam search and parallel drawing over forks of a sequence
+ * Formula  beam: of all texts one token longer than the width kept ones, those of highest log p live on; each kept text is also
+ *          ended where it is, and ranked by log p / length^a (Y. Wu et al., 2016, arXiv 1609.08144, 7, in its plain form). The search stops when
+ *          no living text can overtake the worst of the n_best finished ones: log p only falls, so log p / n_most^a (a > 0) bounds
+ *          what it may become; at n_most tokens the living are ranked as they are.                                        */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
+
+TINY_API void tllm_continuations_free(tiny_ctx *ctx, tllm_continuation *list, size_t n)
+{
+    size_t i;
+    for (i = 0; list && i < n; i++) {
+        tiny_free(ctx, list[i].token);
+        memset(&list[i], 0, sizeof list[i]);
+    }
+}
+
+TINY_REF_BEGIN
+/* ln of the sum of exp: log p of token t is logits[t] - this */
+static double tinyi_beam_norm(const float *logits, tiny_idx n)
+{
+    double top = (double)logits[0], sum = 0.0;
+    tiny_idx i;
+    for (i = 1; i < n; i++) if ((double)logits[i] > top) top = (double)logits[i];
+    for (i = 0; i < n; i++) sum += tinyi_exp64((double)logits[i] - top);
+    return top + tinyi_log64(sum);
+}
+static double tinyi_beam_score(double logp, size_t n, double penalty)
+{
+    return penalty == 0.0 || n == 0 ? logp : logp / tinyi_exp64(penalty * tinyi_log64((double)n));
+}
+TINY_REF_END
+
+/* The state holds the prompt in sequence 0, nothing else; *logits are those after it. */
+static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int32_t *prompt, size_t n, size_t width, size_t n_most, const float **logits)
+{
+    tiny_status st = TINY_OK;
+    if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
+    if (s->about.output != TLLM_LOGITS || s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s gives no text", call, s->about.arch);
+    if (width > (size_t)tllm_state_sequences(s->state))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences", call, width, tllm_state_sequences(s->state));
+    if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most, s->n_ctx);
+    tllm_state_clear(s->state);
+    s->n = 0;
+    if (s->about.has_decoder) {
+        const int32_t first = (int32_t)s->about.first_token;
+        if (first < 0) return tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
+        if (!st) st = tllm_session_feed(s, &first, 1, logits);
+    } else st = tllm_session_feed(s, prompt, n, logits);
+    return st;
+}
+
+typedef struct tinyi_beam_live { double logp; tiny_idx seq; size_t at; } tinyi_beam_live;      /* at: row of its tokens */
+typedef struct tinyi_beam_next { double logp; size_t from; int32_t token; } tinyi_beam_next;
+typedef struct tinyi_beam {
+    size_t width, n_best, n_most, n_live, n_done, n;        /* n: tokens of the living */
+    double penalty;
+    tinyi_beam_live *live, *born;           /* (width) */
+    tinyi_beam_next *next;                  /* (width) best continuations, in order */
+    int32_t *token, *spare;                 /* (width, n_most) */
+    float *logits;                          /* (width, n_vocab) */
+    tllm_item *item;                        /* (width) */
+    unsigned char *used;                    /* (width) sequences that a child lives in */
+} tinyi_beam;
+
+static tiny_status tinyi_beam_done(tllm_session *s, tinyi_beam *b, tllm_continuation *out, const int32_t *token, size_t n, double logp, int ended)
+{
+    /* the end counts as a token, as it does in log p */
+    tllm_continuation c;
+    size_t i;
+    c.logp = logp;
+    c.score = tinyi_beam_score(logp, n + (ended ? 1 : 0), b->penalty);
+    c.n = n;
+    c.ended = ended;
+    if (b->n_done == b->n_best && !(c.score > out[b->n_done - 1].score)) return TINY_OK;
+    c.token = (int32_t *)tinyi_alloc(s->ctx, n ? n : 1, sizeof *c.token);
+    if (!c.token) return tiny_ctx_status(s->ctx);
+    memcpy(c.token, token, n * sizeof *token);
+    if (b->n_done == b->n_best) tiny_free(s->ctx, out[--b->n_done].token);
+    for (i = b->n_done++; i > 0 && out[i - 1].score < c.score; i--) out[i] = out[i - 1];
+    out[i] = c;
+    return TINY_OK;
+}
+
+/* Ends every living text into out; the width best of the others go to next, in order. */
+static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continuation *out, size_t *n_next)
+{
+    const tiny_idx V = s->about.n_vocab;
+    tiny_status st = TINY_OK;
+    size_t n = 0, k, i;
+    tiny_idx t;
+    for (k = 0; k < b->n_live && !st; k++) {
+        const float *x = b->logits + k * (size_t)V;
+        const double norm = tinyi_beam_norm(x, V);
+        for (t = 0; t < V && !st; t++) {
+            const double logp = b->live[k].logp + ((double)x[t] - norm);
+            if (!(logp > -INFINITY)) continue;
+            if (tllm_vocab_is_end(s->vocab, (int32_t)t)) {
+                st = tinyi_beam_done(s, b, out, b->token + b->live[k].at * b->n_most, b->n, logp, 1);
+                continue;
+            }
+            if (n == b->width && !(logp > b->next[n - 1].logp)) continue;
+            if (n < b->width) n++;
+            for (i = n - 1; i > 0 && b->next[i - 1].logp < logp; i--) b->next[i] = b->next[i - 1];
+            b->next[i].logp = logp;
+            b->next[i].from = k;
+            b->next[i].token = (int32_t)t;
+        }
+    }
+    *n_next = n;
+    return st;
+}
+
+static tiny_status tinyi_beam_step(tllm_session *s, tinyi_beam *b, tllm_continuation *out)
+{
+    size_t i, k, born = 0;
+    int32_t *swap;
+    tiny_status st = tinyi_beam_rank(s, b, out, &born);
+    if (st) return st;
+    memset(b->used, 0, b->width);
+    for (i = 0; i < born; i++) {
+        const tinyi_beam_next *x = &b->next[i];
+        memcpy(b->spare + i * b->n_most, b->token + b->live[x->from].at * b->n_most, b->n * sizeof *b->spare);
+        b->spare[i * b->n_most + b->n] = x->token;
+        b->born[i].logp = x->logp;
+        b->born[i].at = x->from;            /* the parent, until it is known where it lives */
+    }
+    /* the first child lives on in the sequence of its parent, the others in forks; all before anything is written */
+    for (i = 0; i < born; i++) b->born[i].seq = -1;
+    for (i = 0; i < born; i++) {
+        const tiny_idx seq = b->live[b->born[i].at].seq;
+        if (b->used[seq]) continue;
+        b->used[seq] = 1;
+        b->born[i].seq = seq;
+    }
+    for (i = 0; i < born && !st; i++) {
+        if (b->born[i].seq >= 0) continue;
+        for (k = 0; b->used[k]; k++) { }    /* born <= width: there is one */
+        b->used[k] = 1;
+        b->born[i].seq = (tiny_idx)k;
+        st = tllm_seq_fork(s->state, b->live[b->born[i].at].seq, (tiny_idx)k);
+    }
+    for (k = 0; k < b->width; k++) if (!b->used[k]) tllm_seq_clear(s->state, (tiny_idx)k);
+    for (i = 0; i < born; i++) {
+        b->born[i].at = i;
+        b->live[i] = b->born[i];
+    }
+    b->n_live = born;
+    swap = b->token;
+    b->token = b->spare;
+    b->spare = swap;
+    b->n++;
+    return st;
+}
+
+static int tinyi_beam_may_stop(const tinyi_beam *b, const tllm_continuation *out)
+{
+    size_t i;
+    if (b->n_done < b->n_best) return 0;
+    for (i = 0; i < b->n_live; i++) {
+        const double most = b->penalty > 0.0 ? tinyi_beam_score(b->live[i].logp, b->n_most + 1, b->penalty) : tinyi_beam_score(b->live[i].logp, b->n + 1, b->penalty);
+        if (most > out[b->n_done - 1].score) return 0;
+    }
+    return 1;
+}
+
+static tiny_status tinyi_beam_loop(tllm_session *s, tinyi_beam *b, tllm_continuation *out)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    while (!st && b->n_live) {
+        st = tinyi_beam_step(s, b, out);
+        if (st || !b->n_live || tinyi_beam_may_stop(b, out)) break;
+        if (b->n == b->n_most) {
+            for (i = 0; i < b->n_live && !st; i++) st = tinyi_beam_done(s, b, out, b->token + b->live[i].at * b->n_most, b->n, b->live[i].logp, 0);
+            break;
+        }
+        for (i = 0; i < b->n_live; i++) {
+            b->item[i].token = b->token[b->live[i].at * b->n_most + b->n - 1];
+            b->item[i].seq = (int32_t)b->live[i].seq;
+            b->item[i].pos = -1;
+            b->item[i].want = 1;
+        }
+        st = tllm_forward_batch(s->state, b->item, (tiny_idx)b->n_live, b->logits);
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc, tllm_continuation *out, size_t *n_found)
+{
+    tinyi_beam b;
+    const float *logits = NULL;
+    size_t rows, cells;
+    tiny_status st;
+    memset(&b, 0, sizeof b);
+    if (n_found) *n_found = 0;
+    b.width = desc && desc->width ? desc->width : 4;
+    b.n_best = desc && desc->n_best ? desc->n_best : 1;
+    b.n_most = desc && desc->n_most ? desc->n_most : 64;
+    b.penalty = desc ? desc->length_penalty : 0.0;
+    if (!out || !n_found || b.n_best > b.width || b.width > 4096 || !(b.penalty >= -8.0 && b.penalty <= 8.0))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "beam: width %zu, the best %zu, length penalty %g: at most 4096, at most the width, -8 to 8, and room for the result", b.width,
+                          b.n_best, b.penalty);
+    memset(out, 0, b.n_best * sizeof *out);
+    st = tinyi_beam_begin(s, "beam", prompt, n, b.width, b.n_most, &logits);
+    if (st) return st;
+    if (!tinyi_size_mul(b.width, (size_t)s->about.n_vocab, &rows) || !tinyi_size_mul(b.width, b.n_most, &cells)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "beam: %zu texts do not fit", b.width);
+    b.live = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.live);
+    b.born = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.born);
+    b.next = (tinyi_beam_next *)tinyi_alloc(s->ctx, b.width, sizeof *b.next);
+    b.token = (int32_t *)tinyi_alloc(s->ctx, cells, sizeof *b.token);
+    b.spare = (int32_t *)tinyi_alloc(s->ctx, cells, sizeof *b.spare);
+    b.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *b.logits);
+    b.item = (tllm_item *)tinyi_alloc(s->ctx, b.width, sizeof *b.item);
+    b.used = (unsigned char *)tinyi_alloc(s->ctx, b.width, 1);
+    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used) st = TINY_E_MEMORY;
+    else {
+        memcpy(b.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
+        b.live[0].logp = 0.0;
+        b.live[0].seq = 0;
+        b.live[0].at = 0;
+        b.n_live = 1;
+        st = tinyi_beam_loop(s, &b, out);
+    }
+    if (st) tllm_continuations_free(s->ctx, out, b.n_done);
+    else *n_found = b.n_done;
+    tiny_free(s->ctx, b.live);
+    tiny_free(s->ctx, b.born);
+    tiny_free(s->ctx, b.next);
+    tiny_free(s->ctx, b.token);
+    tiny_free(s->ctx, b.spare);
+    tiny_free(s->ctx, b.logits);
+    tiny_free(s->ctx, b.item);
+    tiny_free(s->ctx, b.used);
+    tllm_state_clear(s->state);
+    s->n = 0;
+    return st;
+}
+
+/* ---- drawing side by side --------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_parallel { tllm_sampler **sampler; float *logits; tllm_item *item; size_t *of; } tinyi_parallel;
+
+static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_parallel *p, tllm_continuation *out)
+{
+    const size_t V = (size_t)s->about.n_vocab;
+    size_t i, live = d->n_texts, left;
+    tiny_status st = TINY_OK;
+    for (i = 0; i < live; i++) p->of[i] = i;
+    for (i = 1; i < live && !st; i++) {
+        st = tllm_seq_fork(s->state, 0, (tiny_idx)i);
+        memcpy(p->logits + i * V, p->logits, V * sizeof *p->logits);
+    }
+    while (live && !st) {
+        for (i = left = 0; i < live && !st; i++) {
+            tllm_continuation *c = &out[p->of[i]];
+            tllm_sampler *sampler = p->sampler[p->of[i]];
+            const float *x = p->logits + i * V;
+            int32_t token = 0;
+            st = tllm_sample(sampler, x, &token);
+            if (st) break;
+            c->logp += (double)x[token] - tinyi_beam_norm(x, s->about.n_vocab);
+            c->score = c->logp;
+            if (tllm_vocab_is_end(s->vocab, token)) c->ended = 1;
+            else {
+                st = tllm_sampler_accept(sampler, token);
+                c->token[c->n++] = token;
+            }
+            if (c->ended || c->n == d->n_most) { tllm_seq_clear(s->state, (tiny_idx)p->of[i]); continue; }
+            p->item[left].token = token;
+            p->item[left].seq = (int32_t)p->of[i];
+            p->item[left].pos = -1;
+            p->item[left].want = 1;
+            p->of[left++] = p->of[i];
+        }
+        live = left;
+        if (live && !st) st = tllm_forward_batch(s->state, p->item, (tiny_idx)live, p->logits);
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out)
+{
+    const tllm_step warm = tllm_step_temperature(1.0f);
+    tllm_parallel_desc d;
+    tinyi_parallel p;
+    const float *logits = NULL;
+    size_t i, k, rows;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&p, 0, sizeof p);
+    if (desc) d = *desc;
+    if (!d.n_texts) d.n_texts = 1;
+    if (!d.n_most) d.n_most = 64;
+    if (!d.chain) {
+        d.chain = &warm;
+        d.n_steps = 1;
+    }
+    if (!out || d.n_texts > 65536) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
+    memset(out, 0, d.n_texts * sizeof *out);
+    st = tinyi_beam_begin(s, "parallel", prompt, n, d.n_texts, d.n_most, &logits);
+    if (st) return st;
+    if (!tinyi_size_mul(d.n_texts, (size_t)s->about.n_vocab, &rows)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "parallel: %zu texts do not fit", d.n_texts);
+    p.sampler = (tllm_sampler **)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.sampler);
+    if (p.sampler) memset(p.sampler, 0, d.n_texts * sizeof *p.sampler);
+    p.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *p.logits);
+    p.item = (tllm_item *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.item);
+    p.of = (size_t *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.of);
+    if (!p.sampler || !p.logits || !p.item || !p.of) st = TINY_E_MEMORY;
+    for (i = 0; i < d.n_texts && !st; i++) {
+        st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed + i, &p.sampler[i]);
+        for (k = 0; k < n && !st; k++) st = tllm_sampler_accept(p.sampler[i], prompt[k]);
+        if (st) break;
+        out[i].token = (int32_t *)tinyi_alloc(s->ctx, d.n_most, sizeof *out[i].token);
+        if (!out[i].token) st = TINY_E_MEMORY;
+    }
+    if (!st) {
+        memcpy(p.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
+        st = tinyi_parallel_loop(s, &d, &p, out);
+    }
+    if (st) tllm_continuations_free(s->ctx, out, d.n_texts);
+    for (i = 0; i < d.n_texts && p.sampler; i++) tllm_sampler_close(p.sampler[i]);
+    tiny_free(s->ctx, p.sampler);
+    tiny_free(s->ctx, p.logits);
+    tiny_free(s->ctx, p.item);
+    tiny_free(s->ctx, p.of);
+    tllm_state_clear(s->state);
     s->n = 0;
     return st;
 }
@@ -42950,14 +44865,14 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     e.arg = arg;
     e.n = n;
     e.grain = grain > 0 ? grain : 1;
-    f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
+    f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = tiny_op_row_of(op->kind);
+        const tiny_op_row *row = op->row ? op->row : tiny_op_row_of(op->kind);
         size_t shared = 0, own = 0;
         if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
         row->work(op, f->ctx->n_threads, &shared, &own);
@@ -43138,7 +45053,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
         if (f->dry) tinyi_lm_own(f, 0, own);
-        else f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        else f->st = tiny_parallel_loose(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
@@ -43271,15 +45186,16 @@ TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const floa
                             tiny_idx n_tap, tiny_idx n_channel, int silu)
 {
     tinyi_lm_conv_arg q;
-    tiny_idx j;
-    if (f->st || f->dry) return;
-    q.y = y; q.x = x; q.w = w; q.b = b; q.past = past;
-    q.ld_y = ld_y; q.ld_x = ld_x; q.n = f->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
-    tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
-    if (f->st) return;
-    for (j = 0; j < n_tap - 1; j++) {           /* row j of past is the input n_tap - 1 - j steps back */
-        const tiny_idx at = f->n - (n_tap - 1) + j;
-        memmove(past + j * n_channel, at < 0 ? past + (j + f->n) * n_channel : x + at * ld_x, (size_t)n_channel * sizeof *past);
+    tiny_idx i, j;
+    for (i = 0; i < f->n_run && !f->st && !f->dry; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        q.y = y + r->row0 * ld_y; q.x = x + r->row0 * ld_x; q.w = w; q.b = b; q.past = tinyi_lm_of(f, r, past);
+        q.ld_y = ld_y; q.ld_x = ld_x; q.n = r->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
+        tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
+        for (j = 0; j < n_tap - 1 && !f->st; j++) {     /* row j of past is the input n_tap - 1 - j steps back */
+            const tiny_idx at = r->n - (n_tap - 1) + j;
+            memmove(q.past + j * n_channel, at < 0 ? q.past + (j + r->n) * n_channel : q.x + at * ld_x, (size_t)n_channel * sizeof *past);
+        }
     }
 }
 
@@ -43300,7 +45216,7 @@ typedef struct tinyi_lm_rope_arg {
     const double *freq;
     float *c, *s;
     tiny_idx half, n_rot;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4) */
     float size;
     tinyi_lm_heads x;
     int style;
@@ -43314,7 +45230,7 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)(q->pos0 + i) * q->freq[j];
+            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
             q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
             q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
         }
@@ -43349,7 +45265,7 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f)
         f->rope_sin[i] = q.s = tinyi_lm_take(f, f->n, q.half);
         if (f->st || f->dry) continue;
         q.freq = r->freq_long && f->s->n_ctx > f->m->rope_original ? r->freq_long : r->freq;
-        q.pos0 = f->pos0;
+        q.row = f->row;
         q.size = r->size;
         tinyi_lm_each(f, f->n, 16, tinyi_lm_rope_table_fn, &q);
     }
@@ -43372,23 +45288,17 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
  * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
  *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
  *          o = sum p v; y = W_o norm(o gate)
- * The operation tiny_attention does the middle part. What it does not know is told by its bias: windows and chunks as a
- * matrix of 0 and -inf, distances head by head, and a sink as one more key of zeros whose score is the sink.            */
+ * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
+ * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
+ * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
 #include <string.h>
 
 typedef struct tinyi_lm_mask {
     const tinyi_lm_attend *a;
-    const tinyi_lm_fwd *f;
     float *m;
-    const float *table;                     /* relative: bias of each bucket for this head */
-    tiny_idx lo, n_key, ld, head;
-    float slope, sink;
+    tiny_idx head;
+    float slope;
 } tinyi_lm_mask;
-
-static int64_t tinyi_lm_key_pos(const tinyi_lm_fwd *f, const tinyi_lm_attend *a, tiny_idx j)
-{
-    return a->plain_pos ? a->key_pos0 + j : f->s->pos[j];
-}
 
 TINY_REF_BEGIN
 /* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
@@ -43424,64 +45334,49 @@ static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_attend *a = q->a;
     tiny_idx t, j;
     for (t = t0; t < t1; t++) {
-        const int64_t at = q->f->pos0 + t;
-        float *m = q->m + t * q->ld;
-        for (j = 0; j < q->n_key; j++) {
-            const int64_t key = tinyi_lm_key_pos(q->f, a, q->lo + j), d = at - key;
+        const int64_t at = a->row[4 * t + 3];
+        float *m = q->m + t * a->n_key;
+        for (j = 0; j < a->n_key; j++) {
+            const int64_t d = at - (a->key_pos ? (int64_t)a->key_pos[j] : (int64_t)j);
             int sees = 1;
             if (a->causal && d < 0) sees = 0;
-            if (a->window > 0) {
-                if (a->chunked) sees = sees && key >= at / a->window * a->window;
-                else if (a->symmetric) sees = sees && 2 * (d < 0 ? -d : d) <= (int64_t)a->window;
-                else sees = sees && d < (int64_t)a->window;
-            }
-            if (a->allow && a->allow[t * a->n_key + q->lo + j] == 0.0f) sees = 0;
+            if (a->window > 0 && 2 * (d < 0 ? -d : d) > (int64_t)a->window) sees = 0;
+            if (a->allow && a->allow[t * a->ld_allow + j] == 0.0f) sees = 0;
             m[j] = !sees ? -INFINITY : 0.0f;
             if (!sees) continue;
             if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
             if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
         }
-        if (a->sinks) m[q->n_key] = q->sink;
     }
 }
 TINY_REF_END
 
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
 {
-    const int by_head = a->sinks || a->alibi > 0.0f || a->relative;
-    const tiny_idx n = f->n, extra = a->sinks ? 1 : 0;
+    const int by_head = a->alibi > 0.0f || a->relative;
     const size_t used = f->used;
-    tiny_idx lo = 0, h;
-    int masked = by_head || a->allow || (a->window > 0);
+    tiny_idx h;
+    int masked = by_head || a->allow || a->window > 0;
     tiny_tensor q, k, v, o, bias;
     tiny_attention_params p;
     tinyi_lm_mask mask;
     tiny_op op;
     if (f->st) return;
     memset(&mask, 0, sizeof mask);
-    mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
+    mask.m = masked ? tinyi_lm_take(f, a->n, a->n_key) : NULL;
     f->used = used;
     if (f->st) return;
     if (f->dry) masked = 0;
-    if (a->window > 0 && !f->dry && !by_head && !a->allow && a->causal && !a->chunked &&
-        f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
-    if (masked && a->window > 0 && a->causal)
-        while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
-                                                : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
-    if (a->sinks && !f->dry) {              /* the cell after the last key: zeros, its value too */
-        memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
-        memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
-    }
-    q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, a->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
-    k = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->k + lo * a->ld_k : a->k)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k = tiny_tensor_3d((void *)(uintptr_t)a->k, TINY_F32, a->n_key, a->n_kv, a->d_k);
     k.stride[0] = a->ld_k;
     k.stride[1] = a->head_k;
-    v = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->v + lo * a->ld_v : a->v)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v = tiny_tensor_3d((void *)(uintptr_t)a->v, TINY_F32, a->n_key, a->n_kv, a->d_v);
     v.stride[0] = a->ld_v;
     v.stride[1] = a->head_v;
-    o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
+    o = tiny_tensor_3d(a->o, TINY_F32, a->n, a->q.n_head, a->d_v);
     memset(&p, 0, sizeof p);
     p.scale = a->scale;
     p.softcap = a->softcap;
@@ -43495,14 +45390,10 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.params = &p;
     if (!masked) { tinyi_lm_door(f, &op); return; }
     mask.a = a;
-    mask.f = f;
-    mask.lo = lo;
-    mask.n_key = a->n_key - lo;
-    mask.ld = mask.n_key + extra;
-    bias = tiny_tensor_2d(mask.m, TINY_F32, n, mask.ld);
+    bias = tiny_tensor_2d(mask.m, TINY_F32, a->n, a->n_key);
     op.in[3] = &bias;
     if (!by_head) {
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
         return;
     }
@@ -43520,10 +45411,167 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.out[0] = &oh;
         mask.head = h;
         if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
-        if (a->sinks) mask.sink = a->sinks[h];
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_lm_pool(tinyi_pool *p, const tllm_format *type, tiny_idx block, tiny_idx n_part, tiny_idx n_kv, tiny_idx d)
+{
+    p->at = NULL;
+    p->type = type;
+    p->block = block;
+    p->n_part = n_part;
+    p->d_part = n_part > 0 ? n_kv / n_part * d : 0;
+    p->row_bytes = tllm_format_bytes(type, (uint64_t)p->d_part);
+    return n_part > 0;
+}
+
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h)
+{
+    const tllm_model *m = s->m;
+    const tiny_idx block = s->pages.block;
+    int ok = 1;
+    memset(h, 0, sizeof *h);
+    if (l->mix == TINYI_LM_MLA && l->w[TINYI_T_ATTN_K_B])      /* one latent row: value and key in one */
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
+    else {
+        const int mla = l->mix == TINYI_LM_MLA;
+        const tiny_idx n_kv = mla ? l->n_head : l->n_kv, d_k = mla ? m->d_nope + m->d_rope : l->d_k, d_v = mla ? m->d_vm : l->d_v;
+        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, n_kv, d_k), tinyi_pool_parts(s->type_v, n_kv, d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, n_kv, d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, n_kv, d_v);
+    }
+    if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
+    return ok;
+}
+
+typedef struct tinyi_lm_hold_arg { const tllm_state *s; const tinyi_pool *p; const int32_t *row; const float *x; tiny_idx ld; } tinyi_lm_hold_arg;
+static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_hold_arg *q = (const tinyi_lm_hold_arg *)arg;
+    tiny_idx t;
+    for (t = t0; t < t1; t++) {
+        const int32_t *r = q->row + 4 * t;
+        const tiny_idx at = r[2] - 1;
+        tinyi_pool_write(q->p, tllm_pages_table(&q->s->pages, r[0])[at / q->p->block], at % q->p->block, q->x + t * q->ld);
+    }
+}
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
+{
+    tinyi_lm_hold_arg q;
+    q.s = f->s;
+    q.p = p;
+    q.row = f->row;
+    q.x = x;
+    q.ld = ld;
+    tinyi_lm_each(f, f->n, 8, tinyi_lm_hold_fn, &q);
+}
+
+/* for what the operation on pages does not know: the keys of each sequence are laid out one after the other */
+static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_held *h)
+{
+    const size_t used = f->used;
+    const tiny_idx block = f->s->pages.block, nk = h->k.n_part * h->k.d_part, nv = h->v.n_part * h->v.d_part;
+    float *k = tinyi_lm_take(f, f->n_key, nk), *v = h->v.type ? tinyi_lm_take(f, f->n_key, nv) : k;
+    tinyi_lm_attend b = *a;
+    tiny_idx i, j;
+    b.n = f->n;
+    b.n_key = f->n_key;
+    b.k = k;
+    b.v = v;
+    b.ld_k = nk;
+    b.ld_v = h->v.type ? nv : nk;
+    b.head_k = a->d_k;
+    b.head_v = h->v.type ? a->d_v : a->d_k;
+    if (f->dry) tinyi_lm_attention(f, &b);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const int32_t *table = tllm_pages_table(&f->s->pages, r->seq);
+        b.n = r->n;
+        b.n_key = r->at0 + r->n;
+        for (j = 0; j < b.n_key; j++) {
+            tinyi_pool_read(&h->k, table[j / block], j % block, k + j * nk);
+            if (h->v.type) tinyi_pool_read(&h->v, table[j / block], j % block, v + j * nv);
+        }
+        b.q.p = a->q.p + r->row0 * a->q.ld;
+        b.o = a->o + r->row0 * a->q.n_head * a->d_v;
+        b.row = f->row + 4 * r->row0;
+        b.key_pos = f->s->pos + r->seq * f->s->n_ctx;
+        if (a->allow) b.allow = a->allow + r->row0 * a->ld_allow;
+        tinyi_lm_attention(f, &b);
+    }
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l)
+{
+    const size_t used = f->used;
+    const tllm_state *s = f->s;
+    tinyi_lm_held h;
+    tiny_tensor q, k, v, table, rows, pos, slopes, sinks, o;
+    tllm_paged_params p;
+    tiny_op op;
+    float *slope = NULL;
+    int32_t *row = NULL;
+    tiny_idx i;
+    if (f->st) return;
+    if (f->dry) (void)tinyi_lm_pools(s, l, &h);
+    else h = s->held[l->kv_from];
+    if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
+    if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
+    if (f->st) return;
+    for (i = 0; row && i < f->n && !f->dry; i++) {
+        const int32_t *r = f->row + 4 * i, *at = s->pos + r[0] * s->n_ctx;
+        const int64_t first = a->chunked ? r[3] / a->window * a->window : (int64_t)r[3] - a->window + 1;
+        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or behind that position: positions go up */
+        while (lo < hi) {
+            mid = lo + (hi - lo) / 2;
+            if (at[mid] < first) lo = mid + 1;
+            else hi = mid;
+        }
+        memcpy(row + 4 * i, r, 4 * sizeof *r);
+        row[4 * i + 1] = lo;
+    }
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
+    q.stride[0] = a->q.ld;
+    q.stride[1] = a->q.head;
+    k = tinyi_pool_tensor(&h.k, s->pages.n_block);
+    table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    rows = tiny_tensor_2d((void *)(uintptr_t)(row ? row : f->row), TINY_I32, f->n, 4);
+    pos = tiny_tensor_2d(s->pos, TINY_I32, s->n_seq, s->n_ctx);
+    slopes = tiny_tensor_1d(slope, TINY_F32, a->q.n_head);
+    sinks = tiny_tensor_1d((void *)(uintptr_t)a->sinks, TINY_F32, a->q.n_head);
+    o = tiny_tensor_3d(a->o, TINY_F32, f->n, a->q.n_head, a->d_v);
+    p.scale = a->scale;
+    p.softcap = a->softcap;
+    p.format_k = s->type_k->id;
+    p.format_v = s->type_v->id;
+    p.n_kv = a->n_kv;
+    p.d_v = a->d_v;
+    op.row = tllm_paged_attention_row();
+    op.in[0] = &q;
+    op.in[1] = &k;
+    op.in[2] = &table;
+    op.in[3] = &rows;
+    if (h.v.type) {
+        v = tinyi_pool_tensor(&h.v, s->pages.n_block);
+        op.in[4] = &v;
+    }
+    if (slope) {
+        op.in[5] = &pos;
+        op.in[6] = &slopes;
+    }
+    if (a->sinks) op.in[7] = &sinks;
+    op.out[0] = &o;
+    op.params = &p;
+    tinyi_lm_door(f, &op);
+    f->used = used;
 }
 
 /* ---- the mixer -------------------------------------------------------------------------------------------------- */
@@ -43622,7 +45670,7 @@ static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
 }
 
-typedef struct tinyi_lm_turn { tinyi_lm_heads x; int64_t pos0; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
 TINY_REF_BEGIN
 /* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
 static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -43630,7 +45678,7 @@ static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
     tiny_idx t, h, i;
     for (t = t0; t < t1; t++) {
-        const int64_t step = (q->pos0 + t + (int64_t)q->offset) / (int64_t)q->length;
+        const int64_t step = (q->row[4 * t + 3] + (int64_t)q->offset) / (int64_t)q->length;
         const float s = (float)(1.0 + q->scale * tinyi_log64(1.0 + (double)step));
         for (h = 0; h < q->x.n_head; h++)
             for (i = 0; i < q->x.d; i++) q->x.p[t * q->x.ld + h * q->x.head + i] *= s;
@@ -43662,7 +45710,7 @@ TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_turn t;
     memset(&t, 0, sizeof t);
     t.x = x;
-    t.pos0 = f->pos0;
+    t.row = f->row;
     t.scale = (double)f->m->temp_scale;
     t.offset = (double)f->m->temp_offset;
     t.length = f->m->temp_length;
@@ -43683,7 +45731,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const unsigned how = m->arch->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->encoding || f->dry ? NULL : &f->s->held[l->kv_from];
+    const int keeps = !f->encoding && !m->encoder;
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     tinyi_lm_attend a;
@@ -43738,39 +45786,30 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         if (k.p) tinyi_lm_head_plain(f, k);
     }
     if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
-    if (held && k.p) {
-        tinyi_lm_copy(f, held->k + f->s->n_held * nk, nk, k.p, k.ld, n, nk);
-        tinyi_lm_copy(f, held->v + f->s->n_held * nv, nv, v.p, v.ld, n, nv);
+    if (keeps && k.p && !f->dry) {
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
     }
     o = tinyi_lm_take(f, n, l->n_head * l->d_v);
     memset(&a, 0, sizeof a);
     a.q = q;
-    a.n_key = f->n_key;
+    a.n = a.n_key = n;
+    a.row = f->row;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
     a.d_v = l->d_v;
     a.head_k = l->d_k;
     a.head_v = l->d_v;
-    if (held) {
-        a.k = held->k;
-        a.v = held->v;
-        a.ld_k = nk;
-        a.ld_v = nv;
-    } else {
-        a.k = k.p;
-        a.v = v.p;
-        a.ld_k = k.ld;
-        a.ld_v = v.ld;
-        a.plain_pos = 1;
-        a.key_pos0 = f->pos0;
-    }
+    a.k = k.p;
+    a.v = v.p;
+    a.ld_k = k.ld;
+    a.ld_v = v.ld;
     a.o = o;
     a.scale = l->scale;
     a.softcap = m->attn_cap;
-    a.causal = !m->encoder && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.causal = keeps;
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
-    a.symmetric = !a.causal;
     a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
     a.alibi = m->alibi;
     if (l->w[TINYI_T_ATTN_REL_B]) {
@@ -43778,7 +45817,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         a.n_bucket = m->n_bucket;
         a.both_ways = !a.causal;
     }
-    tinyi_lm_attention(f, &a);
+    if (keeps) tinyi_lm_attention_held(f, &a, l);
+    else tinyi_lm_attention(f, &a);
     if (gate) {
         tinyi_lm_turn t;
         memset(&t, 0, sizeof t);
@@ -43817,6 +45857,7 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
         a.k = f->s->held[l->i].cross_k;
         a.v = f->s->held[l->i].cross_v;
     }
+    a.n = n;
     a.n_key = f->dry ? f->s->n_ctx : f->s->n_encoded;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
@@ -43826,7 +45867,6 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     a.head_k = l->d_k;
     a.head_v = l->d_v;
     a.scale = l->scale;
-    a.plain_pos = 1;
     tinyi_lm_attention(f, &a);
     tinyi_lm_linear(f, l->w[TINYI_T_CROSS_O], y, a.o, n);
     f->used = used;
@@ -43868,9 +45908,12 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 }
 
 typedef struct tinyi_lm_index {
-    const float *q, *k, *w;
+    const float *q, *w;
+    const tinyi_pool *k;
+    const tllm_pages *pages;
+    const int32_t *row;
     float *score;                           /* (n, n_key) */
-    tiny_idx n_head, d, n_key, held;
+    tiny_idx n_head, d, n_key;
 } tinyi_lm_index;
 
 TINY_REF_BEGIN
@@ -43880,10 +45923,12 @@ static void tinyi_lm_index_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const double size = 1.0 / tinyi_sqrt64((double)q->n_head * (double)q->d);
     tiny_idx t, j, i;
     for (t = t0; t < t1; t++)
-        for (j = 0; j <= q->held + t; j++) {
+        for (j = 0; j < q->row[4 * t + 2]; j++) {
+            const int32_t page = tllm_pages_table(q->pages, q->row[4 * t])[j / q->k->block];
+            const float *key = (const float *)(const void *)tinyi_pool_row(q->k, page, 0, j % q->k->block);
             double s = 0.0;
             for (i = 0; i < q->n_head; i++) {
-                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, q->k + j * q->d, q->d);
+                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, key, q->d);
                 if (x > 0.0f) s += (double)q->w[t * q->n_head + i] * size * (double)x;
             }
             q->score[t * q->n_key + j] = (float)s;
@@ -43897,7 +45942,7 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
     const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
-    float *allow = tinyi_lm_take(f, n, n_key), *keys = NULL;
+    float *allow = tinyi_lm_take(f, n, n_key);
     const size_t used = f->used;
     float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
     uint64_t *item = (uint64_t *)(void *)tinyi_lm_take(f, 4, n_key);
@@ -43912,22 +45957,21 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
-    if (!f->dry) {
-        keys = f->s->held[l->i].x;
-        tinyi_lm_copy(f, keys + f->s->n_held * di, di, ik, di, n, di);
-    }
-    if (n_key <= m->index_top || f->dry || f->st) { f->used = used; return NULL; }
+    if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
+    if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
+    if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }
     q.q = iq;
-    q.k = keys;
+    q.k = &f->s->held[l->i].index;
+    q.pages = &f->s->pages;
+    q.row = f->row;
     q.w = w;
     q.score = allow;
     q.n_head = Hi;
     q.d = di;
     q.n_key = n_key;
-    q.held = f->s->n_held;
     tinyi_lm_each(f, n, 1, tinyi_lm_index_fn, &q);
     for (i = 0; i < n && !f->st; i++) {
-        const tiny_idx sees = f->s->n_held + i + 1;
+        const tiny_idx sees = f->row[4 * i + 2];
         float *a = allow + i * n_key;
         if (sees <= m->index_top) {
             for (j = 0; j < n_key; j++) a[j] = 1.0f;
@@ -43947,8 +45991,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
-    const tiny_idx at = f->s->n_held;
+    const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
     float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
     tiny_tensor t;
     tinyi_lm_attend att;
@@ -43972,7 +46015,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
-    att.n_key = f->n_key;
+    att.ld_allow = f->n_key;
     att.scale = l->scale;
     att.causal = 1;
     if (l->w[TINYI_T_ATTN_K_B]) {
@@ -43982,43 +46025,37 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
             tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
         }
-        if (held) {
-            tinyi_lm_copy(f, held->k + at * ld, ld, kv, ld, n, ld);
-            att.k = att.v = held->k;
-        }
+        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
         att.n_kv = 1;
-        att.d_k = att.ld_k = att.ld_v = att.head_k = att.head_v = ld;
+        att.d_k = ld;
         att.d_v = r;
         att.o = oc;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
         const tiny_idx step = nope + v;
-        float *c = tinyi_lm_take(f, n, r);
+        float *c = tinyi_lm_take(f, n, r), *k = tinyi_lm_take(f, n, H * d), *vs = tinyi_lm_take(f, n, H * v);
         e = tinyi_lm_take(f, n, H * step);
         if (f->st) return;
         tinyi_lm_copy(f, c, r, kv, ld, n, r);
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
-        for (i = 0; i < n && held; i++)
+        for (i = 0; i < n; i++)
             for (j = 0; j < H; j++) {
-                float *k = held->k + ((at + i) * H + j) * d;
-                tinyi_lm_copy(f, k, d, e + (i * H + j) * step, step, 1, nope);
-                tinyi_lm_copy(f, k + nope, d, kv + i * ld + r, ld, 1, rope);
-                tinyi_lm_copy(f, held->v + ((at + i) * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
+                tinyi_lm_copy(f, k + (i * H + j) * d, d, e + (i * H + j) * step, step, 1, nope);
+                tinyi_lm_copy(f, k + (i * H + j) * d + nope, d, kv + i * ld + r, ld, 1, rope);
+                tinyi_lm_copy(f, vs + (i * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
             }
         if (held) {
-            att.k = held->k;
-            att.v = held->v;
+            tinyi_lm_hold(f, &held->k, k, H * d);
+            tinyi_lm_hold(f, &held->v, vs, H * v);
         }
         att.q = tinyi_lm_heads_of(q, H, d, H * d);
         att.n_kv = H;
-        att.d_k = att.head_k = d;
-        att.d_v = att.head_v = v;
-        att.ld_k = H * d;
-        att.ld_v = H * v;
+        att.d_k = d;
+        att.d_v = v;
         att.o = o;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;
@@ -44098,8 +46135,21 @@ TINY_REF_END
 
 static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
 {
+    tiny_idx i;
     p->acc = (double *)(void *)tinyi_lm_take(f, 2 * p->H, p->S);
-    tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, p);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_delta q = *p;
+        q.n = r->n;
+        q.q += r->row0 * p->ld_q;
+        q.k += r->row0 * p->ld_q;
+        q.v += r->row0 * p->ld_v;
+        q.decay += r->row0 * p->H * (p->by_key ? p->S : 1);
+        q.beta += r->row0 * p->H;
+        q.o += r->row0 * p->H * p->S;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, &q);
+    }
 }
 
 /* heads of q and k to length 1, q then by 1 / sqrt(S) */
@@ -44427,6 +46477,24 @@ static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over 0..n for each sequence of the piece; rows of y are ld_y apart */
+static void tinyi_lm_scan_runs(tinyi_lm_fwd *f, const tinyi_lm_scan *p, tiny_idx ld_y, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_scan q = *p;
+        q.n = r->n;
+        q.x += r->row0 * p->ld_x;
+        q.B += r->row0 * p->ld_b;
+        q.C += r->row0 * p->ld_b;
+        q.dt += r->row0 * p->ld_dt;
+        q.y += r->row0 * ld_y;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, n, grain, fn, &q);
+    }
+}
+
 /* rms of a piece of each row; plain: without weights where there are none */
 static void tinyi_lm_piece_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *x, tiny_idx ld, tiny_idx d)
 {
@@ -44466,7 +46534,7 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.ld_x = p.ld_dt = N;
     p.ld_b = ld;
     p.S = S;
-    tinyi_lm_each(f, N, 16, tinyi_lm_mamba_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, N, 16, tinyi_lm_mamba_fn);
     p.H = 1;
     p.P = N;
     p.z = xz + N;
@@ -44546,7 +46614,7 @@ TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     p.H = H;
     p.P = N / H;
     p.G = G;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = all;
     p.ld_z = ld;
     p.H = 1;
@@ -44620,7 +46688,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.H = H;
     p.P = P;
     p.G = 1;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = zx;
     p.ld_z = 2 * N;
     p.z_head = 2 * P;
@@ -44719,19 +46787,28 @@ TINY_REF_END
 /* y = h + (previous h - h) (mu + add) */
 static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu, const float *add)
 {
+    const tiny_idx D = f->m->n_embd;
     tinyi_lm_shift p;
-    p.h = h;
-    p.last = last;
-    p.mu = mu;
-    p.add = add;
-    p.y = y;
-    p.n = f->n;
-    p.D = f->m->n_embd;
-    tinyi_lm_each(f, f->n, 16, tinyi_lm_shift_fn, &p);
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tiny_idx j = i;
+        p.h = h + r->row0 * D;
+        while (j-- > 0 && f->run[j].seq != r->seq) { }      /* an earlier part of the piece, or what was kept */
+        p.last = j >= 0 ? h + (f->run[j].row0 + f->run[j].n - 1) * D : last + r->seq * f->s->n_kept;
+        p.mu = mu;
+        p.add = add ? add + r->row0 * D : NULL;
+        p.y = y + r->row0 * D;
+        p.n = r->n;
+        p.D = D;
+        tinyi_lm_each(f, r->n, 16, tinyi_lm_shift_fn, &p);
+    }
 }
 static void tinyi_lm_shift_keep(tinyi_lm_fwd *f, float *last, const float *h)
 {
-    if (last) tinyi_lm_copy(f, last, f->m->n_embd, h + (f->n - 1) * f->m->n_embd, f->m->n_embd, 1, f->m->n_embd);
+    const tiny_idx D = f->m->n_embd;
+    tiny_idx i;
+    for (i = 0; i < f->n_run && last; i++) tinyi_lm_copy(f, tinyi_lm_of(f, &f->run[i], last), D, h + (f->run[i].row0 + f->run[i].n - 1) * D, D, 1, D);
 }
 
 typedef struct tinyi_lm_wkv {
@@ -44855,6 +46932,29 @@ static void tinyi_lm_headnorm_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over the heads for each sequence of the piece */
+static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const tiny_idx at = r->row0 * p->D;
+        tinyi_lm_wkv q = *p;
+        q.n = r->n;
+        q.r += at;
+        q.k += at;
+        q.v += at;
+        q.w += at;
+        if (q.nk) {
+            q.nk += at;
+            q.a += at;
+        }
+        q.o += at;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->D / p->S, 1, fn, &q);
+    }
+}
+
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
@@ -44921,7 +47021,7 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
     p.acc = acc;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv6_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv6_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     tinyi_lm_each(f, n, 8, tinyi_lm_headnorm_fn, &p);
@@ -45042,7 +47142,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.nk = nk;
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv7_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv7_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     p.r_k = l->w[TINYI_T_TM_RK]->v;
@@ -45802,7 +47902,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     tinyi_lm_adapt_embd(f, x, f->tokens, n);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
-        const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
+        const int32_t zero = 0, at = f->row[4 * i + 3];
         if (types) {
             tinyi_lm_rows(f, types, row, &zero, 1);
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
@@ -45834,8 +47934,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
             tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, 1);
             return;
         }
-        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x + (rows - 1) * D, 1);
-        tinyi_lm_softmax(f, out, out, 1, m->n_label);
+        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, rows);
+        tinyi_lm_softmax(f, out, out, rows, m->n_label);
     } else {
         tinyi_lm_linear(f, m->output_w, out, x, rows);
         tinyi_lm_scale(f, out, out, m->logit_scale, rows * m->n_vocab);
@@ -45843,7 +47943,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     }
 }
 
-static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
+/* want: the rows of which results are wanted, in order */
+static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
     const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
@@ -45877,7 +47978,9 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         return;
     }
     if (f->dry) rows = n;
-    if (rows > 0) tinyi_lm_results(f, x + (n - rows) * D, rows, f->dry ? x : out);
+    for (i = 0; i < rows && want; i++)
+        if (want[i] != i) tinyi_lm_copy(f, x + i * D, D, x + want[i] * D, D, 1, D);
+    if (rows > 0) tinyi_lm_results(f, x, rows, f->dry ? x : out);
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -45885,24 +47988,55 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
     const int encoder = m->encoder || m->n_enc > 0;
+    tllm_pages_desc d;
+    tinyi_lm_held h;
+    tiny_idx i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
+    if (s->n_seq < 1 || s->n_seq > TINYI_LM_MOST / s->n_ctx)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
-    s->n_batch = TINYI_MIN(s->n_batch, s->n_ctx);
+    s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    d.block = desc && desc->n_page ? desc->n_page : 16;
+    d.n_seq = s->n_seq;
+    d.n_most = s->n_ctx;
+    if (d.block < 1 || d.block > TINYI_LM_MOST || (desc && desc->n_cells < 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pages of %td tokens, %td together: at least 1", m->path, d.block, desc->n_cells);
+    d.block = TINYI_MIN(d.block, s->n_ctx);
+    d.n_block = (s->n_ctx + d.block - 1) / d.block * s->n_seq;
+    if (desc && desc->n_cells) d.n_block = TINYI_MIN(d.n_block, (desc->n_cells - 1) / d.block + 1);
+    st = tinyi_pages_plan(ctx, &d, &s->pages);
+    if (st) return st;
+    s->type_k = tllm_format_of(desc ? desc->type_k : TLLM_FORMAT_F32);
+    s->type_v = tllm_format_of(desc ? desc->type_v : TLLM_FORMAT_F32);
+    for (i = 0; i < 2; i++) {
+        const tllm_format *type = i ? s->type_v : s->type_k;
+        if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 && type->id != TLLM_FORMAT_Q4_0))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
+                              type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
+    }
+    for (i = 0; i < m->n_layer && !m->encoder; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
+    }
     return TINY_OK;
 }
 
 /* Hands out, or with base NULL only counts: 0 when a size does not fit. */
-static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+static void *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
 {
     size_t n;
-    float *p = NULL;
+    void *p = NULL;
     if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
-    if (base) p = (float *)(void *)(base + *at);
+    if (base) p = base + *at;
     *at += (n + 63) & ~(size_t)63;
     return p;
 }
@@ -45910,53 +48044,61 @@ static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b,
 static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
 {
     const tllm_model *m = s->m;
-    const size_t cells = (size_t)s->n_ctx + 1;
-    size_t at = 0, kept0;
+    const size_t seqs = (size_t)s->n_seq, batch = (size_t)s->n_batch, blocks = (size_t)s->pages.n_block;
+    size_t at = 0, kept0, pages, one;
     int ok = 1;
     tiny_idx i;
     tinyi_lm_held *held;
     (void)tinyi_lm_part(base, &at, 1, 1, sizeof *s, &ok);
-    s->pos = (int64_t *)(void *)tinyi_lm_part(base, &at, cells, 1, sizeof(int64_t), &ok);
-    held = s->held = (tinyi_lm_held *)(void *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
+    s->pos = (int32_t *)tinyi_lm_part(base, &at, seqs, (size_t)s->n_ctx, sizeof(int32_t), &ok);
+    s->mark = (tinyi_lm_mark *)tinyi_lm_part(base, &at, seqs, 1, sizeof *s->mark, &ok);
+    s->row = (int32_t *)tinyi_lm_part(base, &at, batch, 4, sizeof(int32_t), &ok);
+    s->token = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->want = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->run = (tinyi_lm_span *)tinyi_lm_part(base, &at, batch, 1, sizeof *s->run, &ok);
+    if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) || at > SIZE_MAX / 4) return 0;
+    held = s->held = (tinyi_lm_held *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
     kept0 = at;
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         const tinyi_lm_mixer *mix = tinyi_lm_mixer_of(l->mix), *mix2 = tinyi_lm_mixer_of(l->mix2);
         size_t n = mix->kept ? mix->kept(m, l) : 0;
         if (!n && mix2->kept) n = mix2->kept(m, l);
+        if (base) memset(&held[i], 0, sizeof held[i]);
         if (mix->kept || mix2->kept) {
-            float *x = tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
+            float *x = (float *)tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
             if (n == SIZE_MAX) ok = 0;
             if (base) held[i].x = x;
         }
     }
     s->kept = base ? (float *)(void *)(base + kept0) : NULL;
-    s->n_kept = (at - kept0) / sizeof(float);
+    one = at - kept0;
+    s->n_kept = (tiny_idx)(one / sizeof(float));
+    (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        float *k = NULL, *v = NULL;
+        tinyi_lm_held h;
+        tinyi_pool *pool[3];
+        int k;
         if (l->kv_from != i || m->encoder) continue;
-        if (l->mix == TINYI_LM_ATTN) {
-            k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-        } else if (l->mix == TINYI_LM_MLA) {
-            if (l->w[TINYI_T_ATTN_K_B]) {   /* one latent row: value and key in one */
-                k = tinyi_lm_part(base, &at, cells, (size_t)(m->r_kv + m->d_rope), sizeof(float), &ok);
-                v = k;
-            } else {
-                k = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_k, sizeof(float), &ok);
-                v = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_v, sizeof(float), &ok);
+        memset(&h, 0, sizeof h);
+        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
+        pool[0] = &h.k;
+        pool[1] = &h.v;
+        pool[2] = &h.index;
+        for (k = 0; k < 3; k++)
+            if (pool[k]->type) {
+                size_t rows;
+                if (!tinyi_size_mul((size_t)pool[k]->n_part, (size_t)pool[k]->block, &rows) || !tinyi_size_mul(rows, blocks, &rows)) return 0;
+                pool[k]->at = (unsigned char *)tinyi_lm_part(base, &at, rows, pool[k]->row_bytes, 1, &ok);
             }
-            if (m->index_heads) {
-                float *x = tinyi_lm_part(base, &at, cells, (size_t)m->index_d, sizeof(float), &ok);
-                if (base) held[i].x = x;
-            }
-        }
-        if (base) { held[i].k = k; held[i].v = v; }
         if (l->cross) {
-            k = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-            if (base) { held[i].cross_k = k; held[i].cross_v = v; }
+            h.cross_k = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            h.cross_v = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+        }
+        if (base) {
+            h.x = held[i].x;
+            held[i] = h;
         }
     }
     s->scratch = base ? base + at : NULL;
@@ -45981,7 +48123,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.encoding = pass == 1;
         if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
-        tinyi_lm_piece(&f, 0, NULL);
+        tinyi_lm_piece(&f, 0, NULL, NULL);
         if (f.st) return f.st;
         if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
         if (f.work > s->work) s->work = f.work;
@@ -46022,6 +48164,7 @@ TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, c
 
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out)
 {
+    const size_t head = (sizeof(tllm_state) + 63) & ~(size_t)63;
     tllm_state plan, *s;
     size_t bytes = 0, fixed = 0;
     tiny_status st;
@@ -46037,8 +48180,9 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
-    memset((unsigned char *)s + 64 * ((sizeof *s + 63) / 64), 0, fixed - 64 * ((sizeof *s + 63) / 64));
+    memset((unsigned char *)s + head, 0, fixed - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
+    tinyi_pages_reset(&s->pages);
     *out = s;
     return TINY_OK;
 }
@@ -46053,32 +48197,21 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 TINY_API void tllm_state_clear(tllm_state *s)
 {
     if (!s) return;
-    s->n_held = 0;
-    if (s->n_kept) memset(s->kept, 0, s->n_kept * sizeof(float));
+    tinyi_pages_reset(&s->pages);
+    if (s->n_kept) memset(s->kept, 0, (size_t)s->n_kept * (size_t)s->n_seq * sizeof(float));
 }
-TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? s->n_held : 0; }
-TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n)
+TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? tllm_pages_length(&s->pages, 0) : 0; }
+TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n) { return tllm_seq_trim(s, 0, n); }
+
+/* ---- the pass over a batch -------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_token(const tllm_state *s, tiny_idx i, int32_t token)
 {
-    if (!s) return TINY_E_ARGUMENT;
-    if (n < 0 || n > s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, s->n_held, n);
-    if (n == s->n_held) return TINY_OK;
-    if (n == 0) { tllm_state_clear(s); return TINY_OK; }
-    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
-    s->n_held = n;
-    return TINY_OK;
+    if (token >= 0 && token < s->m->n_vocab) return TINY_OK;
+    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token, s->m->n_vocab);
 }
 
-static tiny_status tinyi_lm_tokens(tllm_state *s, const char *call, const int32_t *tokens, tiny_idx n)
-{
-    tiny_idx i;
-    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
-    for (i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->m->n_vocab)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)tokens[i], s->m->n_vocab);
-    return TINY_OK;
-}
-
-static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
 {
     memset(f, 0, sizeof *f);
     f->ctx = s->ctx;
@@ -46086,74 +48219,764 @@ static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
     f->m = s->m;
     f->base = s->scratch;
     f->size = s->scratch_bytes;
+    f->tokens = s->token;
+    f->row = s->row;
+    f->run = s->run;
+}
+
+/* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
+typedef struct tinyi_lm_source { const tllm_item *item; const int32_t *token; int64_t pos0; tiny_idx n, rows; } tinyi_lm_source;
+static tllm_item tinyi_lm_item(const tinyi_lm_source *q, tiny_idx i)
+{
+    tllm_item x;
+    if (q->item) return q->item[i];
+    x.token = q->token[i];
+    x.seq = 0;
+    x.pos = q->pos0 + i;
+    x.want = i >= q->n - q->rows;
+    return x;
+}
+
+/* All items before anything is touched: marks and how many cells each sequence will get. */
+static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    tiny_status st = TINY_OK;
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        tinyi_lm_mark *m = &s->mark[i];
+        m->length = tllm_pages_length(&s->pages, i);
+        m->more = 0;
+        m->next = m->length ? (int64_t)s->pos[i * s->n_ctx + m->length - 1] + 1 : 0;
+    }
+    for (i = 0; i < q->n && !st; i++) {
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m;
+        int64_t at;
+        if ((st = tinyi_lm_token(s, i, x.token)) != TINY_OK) return st;
+        if (x.seq < 0 || x.seq >= s->n_seq)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td", s->m->path, i, (int)x.seq, s->n_seq);
+        m = &s->mark[x.seq];
+        at = x.pos < 0 && q->item ? m->next : x.pos;
+        if (at < m->next || at > INT32_MAX - 1)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence %d", s->m->path, (long long)at, (int)x.seq);
+        if (table && at >= table->n_out)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)at, table->n_out);
+        if (m->length + m->more >= s->n_ctx)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path, q->item ? m->more + 1 : q->n,
+                              m->length, (int)x.seq, s->n_ctx);
+        m->next = at + 1;
+        m->more++;
+    }
+    return st;
+}
+
+/* a private copy of a page, in all layers */
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c)
+{
+    tiny_idx i;
+    if (c->from < 0) return;
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        if (h->k.type) tinyi_pool_copy(&h->k, c->from, c->to, c->n);
+        if (h->v.type) tinyi_pool_copy(&h->v, c->from, c->to, c->n);
+        if (h->index.type) tinyi_pool_copy(&h->index, c->from, c->to, c->n);
+    }
+}
+
+static void tinyi_lm_forget(tllm_state *s, int started)
+{
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        if (!s->mark[i].more) continue;
+        if (started && s->m->recurrent) tllm_seq_clear(s, i);
+        else if (tllm_pages_length(&s->pages, i) > s->mark[i].length) (void)tllm_pages_trim(&s->pages, i, s->mark[i].length);
+    }
+}
+
+static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float *out)
+{
+    tinyi_lm_fwd f;
+    tllm_page_copy copy;
+    tiny_idx done, i, take, rows, made = 0;
+    tiny_status st = tinyi_lm_check_items(s, q);
+    if (st) return st;
+    for (i = 0; i < s->n_seq && !st; i++) {
+        if (!s->mark[i].more) continue;
+        st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
+        if (!st) tinyi_lm_page_copy(s, &copy);
+    }
+    if (st) { tinyi_lm_forget(s, 0); return st; }
+    for (i = 0; i < s->n_seq; i++) {
+        s->mark[i].next = s->mark[i].length ? (int64_t)s->pos[i * s->n_ctx + s->mark[i].length - 1] + 1 : 0;
+        s->mark[i].done = 0;
+    }
+    for (done = 0; done < q->n && !st; done += take) {
+        take = TINYI_MIN(q->n - done, s->n_batch);
+        tinyi_lm_begin(&f, s);
+        f.n = take;
+        for (i = rows = 0; i < take; i++) {
+            const tllm_item x = tinyi_lm_item(q, done + i);
+            tinyi_lm_mark *m = &s->mark[x.seq];
+            const int64_t pos = x.pos < 0 && q->item ? m->next : x.pos;
+            const tiny_idx at = m->length + m->done++;
+            s->token[i] = x.token;
+            s->row[4 * i] = x.seq;
+            s->row[4 * i + 1] = 0;
+            s->row[4 * i + 2] = (int32_t)(at + 1);
+            s->row[4 * i + 3] = s->pos[x.seq * s->n_ctx + at] = (int32_t)pos;
+            m->next = pos + 1;
+            if (x.want) s->want[rows++] = (int32_t)i;
+            if (!i || s->run[f.n_run - 1].seq != x.seq) {
+                s->run[f.n_run].seq = x.seq;
+                s->run[f.n_run].row0 = i;
+                s->run[f.n_run].n = 0;
+                s->run[f.n_run++].at0 = at;
+            }
+            s->run[f.n_run - 1].n++;
+            f.n_key = TINYI_MAX(f.n_key, at + 1);
+        }
+        tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
+        st = f.st;
+        made += rows;
+    }
+    if (st) { tinyi_lm_forget(s, 1); return st; }
+    for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
+    for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m = &s->mark[x.seq];
+        const tiny_idx at = m->length + m->done++;
+        if (s->pos[x.seq * s->n_ctx + at] == at) tllm_pages_note(&s->pages, x.seq, at, &x.token, 1);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *tokens, tiny_idx n)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
+    return TINY_OK;
+}
+static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
+{
+    if (s->m->encoder || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
+    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    return TINY_OK;
 }
 
 TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out)
 {
-    tinyi_lm_fwd f;
-    tiny_status st;
-    tiny_idx done, held, j;
-    const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
-    if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
+    tinyi_lm_source q;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward", tokens, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
+    if (st) return st;
     if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
-    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
-    if (n > s->n_ctx - s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td are more than the %td of this state", s->m->path, n, s->n_held, s->n_ctx);
-    if (pos0 < 0 || pos0 > INT32_MAX - n || (s->n_held && pos0 <= s->pos[s->n_held - 1]))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held", s->m->path, (long long)pos0);
-    table = s->m->top.w[TINYI_T_POSITION_EMBD];
-    if (table && pos0 + n > table->n_out)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)(pos0 + n - 1), table->n_out);
-    held = s->n_held;
-    for (done = 0; done < n && !st; ) {
-        const tiny_idx take = TINYI_MIN(n - done, s->n_batch);
-        const tiny_idx first = TINYI_MAX(done, n - rows), want = TINYI_MAX(done + take - first, 0);    /* results of this piece */
-        tinyi_lm_begin(&f, s);
-        f.tokens = tokens + done;
-        f.n = take;
-        f.pos0 = pos0 + done;
-        f.n_key = s->n_held + take;
-        for (j = 0; j < take; j++) s->pos[s->n_held + j] = f.pos0 + j;
-        tinyi_lm_piece(&f, want, !want || s->m->output == TLLM_RANK ? out : out + (first - (n - rows)) * s->m->n_out);
-        st = f.st;
-        if (!st) s->n_held += take;
-        done += take;
-    }
-    if (st) {
-        if (s->m->recurrent) tllm_state_clear(s);
-        else s->n_held = held;
-    }
-    return st;
+    if (pos0 < 0 || pos0 > INT32_MAX - n)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence 0", s->m->path, (long long)pos0);
+    memset(&q, 0, sizeof q);
+    q.token = tokens;
+    q.pos0 = pos0;
+    q.n = n;
+    q.rows = rows && s->m->output == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
+    return tinyi_lm_batch(s, &q, out);
+}
+
+TINY_API tiny_status tllm_forward_batch(tllm_state *s, const tllm_item *items, tiny_idx n, float *out)
+{
+    tinyi_lm_source q;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_batch", items, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward_batch");
+    if (st) return st;
+    for (i = 0; i < n && !out; i++)
+        if (items[i].want) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
+    memset(&q, 0, sizeof q);
+    q.item = items;
+    q.n = n;
+    return tinyi_lm_batch(s, &q, out);
 }
 
 TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny_idx n, float *out)
 {
     tinyi_lm_fwd f;
-    tiny_status st;
     const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_all", tokens, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
+    if (st) return st;
     if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
         if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
     }
-    if (n > s->n_batch) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
+    if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
     if (table && n > table->n_out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n, table->n_out);
     tinyi_lm_begin(&f, s);
-    f.tokens = tokens;
     f.n = f.n_key = n;
     f.encoding = 1;
+    f.n_run = 1;
+    for (i = 0; i < n; i++) {
+        s->token[i] = tokens[i];
+        s->row[4 * i] = s->row[4 * i + 1] = 0;
+        s->row[4 * i + 2] = (int32_t)n;
+        s->row[4 * i + 3] = (int32_t)i;
+    }
+    s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
+    s->run[0].n = n;
     s->n_encoded = 0;
-    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, out);
+    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, NULL, out);
     if (!f.st) {
         s->n_encoded = n;
         tllm_state_clear(s);
     }
     return f.st;
+}
+
+/* src/llm/model/seq.c - the sequences of a state: fork, copy, cut, move, share */
+#include <string.h>
+
+static tiny_status tinyi_lm_seq_check(const tllm_state *s, tiny_idx seq)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (!st && (seq < 0 || seq >= s->n_seq))
+        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+    return st;
+}
+
+TINY_API tiny_idx tllm_state_sequences(const tllm_state *s) { return s ? s->n_seq : 0; }
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *s) { return s ? tllm_pages_free(&s->pages) * s->pages.block : 0; }
+TINY_API tiny_idx tllm_seq_length(const tllm_state *s, tiny_idx seq) { return s ? tllm_pages_length(&s->pages, seq) : 0; }
+TINY_API int64_t tllm_seq_next(const tllm_state *s, tiny_idx seq)
+{
+    const tiny_idx n = tllm_seq_length(s, seq);
+    return n ? (int64_t)s->pos[seq * s->n_ctx + n - 1] + 1 : 0;
+}
+
+TINY_API void tllm_seq_clear(tllm_state *s, tiny_idx seq)
+{
+    if (!s || seq < 0 || seq >= s->n_seq) return;
+    (void)tllm_pages_trim(&s->pages, seq, 0);
+    if (s->n_kept) memset(s->kept + seq * s->n_kept, 0, (size_t)s->n_kept * sizeof(float));
+}
+
+TINY_API tiny_status tllm_seq_trim(tllm_state *s, tiny_idx seq, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    const tiny_idx held = st ? 0 : tllm_pages_length(&s->pages, seq);
+    if (st) return st;
+    if (n < 0 || n > held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, held, n);
+    if (n == held) return TINY_OK;
+    if (n == 0) { tllm_seq_clear(s, seq); return TINY_OK; }
+    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
+    return tllm_pages_trim(&s->pages, seq, n);
+}
+
+TINY_API tiny_status tllm_seq_fork(tllm_state *s, tiny_idx from, tiny_idx to)
+{
+    tiny_status st = tinyi_lm_seq_check(s, from);
+    if (!st) st = tinyi_lm_seq_check(s, to);
+    if (st || from == to) return st;
+    st = tllm_pages_fork(&s->pages, from, to);
+    memcpy(s->pos + to * s->n_ctx, s->pos + from * s->n_ctx, (size_t)tllm_pages_length(&s->pages, from) * sizeof *s->pos);
+    if (s->n_kept) memcpy(s->kept + to * s->n_kept, s->kept + from * s->n_kept, (size_t)s->n_kept * sizeof(float));
+    return st;
+}
+
+/* bytes of a cell in one pool */
+static void tinyi_lm_cell_copy(const tllm_state *s, const tinyi_pool *p, tiny_idx from, tiny_idx at, tiny_idx to, tiny_idx to_at)
+{
+    const int32_t a = tllm_pages_table(&s->pages, from)[at / p->block], b = tllm_pages_table(&s->pages, to)[to_at / p->block];
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++)
+        memcpy(tinyi_pool_row(p, b, part, to_at % p->block), tinyi_pool_row(p, a, part, at % p->block), p->row_bytes);
+}
+
+TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, from);
+    tllm_page_copy copy;
+    tiny_idx held, there, i, j;
+    int k;
+    if (!st) st = tinyi_lm_seq_check(s, to);
+    if (st) return st;
+    held = tllm_pages_length(&s->pages, from);
+    there = tllm_pages_length(&s->pages, to);
+    if (first < 0 || n < 0 || first > held || n > held - first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be copied", s->m->path, from, held, n, first);
+    if (from == to) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be copied behind itself", s->m->path, from);
+    if (!n) return TINY_OK;
+    if (s->m->recurrent && (there || n != held))
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied", s->m->path, n);
+    if (!first && !there) {
+        st = tllm_seq_fork(s, from, to);
+        return st ? st : tllm_seq_trim(s, to, n);
+    }
+    if (there && s->pos[from * s->n_ctx + first] < tllm_seq_next(s, to))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %d does not come after those that are held by sequence %td", s->m->path, (int)s->pos[from * s->n_ctx + first], to);
+    st = tllm_pages_append(&s->pages, to, n, &copy);
+    if (st) return st;
+    tinyi_lm_page_copy(s, &copy);
+    memcpy(s->pos + to * s->n_ctx + there, s->pos + from * s->n_ctx + first, (size_t)n * sizeof *s->pos);
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        const tinyi_pool *pool[3];
+        pool[0] = &h->k;
+        pool[1] = &h->v;
+        pool[2] = &h->index;
+        for (k = 0; k < 3; k++)
+            for (j = 0; j < n && pool[k]->type; j++) tinyi_lm_cell_copy(s, pool[k], from, first + j, to, there + j);
+    }
+    return TINY_OK;
+}
+
+/* ---- moving to lower positions ---------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_may_move(const tllm_state *s)
+{
+    const tllm_model *m = s->m;
+    const char *why = NULL;
+    tiny_idx i;
+    if (m->recurrent) why = "layers are recurrent";
+    else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
+    else if (m->arch->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
+    else if (m->arch->attn & TINYI_LM_A_QK_AFTER)
+        for (i = 0; i < m->n_layer; i++)
+            if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0) why = "keys are normed behind their rotation";
+    if (why) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+/* pairs turned by -by positions, as tinyi_lm_rotate turns them forward */
+static void tinyi_lm_turn_back(float *x, const double *freq, tiny_idx half, int style, int64_t by)
+{
+    const tiny_idx a_step = style == TINYI_LM_PAIRS ? 2 : 1, b_at = style == TINYI_LM_PAIRS ? 1 : half;
+    tiny_idx j;
+    for (j = 0; j < half; j++) {
+        const double c = tinyi_cos64((double)by * freq[j]), n = tinyi_sin64((double)by * freq[j]);
+        const double a = (double)x[j * a_step], b = (double)x[j * a_step + b_at];
+        x[j * a_step] = (float)(a * c + b * n);
+        x[j * a_step + b_at] = (float)(b * c - a * n);
+    }
+}
+TINY_REF_END
+
+/* cells at .. length of a layer to n cells lower, keys turned by -by: heads of d numbers, of which those from skip on are turned */
+static void tinyi_lm_move(tllm_state *s, const tinyi_pool *p, tiny_idx seq, tiny_idx at, tiny_idx n, float *x, const tinyi_lm_rope *rope, int style, tiny_idx d, tiny_idx skip,
+                          int64_t by)
+{
+    const tiny_idx length = tllm_pages_length(&s->pages, seq);
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tiny_idx j, h;
+    for (j = at; p->type && j < length; j++) {
+        if (!rope) { tinyi_lm_cell_copy(s, p, seq, j, seq, j - n); continue; }
+        tinyi_pool_read(p, table[j / p->block], j % p->block, x);
+        for (h = 0; h < p->n_part * p->d_part / d; h++)
+            tinyi_lm_turn_back(x + h * d + skip, rope->freq_long && s->n_ctx > s->m->rope_original ? rope->freq_long : rope->freq, rope->n_rot / 2, style, by);
+        tinyi_pool_write(p, table[(j - n) / p->block], (j - n) % p->block, x);
+    }
+}
+
+TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    tllm_page_copy copy;
+    tinyi_lm_fwd f;
+    tiny_idx held, i, most = 1;
+    int32_t *pos;
+    int64_t by;
+    float *x;
+    if (st) return st;
+    held = tllm_pages_length(&s->pages, seq);
+    if (first < 0 || n < 0 || first > held || n > held - first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be dropped", s->m->path, seq, held, n, first);
+    if (first + n == held) return tllm_seq_trim(s, seq, first);
+    if (!n) return TINY_OK;
+    st = tinyi_lm_may_move(s);
+    if (st) return st;
+    for (i = 0; i < s->m->n_layer; i++)
+        if (s->held[i].k.type) most = TINYI_MAX(most, s->held[i].k.n_part * s->held[i].k.d_part);
+    if (s->m->index_heads) most = TINYI_MAX(most, s->m->index_d);
+    tinyi_lm_begin(&f, s);
+    x = tinyi_lm_take(&f, 1, most);
+    if (f.st) return f.st;
+    for (i = first / s->pages.block; i * s->pages.block < held && !st; i++) {      /* what is written must be its own */
+        st = tllm_pages_own(&s->pages, seq, i, &copy);
+        if (!st) tinyi_lm_page_copy(s, &copy);
+    }
+    if (st) return st;
+    pos = s->pos + seq * s->n_ctx;
+    by = (int64_t)pos[first + n] - pos[first];
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        const tinyi_lm_held *h = &s->held[i];
+        const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
+        const int mla = l->mix == TINYI_LM_MLA, latent = mla && l->w[TINYI_T_ATTN_K_B];
+        const tiny_idx d = latent ? s->m->r_kv + s->m->d_rope : mla ? s->m->d_nope + s->m->d_rope : l->d_k;
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, d, latent ? s->m->r_kv : mla ? s->m->d_nope : 0, by);
+        tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
+        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
+    }
+    for (i = first + n; i < held; i++) pos[i - n] = (int32_t)(pos[i] - by);
+    return tllm_pages_trim(&s->pages, seq, held - n);
+}
+
+TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    tiny_idx i, held = 0;
+    if (n_held) *n_held = 0;
+    if (st) return st;
+    if (n < 0 || (n && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+    st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
+    for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;
+    if (n_held) *n_held = held;
+    return st;
+}
+
+/* src/llm/model/save.c - a state as bytes, and back
+ *
+ * Layout   all little endian
+ *          0   8 bytes "tinystat"; u32 version (1); u32 what: 0 one sequence, 1 all
+ *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
+ *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
+ *          64  i32 for each token kept beside
+ *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
+ *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
+ *          each layer the keys and values that the decoder looks at, f32
+ *          end u64 checksum of all bytes before it (FNV-1a: any one changed byte changes it)
+ * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
+ * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
+#include <string.h>
+
+#define TINYI_LM_SAVE_HEAD 64
+static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
+
+static uint64_t tinyi_lm_fnv(uint64_t h, const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+#define TINYI_LM_FNV UINT64_C(0xcbf29ce484222325)
+
+static uint64_t tinyi_lm_fnv_u64(uint64_t h, uint64_t v)
+{
+    unsigned char b[8];
+    int i;
+    for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
+    return tinyi_lm_fnv(h, b, 8);
+}
+
+/* names, types, shapes, and 64 bytes at four places of each tensor */
+static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
+{
+    uint64_t h = tinyi_lm_fnv(TINYI_LM_FNV, (const unsigned char *)m->arch->name, strlen(m->arch->name));
+    size_t i, k;
+    h = tinyi_lm_fnv_u64(h, (uint64_t)m->n_vocab);
+    for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
+        const size_t bytes = t->bytes;
+        h = tinyi_lm_fnv(h, (const unsigned char *)t->name.at, t->name.n);
+        h = tinyi_lm_fnv_u64(h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) h = tinyi_lm_fnv_u64(h, t->dim[k]);
+        for (k = 0; k < 4 && t->data; k++) {
+            const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
+            h = tinyi_lm_fnv(h, t->data + at, n);
+        }
+    }
+    return h;
+}
+
+/* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
+
+typedef struct tinyi_lm_out { unsigned char *at; size_t n; } tinyi_lm_out;
+static void tinyi_lm_put(tinyi_lm_out *o, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; o->at && i < bytes; i++) o->at[o->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    o->n += (size_t)bytes;
+}
+static void tinyi_lm_put_floats(tinyi_lm_out *o, const float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += (size_t)n * 4; return; }
+    for (i = 0; i < n; i++) tinyi_lm_put(o, tinyi_f32_bits(x[i]), 4);
+}
+static void tinyi_lm_put_row(tinyi_lm_out *o, const tinyi_pool *p, const unsigned char *row)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += p->row_bytes; return; }
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_lm_put(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else {
+        memcpy(o->at + o->n, row, p->row_bytes);
+        o->n += p->row_bytes;
+    }
+}
+
+static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
+{
+    const tinyi_lm_held *h = &s->held[layer];
+    return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
+}
+
+static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
+{
+    const tiny_idx n = tllm_pages_length(&s->pages, seq);
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tiny_idx i, j, part;
+    int k;
+    tinyi_lm_put(o, (uint64_t)n, 8);
+    for (j = 0; j < n; j++) tinyi_lm_put(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
+    tinyi_lm_put_floats(o, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_put_row(o, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+static int tinyi_lm_long_rope(const tllm_state *s)
+{
+    return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
+}
+
+static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+{
+    const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
+    tiny_idx i;
+    for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
+    tinyi_lm_put(o, 1, 4);
+    tinyi_lm_put(o, seq < 0, 4);
+    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
+    tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
+    tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
+    tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
+    tinyi_lm_put(o, (uint64_t)tinyi_lm_long_rope(s), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_kept, 8);
+    tinyi_lm_put(o, (uint64_t)(end - first), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_encoded, 4);
+    tinyi_lm_put(o, (uint64_t)n_tokens, 8);
+    for (i = 0; i < n_tokens; i++) tinyi_lm_put(o, (uint32_t)tokens[i], 4);
+    for (i = first; i < end; i++) tinyi_lm_put_seq(o, s, i);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_put_floats(o, s->held[i].cross_k, s->n_encoded * l->n_kv * l->d_k);
+        tinyi_lm_put_floats(o, s->held[i].cross_v, s->n_encoded * l->n_kv * l->d_v);
+    }
+}
+
+static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (seq < -1 || seq >= s->n_seq) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+    if (s->m->encoder || !s->m->n_layer) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
+    if (seq >= 0 && s->m->n_enc && s->n_seq > 1)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
+{
+    tinyi_lm_out o;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (bytes) *bytes = NULL;
+    if (st) return st;
+    if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
+    memset(&o, 0, sizeof o);
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    *n_bytes = o.n + 8;
+    o.at = (unsigned char *)tiny_alloc(s->ctx, o.n + 8);
+    if (!o.at) return tiny_ctx_status(s->ctx);
+    o.n = 0;
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    tinyi_lm_put(&o, tinyi_lm_fnv(TINYI_LM_FNV, o.at, o.n), 8);
+    *bytes = o.at;
+    return TINY_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* bytes of the cells of one sequence */
+static size_t tinyi_lm_cell_bytes(const tllm_state *s)
+{
+    size_t n = 4;                           /* its position */
+    tiny_idx i;
+    int k;
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++)
+            if (tinyi_lm_pool_at(s, i, k)->type) n += (size_t)tinyi_lm_pool_at(s, i, k)->n_part * tinyi_lm_pool_at(s, i, k)->row_bytes;
+    return n;
+}
+
+static void tinyi_lm_get_floats(tinyi_cursor *c, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) (void)tinyi_rd_f32(c, &x[i]);
+}
+static void tinyi_lm_get_row(tinyi_cursor *c, const tinyi_pool *p, unsigned char *row)
+{
+    const unsigned char *b;
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_get_floats(c, (float *)(void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) (void)tinyi_rd_u16(c, (uint16_t *)(void *)row + i);
+    else if (tinyi_rd_bytes(c, p->row_bytes, &b)) memcpy(row, b, p->row_bytes);
+}
+
+static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
+{
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tllm_page_copy copy;
+    uint64_t n = 0;
+    uint32_t v = 0;
+    tiny_idx i, j, part;
+    int k;
+    (void)tinyi_rd_u64(c, &n);
+    tllm_seq_clear(s, seq);
+    (void)tllm_pages_append(&s->pages, seq, (tiny_idx)n, &copy);   /* that there is room was seen before */
+    for (j = 0; j < (tiny_idx)n; j++) {
+        (void)tinyi_rd_u32(c, &v);
+        s->pos[seq * s->n_ctx + j] = (int32_t)v;
+    }
+    tinyi_lm_get_floats(c, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < (tiny_idx)n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_get_row(c, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+#define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
+
+/* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
+static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsigned char *bytes, size_t n_bytes, tinyi_cursor *after, tiny_idx *n_tokens, tiny_idx *n_encoded)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    const size_t cell = tinyi_lm_cell_bytes(s);
+    const unsigned char *magic, *skip;
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
+    uint32_t version, what, type_k, type_v, n_layer, rope, n_seq, encoded, v;
+    uint64_t print, kept, tokens, sum = 0, n;
+    tiny_idx blocks = 0, room, i, j;
+    size_t cross = 0;
+    if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
+           tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
+    if (version != 1) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version 1", s->m->path, (unsigned)version);
+    end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
+    (void)tinyi_rd_u64(&end, &sum);
+    if (sum != tinyi_lm_fnv(TINYI_LM_FNV, bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    c.left -= 8;
+    if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
+    if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
+                        s->type_k->name, s->type_v->name);
+    if (rope != (uint32_t)tinyi_lm_long_rope(s))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
+    if (what > 1 || what != (seq < 0)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
+    if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
+    if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+    if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
+    *after = c;
+    for (i = 0; i < (tiny_idx)n_seq; i++) {
+        int64_t before = -1;
+        if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
+            TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
+        for (j = 0; j < (tiny_idx)n; j++) {
+            (void)tinyi_rd_u32(&c, &v);
+            if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
+                TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
+                                (unsigned)v, (long long)before);
+            before = (int64_t)v;
+        }
+        (void)tinyi_rd_bytes(&c, (size_t)n * (cell - 4) + (size_t)s->n_kept * 4, &skip);
+        blocks += ((tiny_idx)n + s->pages.block - 1) / s->pages.block;
+    }
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
+    if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
+    room = seq < 0 ? s->pages.n_block : s->pages.n_free;
+    for (i = 0; seq >= 0 && i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
+    *n_tokens = (tiny_idx)tokens;
+    *n_encoded = (tiny_idx)encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens)
+{
+    tinyi_cursor c, t;
+    tiny_idx i, n = 0, encoded = 0;
+    uint32_t v = 0;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (n_tokens) *n_tokens = 0;
+    if (st) return st;
+    if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
+    st = tinyi_lm_unpack_check(s, seq, (const unsigned char *)bytes, n_bytes, &c, &n, &encoded);
+    if (st) return st;
+    if (tokens && n > room) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        if (v >= (uint32_t)s->m->n_vocab)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i, (unsigned)v, s->m->n_vocab);
+    }
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n && tokens; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        tokens[i] = (int32_t)v;
+    }
+    if (n_tokens) *n_tokens = n;
+    if (seq < 0) {
+        const unsigned char *head = (const unsigned char *)bytes + 48;
+        const tiny_idx n_seq = (tiny_idx)head[0] | (tiny_idx)head[1] << 8 | (tiny_idx)head[2] << 16 | (tiny_idx)head[3] << 24;
+        tllm_state_clear(s);
+        for (i = 0; i < n_seq; i++) tinyi_lm_get_seq(&c, s, i);
+    } else tinyi_lm_get_seq(&c, s, seq);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_get_floats(&c, s->held[i].cross_k, encoded * l->n_kv * l->d_k);
+        tinyi_lm_get_floats(&c, s->held[i].cross_v, encoded * l->n_kv * l->d_v);
+    }
+    s->n_encoded = encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_save(tllm_state *s, tiny_idx seq, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s, seq, NULL, 0, &bytes, &n);
+    if (st) return st;
+    st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_state_load(tllm_state *s, tiny_idx seq, const char *path)
+{
+    tiny_file f;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tiny_file_open(s->ctx, path, &f);
+    if (!st) st = tllm_state_unpack(s, seq, f.bytes, f.n_bytes, NULL, 0, NULL);
+    tiny_file_close(s->ctx, &f);
+    return st;
 }
 
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */

@@ -23,6 +23,12 @@ static const char usage[] =
     "  --grammar FILE   the text follows this grammar (GBNF, its rule root)\n"
     "  --schema FILE    the text is JSON that follows this schema\n"
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --beams N        instead of drawing: the most probable text that a search of N side by side finds\n"
+    "  --parallel N     N texts, drawn side by side; the prompt is read once\n"
+    "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
+    "  --cache-type-v T the same for values\n"
+    "  --load-session F go on from a text that --save-session kept: the prompt stands behind it\n"
+    "  --save-session F keep the text, and what the model keeps of it, in a file\n"
     "  --shift          forget the older half when the context is full, instead of ending\n"
     "  --echo           print the prompt too\n"
     "  --plain          nothing is added in front of the prompt\n"
@@ -109,8 +115,64 @@ static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, extra *e, size_t n, int
     return st;
 }
 
+/* The tokens to go on from: what the session holds, and the prompt behind it. */
+static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt, size_t n_prompt, int plain, tllm_tokens *out)
+{
+    size_t held = 0, i;
+    const int32_t *token = tllm_session_tokens(s, &held);
+    tllm_tokens more;
+    tiny_status st = TINY_OK;
+    memset(&more, 0, sizeof more);
+    if (!held || n_prompt) st = tllm_encode(ctx, tllm_session_vocab(s), prompt, n_prompt, held || plain ? 0u : (unsigned)TLLM_ENCODE_ENDS, &more);
+    out->n = held + more.n;
+    out->id = (int32_t *)malloc((out->n + 1) * sizeof *out->id);
+    if (!out->id) return TINY_E_MEMORY;
+    for (i = 0; i < held; i++) out->id[i] = token[i];
+    for (i = 0; i < more.n; i++) out->id[held + i] = more.id[i];
+    tllm_tokens_free(ctx, &more);
+    return st;
+}
+
+/* Texts side by side: the best of a search, or n that were drawn. */
+static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts, const tllm_generate_desc *how)
+{
+    const size_t n = beams ? 1 : texts;
+    tllm_continuation *out = (tllm_continuation *)calloc(n, sizeof *out);
+    tllm_beam_desc b;
+    tllm_parallel_desc p;
+    size_t found = n, i;
+    tiny_status st;
+    if (!out) return TINY_E_MEMORY;
+    memset(&b, 0, sizeof b);
+    memset(&p, 0, sizeof p);
+    b.width = beams;
+    b.n_most = how->n_most;
+    b.length_penalty = 1.0;
+    p.n_texts = texts;
+    p.n_most = how->n_most;
+    p.chain = how->chain;
+    p.n_steps = how->n_steps;
+    p.seed = how->seed;
+    st = beams ? tllm_beam(s, t->id, t->n, &b, out, &found) : tllm_parallel(s, t->id, t->n, &p, out);
+    for (i = 0; i < found && !st; i++) {
+        tllm_bytes text;
+        memset(&text, 0, sizeof text);
+        st = tllm_decode(ctx, tllm_session_vocab(s), out[i].token, out[i].n, 0, &text);
+        if (!st && n > 1) printf("--- %zu of %zu\n", i + 1, n);
+        if (!st) (void)print(NULL, text.at, text.n);
+        if (!st && i + 1 < found) putchar('\n');
+        tllm_bytes_free(ctx, &text);
+    }
+    tllm_continuations_free(ctx, out, found);
+    free(out);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
+    const char *save = NULL, *load = NULL;
+    double beams = 0, parallel = 0;
+    tllm_tokens all;
     const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
     double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
     int echo = 0, stats = 0, merge = 0, i;
@@ -133,9 +195,11 @@ int main(int argc, char **argv)
     const struct { const char *name; double low, high, *to; } numbers[] = {
         { "--n", 0, 1e9, &n }, { "--temp", 0, 100, &temp }, { "--top-k", 0, 1e9, &top_k }, { "--top-p", 0, 1, &top_p }, { "--min-p", 0, 1, &min_p },
         { "--repeat", 0.01, 100, &repeat }, { "--seed", 0, 9e15, &seed }, { "--context", 1, 1e9, &context }, { "--threads", 1, TINY_MAX_THREADS, &threads },
+        { "--beams", 1, 4096, &beams }, { "--parallel", 1, 4096, &parallel },
     };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
+    memset(&all, 0, sizeof all);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
     memset(&rule_file, 0, sizeof rule_file);
@@ -154,6 +218,15 @@ int main(int argc, char **argv)
         } else if (!strcmp(a, "--grammar") || !strcmp(a, "--schema")) {
             if (!value) return wrong(a, value);
             *(a[2] == 'g' ? &rules : &schema) = value;
+            i++;
+        } else if (!strcmp(a, "--save-session") || !strcmp(a, "--load-session")) {
+            if (!value) return wrong(a, value);
+            *(a[2] == 's' ? &save : &load) = value;
+            i++;
+        } else if (!strcmp(a, "--cache-type-k") || !strcmp(a, "--cache-type-v")) {
+            const tllm_format *f = tllm_format_by_name(value);
+            if (!f) return wrong(a, value);
+            *(a[13] == 'k' ? &room.type_k : &room.type_v) = f->id;
             i++;
         } else if (!strcmp(a, "--target")) {
             ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
@@ -180,6 +253,9 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    if (beams > 0 && parallel > 0) return wrong("--beams and --parallel", "one of them");
+    if (save && (beams > 0 || parallel > 0)) return wrong("--save-session", "of one text, not of several");
+    if ((rules || schema) && (beams > 0 || parallel > 0)) return wrong("--grammar and --schema", "for one text, not for several");
     if (prompt && !strcmp(prompt, "-")) {
         prompt = owned = read_all(&n_prompt);
         if (!owned) return fputs("generate: there is no memory for the prompt\n", stderr), 1;
@@ -196,6 +272,7 @@ int main(int argc, char **argv)
     ctx_desc.n_threads = (int)threads;
     ctx_desc.cancel = cancelled;
     room.n_ctx = (tiny_idx)context;
+    room.n_seq = (tiny_idx)(beams > parallel ? beams : parallel);
     how.chain = chain;
     how.n_steps = n_steps;
     how.seed = (uint64_t)seed;
@@ -222,7 +299,13 @@ int main(int argc, char **argv)
         how.grammar = grammar;
     }
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
-    if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (!st && load) st = tllm_session_load(session, load);
+    if (!st && (load || beams > 0 || parallel > 0)) {
+        st = tokens_of(ctx, session, prompt, n_prompt, how.plain, &all);
+        if (!st && (beams > 0 || parallel > 0)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
+        else if (!st) st = tllm_generate_tokens(session, all.id, all.n, &how, &result);
+    } else if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (!st && save) st = tllm_session_save(session, save);
     if (st) fprintf(stderr, "generate: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
     else {
         static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
@@ -240,5 +323,6 @@ int main(int argc, char **argv)
     }
     tiny_ctx_close(ctx);
     free(owned);
+    free(all.id);
     return st != TINY_OK || ferror(stdout);
 }

@@ -23,4 +23,6 @@
 #include "llm/model/ffn.c"
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
+#include "llm/model/seq.c"
+#include "llm/model/save.c"
 #endif
