@@ -102,6 +102,9 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return TINY_OK;
 }
 
+/* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
+static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row) { return row->flags & TINY_OP_F64 && op->in[0]->dtype == TINY_F64; }
+
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
@@ -128,7 +131,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
         if (i) tinyi_team_not_late(team);
-        if (row->fast) row->fast(team, job->ops[i]);
+        if (row->fast && !tinyi_op_wide(job->ops[i], row)) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
     }
@@ -207,8 +210,8 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (ctx->desc.accel && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
-    else if (ctx->target == TINY_TARGET_REFERENCE) {
+    if (ctx->desc.accel && !tinyi_op_wide(op, row) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
+    else if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
         row->ref(op);
         ctx->ran_on = TINY_TARGET_REFERENCE;
     } else st = tinyi_op_fast(ctx, op, row);
@@ -262,7 +265,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
         row = tinyi_op_row(ops[i]);
-        if (row->work) row->work(ops[i], threads, &s, &o);
+        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
     }

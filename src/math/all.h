@@ -19,4 +19,7 @@
 #include "math/ops.h"
 #include "math/sparse.h"
 #include "math/linalg.h"
+#include "math/optim.h"
+#include "math/layer.h"
+#include "math/train.h"
 #endif

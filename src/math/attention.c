@@ -11,6 +11,7 @@
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
  * Left out the split over keys for one query of very many keys, windows, sinks, rotary positions: operations of their own. */
 #include "math/table.h"
+#include "math/rows.h"
 #include <string.h>
 
 typedef struct tinyi_att {
@@ -20,6 +21,7 @@ typedef struct tinyi_att {
     tiny_idx sq[3], sk[3], sv[3], sb[3], so[3];     /* bias: head, query, key */
     float scale, softcap;
     int causal;
+    tiny_dtype type;                        /* f64 for the reference only: q, k, v, bias and o point to doubles then */
 } tinyi_att;
 
 static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
@@ -40,6 +42,7 @@ static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
     a->scale = p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p ? p->softcap : 0.0f;
     a->causal = p ? p->causal : 0;
+    a->type = q->dtype;
 }
 
 /* keys that query t sees: a prefix */
@@ -53,18 +56,24 @@ static tiny_idx tinyi_att_sees(const tinyi_att *a, tiny_idx t)
 TINY_REF_BEGIN
 static double tinyi_att_score(const tinyi_att *a, tiny_idx t, tiny_idx h, tiny_idx c)
 {
-    const float *q = a->q + t * a->sq[0] + h * a->sq[1], *k = a->k + c * a->sk[0] + h / a->group * a->sk[1];
+    const tiny_idx q = t * a->sq[0] + h * a->sq[1], k = c * a->sk[0] + h / a->group * a->sk[1];
     double s = 0.0;
     tiny_idx i;
-    for (i = 0; i < a->d; i++) s += (double)q[i * a->sq[2]] * (double)k[i * a->sk[2]];
+    for (i = 0; i < a->d; i++) s += tinyi_real(a->q, a->type, q + i * a->sq[2]) * tinyi_real(a->k, a->type, k + i * a->sk[2]);
     s *= (double)a->scale;
     if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
-    if (a->bias) s += (double)a->bias[h * a->sb[0] + t * a->sb[1] + c * a->sb[2]];
+    if (a->bias) s += tinyi_real(a->bias, a->type, h * a->sb[0] + t * a->sb[1] + c * a->sb[2]);
     return s;
 }
 
 /* Three passes over the keys, each score computed anew: no workspace, and nothing to read but the formula. */
 #define TINYI_ATT_REF 64                    /* outputs that are summed at once */
+static void tinyi_att_put(const tinyi_att *a, tiny_idx at, double x)
+{
+    if (a->type == TINY_F64) ((double *)(void *)a->o)[at] = x;
+    else a->o[at] = (float)x;
+}
+
 static void tinyi_attention_ref(const tiny_op *op)
 {
     tinyi_att a;
@@ -87,11 +96,11 @@ static void tinyi_attention_ref(const tiny_op *op)
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
                 for (i = 0; i < n_i; i++) sum[i] = 0.0;
                 for (c = 0; c < n && l != 0.0; c++) {
-                    const float *v = a.v + c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
+                    const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
-                    for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * (double)v[i * a.sv[2]];
+                    for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
-                for (i = 0; i < n_i; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+                for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
             }
         }
 }
@@ -213,8 +222,8 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     const tiny_tensor *q = op->in[0], *k = op->in[1], *v = op->in[2], *b = op->in[3];
     char tq[96], tk[96], tv[96], tb[96];
     tiny_idx dim[3];
-    if (q->dtype != TINY_F32 || k->dtype != TINY_F32 || v->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "attention: q, k, v and bias must be f32");
+    if (!tinyi_is_real(q) || k->dtype != q->dtype || v->dtype != q->dtype || (b && b->dtype != q->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "attention: q, k, v and bias must be f32, or all f64");
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: q is %s, k is %s, v is %s: they must be (queries, heads, d), (keys, key heads, d), (keys, key heads, d_v)",
                           tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
@@ -230,7 +239,7 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
     dim[0] = q->dim[0]; dim[1] = q->dim[1]; dim[2] = v->dim[2];
-    tinyi_want(want, TINY_F32, 3, dim);
+    tinyi_want(want, q->dtype, 3, dim);
     return TINY_OK;
 }
 
@@ -270,9 +279,9 @@ static void tinyi_attention_cases(tiny_case *c)
 
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
 TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), 0,
+    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_attention_kernels,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };
 

@@ -38,11 +38,11 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
     int i, rank = a->rank, behind_a, behind_b;
-    if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tinyi_op_row(op)->name,
-                          tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    if (!tinyi_is_real(a) || (b && b->dtype != a->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, or f64, not %s", tinyi_op_row(op)->name,
+                          tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
     if (!b) {
-        tinyi_want(&want[0], TINY_F32, rank, a->dim);
+        tinyi_want(&want[0], a->dtype, rank, a->dim);
         return TINY_OK;
     }
     if (b->rank > rank) rank = b->rank;
@@ -57,16 +57,16 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         }
         dim[i] = da == 1 ? db : da;
     }
-    tinyi_want(&want[0], TINY_F32, rank, dim);
+    tinyi_want(&want[0], a->dtype, rank, dim);
     return TINY_OK;
 }
 
 static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -80,21 +80,20 @@ static void tinyi_binary_cost(const tiny_op *op, tiny_cost *cost)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static float tinyi_binary_one(int kind, float a, float b)
+/* In double: rounded to float once more, a sum, product or quotient of two floats is the float that one rounding gives. */
+static double tinyi_binary_one(int kind, double a, double b)
 {
-    float y;
     switch (kind) {
-    case TINY_OP_ADD: y = a + b; break;
-    case TINY_OP_SUB: y = a - b; break;
-    case TINY_OP_MUL: y = a * b; break;
-    case TINY_OP_DIV: y = a / b; break;
-    case TINY_OP_MINIMUM: y = a != a ? a : a < b ? a : b; break;
-    default: y = a != a ? a : a > b ? a : b; break;
+    case TINY_OP_ADD: return a + b;
+    case TINY_OP_SUB: return a - b;
+    case TINY_OP_MUL: return a * b;
+    case TINY_OP_DIV: return a / b;
+    case TINY_OP_MINIMUM: return a != a ? a : a < b ? a : b;
+    default: return a != a ? a : a > b ? a : b;
     }
-    return y != y ? tinyi_bits_f32(0x7fc00000u) : y;
 }
 
-static float *tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+static double tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
 
 static void tinyi_binary_ref(const tiny_op *op)
 {
@@ -102,7 +101,8 @@ static void tinyi_binary_ref(const tiny_op *op)
     const float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
     const tiny_tensor a = tinyi_binary_view(op->in[0], y, NULL), b = tinyi_binary_view(op->in[1], y, &value);
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) *tinyi_binary_at(y, i) = tinyi_binary_one(op->kind, *tinyi_binary_at(&a, i), *tinyi_binary_at(&b, i));
+    for (i = 0; i < n; i++)
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_binary_one(op->kind, tinyi_binary_at(&a, i), op->in[1] ? tinyi_binary_at(&b, i) : (double)value));
 }
 
 static void tinyi_scale_ref(const tiny_op *op)
@@ -111,9 +111,9 @@ static void tinyi_scale_ref(const tiny_op *op)
     const tiny_scale_params *p = tinyi_binary_line(op);
     tiny_idx i, n = tiny_tensor_count(y);
     for (i = 0; i < n; i++) {
-        float *to = tinyi_binary_at(y, i), product = p->alpha * *tinyi_binary_at(x, i);
-        float sum = op->kind == TINY_OP_AXPY ? *to + product : product + p->beta;
-        *to = sum != sum ? tinyi_bits_f32(0x7fc00000u) : sum;
+        double product = (double)p->alpha * tinyi_binary_at(x, i);
+        if (y->dtype != TINY_F64) product = (double)(float)product;     /* each step is rounded */
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), op->kind == TINY_OP_AXPY ? tinyi_binary_at(y, i) + product : product + (double)p->beta);
     }
 }
 TINY_REF_END
@@ -242,30 +242,30 @@ static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
-TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a + b" };
-TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
+TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a - b" };
-TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
+TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a * b" };
-TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
+TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a / b" };
-TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
+TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
-TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
+TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
     tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
 
 /* ---- typed calls */
 

@@ -112,8 +112,8 @@ static tiny_status tinyi_conv_axis(tiny_ctx *ctx, const char *name, const char *
 static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want, const char *name, int rank, int groups)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *b = op->in[2];
-    if (x->dtype != TINY_F32 || w->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32", name, tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
+    if (!tinyi_is_real(x) || w->dtype != x->dtype || (b && b->dtype != x->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32 or all f64", name, tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
                           b ? tiny_dtype_name(b->dtype) : "left out");
     if (x->rank != rank || w->rank != rank) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank, rank);
     if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d groups", name, groups);
@@ -152,7 +152,7 @@ static tiny_status tinyi_conv2d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     if (st) return st;
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
-    tinyi_want(&want[0], TINY_F32, 4, dim);
+    tinyi_want(&want[0], x->dtype, 4, dim);
     return TINY_OK;
 }
 
@@ -168,7 +168,7 @@ static tiny_status tinyi_conv1d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     if (st) return st;
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
-    tinyi_want(&want[0], TINY_F32, 3, dim);
+    tinyi_want(&want[0], x->dtype, 3, dim);
     return TINY_OK;
 }
 
@@ -177,6 +177,7 @@ static tiny_status tinyi_conv1d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 TINY_REF_BEGIN
 static void tinyi_conv_ref_op(const tiny_op *op)
 {
+    const tiny_dtype type = op->in[0]->dtype;
     tinyi_conv v;
     tiny_idx n, k, i, j, c, r, s;
     tinyi_conv_read(&v, op);
@@ -185,18 +186,17 @@ static void tinyi_conv_ref_op(const tiny_op *op)
             for (i = 0; i < v.oh; i++)
                 for (j = 0; j < v.ow; j++) {
                     double sum = 0.0;
-                    float y;
                     for (c = 0; c < v.c; c++)
                         for (r = 0; r < v.r; r++)
                             for (s = 0; s < v.s; s++) {
                                 tiny_idx h = i * v.sh - v.pt + r * v.dh, w = j * v.sw - v.pl + s * v.dw;
                                 int inside = h >= 0 && h < v.h && w >= 0 && w < v.w;
-                                double x = inside ? (double)v.x[n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] + h * v.xs[2] + w * v.xs[3]] : 0.0;
-                                sum += (double)v.f[k * v.fs[0] + c * v.fs[1] + r * v.fs[2] + s * v.fs[3]] * x;
+                                double x = inside ? tinyi_real(v.x, type, n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] + h * v.xs[2] + w * v.xs[3]) : 0.0;
+                                sum += tinyi_real(v.f, type, k * v.fs[0] + c * v.fs[1] + r * v.fs[2] + s * v.fs[3]) * x;
                             }
-                    if (v.bias) sum += (double)v.bias[k * v.bs];
-                    y = tinyi_round_f32(sum);
-                    v.y[n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3]] = v.relu && y < 0.0f ? 0.0f : y;
+                    if (v.bias) sum += tinyi_real(v.bias, type, k * v.bs);
+                    if (type == TINY_F32) sum = (double)tinyi_round_f32(sum);
+                    tinyi_real_set(v.y, type, n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3], v.relu && sum < 0.0 ? 0.0 : sum);
                 }
 }
 TINY_REF_END
@@ -490,12 +490,12 @@ static void tinyi_conv1d_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
-TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), 0,
+TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
     tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    NULL, NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
-TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), 0,
+    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
+TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
     tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    NULL, NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
+    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */
 

@@ -388,37 +388,37 @@ TINYI_FN float tinyi_silu_ref(float x) { return tinyi_round_f32(tinyi_elem_silu(
 TINYI_FN float tinyi_gelu_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu((double)x)); }
 TINYI_FN float tinyi_gelu_tanh_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu_tanh((double)x)); }
 
-static float tinyi_elem_one(int kind, float x)
+static double tinyi_elem_one(int kind, double x)
 {
     switch (kind) {
-    case TINY_OP_EXP: return tinyi_exp_ref(x);
-    case TINY_OP_LOG: return tinyi_log_ref(x);
-    case TINY_OP_TANH: return tinyi_tanh_ref(x);
-    case TINY_OP_ERF: return tinyi_erf_ref(x);
-    case TINY_OP_SIGMOID: return tinyi_sigmoid_ref(x);
-    case TINY_OP_SIN: return tinyi_sin_ref(x);
-    case TINY_OP_COS: return tinyi_cos_ref(x);
-    case TINY_OP_RSQRT: return tinyi_rsqrt_ref(x);
-    case TINY_OP_SQRT: return tinyi_sqrtf(x);
-    case TINY_OP_ABS: return tinyi_round_f32(x < 0 ? -(double)x : (double)x + 0.0);     /* + 0: the sign of -0 */
-    case TINY_OP_NEG: return tinyi_round_f32(-(double)x);
-    case TINY_OP_RELU: return tinyi_round_f32(tinyi_elem_relu((double)x));
-    case TINY_OP_RELU2: return tinyi_round_f32(tinyi_elem_relu((double)x) * tinyi_elem_relu((double)x));
-    case TINY_OP_SILU: return tinyi_silu_ref(x);
-    case TINY_OP_GELU: return tinyi_gelu_ref(x);
-    default: return tinyi_gelu_tanh_ref(x);
+    case TINY_OP_EXP: return tinyi_exp64(x);
+    case TINY_OP_LOG: return tinyi_log64(x);
+    case TINY_OP_TANH: return tinyi_tanh64(x);
+    case TINY_OP_ERF: return tinyi_erf64(x);
+    case TINY_OP_SIGMOID: return 1.0 / (1.0 + tinyi_exp64(-x));
+    case TINY_OP_SIN: return tinyi_sin64(x);
+    case TINY_OP_COS: return tinyi_cos64(x);
+    case TINY_OP_RSQRT: return x == 0 ? tinyi_bits_f64(tinyi_f64_bits(x) | (uint64_t)0x7ff00000u << 32) : 1.0 / tinyi_sqrt(x);
+    case TINY_OP_SQRT: return tinyi_sqrt(x);
+    case TINY_OP_ABS: return x < 0 ? -x : x + 0.0;  /* + 0: the sign of -0 */
+    case TINY_OP_NEG: return -x;
+    case TINY_OP_RELU: return tinyi_elem_relu(x);
+    case TINY_OP_RELU2: return tinyi_elem_relu(x) * tinyi_elem_relu(x);
+    case TINY_OP_SILU: return tinyi_elem_silu(x);
+    case TINY_OP_GELU: return tinyi_elem_gelu(x);
+    default: return tinyi_elem_gelu_tanh(x);
     }
 }
 
-static float *tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+TINYI_FN double tinyi_elem_ref_of(int kind, double x) { return tinyi_elem_one(kind, x); }
+
+static double tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
 
 static void tinyi_elem_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        *tinyi_elem_at(y, i) = tinyi_elem_one(op->kind, *tinyi_elem_at(x, i));
-    }
+    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_one(op->kind, tinyi_elem_at(x, i)));
 }
 
 static double tinyi_elem_gate(int kind, double a)
@@ -435,9 +435,7 @@ static void tinyi_glu_ref(const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        *tinyi_elem_at(y, i) = tinyi_round_f32(tinyi_elem_gate(op->kind, (double)*tinyi_elem_at(a, i)) * (double)*tinyi_elem_at(b, i));
-    }
+    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_gate(op->kind, tinyi_elem_at(a, i)) * tinyi_elem_at(b, i));
 }
 
 TINY_REF_END
@@ -447,9 +445,9 @@ TINY_REF_END
 static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -459,12 +457,12 @@ static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     const char *name = tinyi_op_row(op)->name;
     char ta[96], tb[96];
     int i, same = a->rank == b->rank;
-    if (a->dtype != TINY_F32 || b->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, not %s", name, tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    if (!tinyi_is_real(a) || b->dtype != a->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
     for (i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i];
     if (!same)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s: they must have the same shape", name, tinyi_shape_text(a, ta), tinyi_shape_text(b, tb));
-    tinyi_want(&want[0], TINY_F32, a->rank, a->dim);
+    tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     return TINY_OK;
 }
 
@@ -643,67 +641,67 @@ TINYI_ELEM_KERNELS(geglu_tanh)
 TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
-TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_exp, "y = e^x" };
-TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
+TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
-TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
+TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_tanh, "y = tanh x" };
-TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
+TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
-TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
+TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
-TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
+TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sin, "y = sin x" };
-TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
+TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_cos, "y = cos x" };
-TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
+TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
-TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
+TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
-TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
+TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_abs, "y = |x|" };
-TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
+TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_neg, "y = -x" };
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
-TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
-TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
+TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
-TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
+TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
-TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
+TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
-TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
+TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
-TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
+TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
-TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
+TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
-TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
+TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
-TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
+TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
 

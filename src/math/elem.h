@@ -32,6 +32,7 @@ TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const 
 TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
+TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
 TINYI_FN float tinyi_exp_ref(float x);
 TINYI_FN float tinyi_log_ref(float x);
 TINYI_FN float tinyi_tanh_ref(float x);

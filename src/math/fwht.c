@@ -34,18 +34,17 @@ static void tinyi_fwht_ref(const tiny_op *op)
     size_t b, i, j, bits;
     for (row = 0; row < tinyi_row_count(x); row++)
         for (b = 0; b < length; b += n) {
-            const float *from = tinyi_row_f32(x, row) + (tiny_idx)b * xs;
-            float *to = tinyi_row_f32(y, row) + (tiny_idx)b * ys;
+            const tiny_idx from = tinyi_row_at(x, row) + (tiny_idx)b * xs, to = tinyi_row_at(y, row) + (tiny_idx)b * ys;
             for (i = 0; i < n; i++) {
                 double sum = 0.0;
                 for (j = 0; j < n; j++) {
-                    double v = (double)from[(tiny_idx)j * xs];
+                    double v = tinyi_real(x->data, x->dtype, from + (tiny_idx)j * xs);
                     int odd = 0;
                     for (bits = i & j; bits; bits &= bits - 1) odd = !odd;
                     if (odd) sum -= v;
                     else sum += v;
                 }
-                to[(tiny_idx)i * ys] = tinyi_round_f32(sum * scale);
+                tinyi_real_set(y->data, y->dtype, to + (tiny_idx)i * ys, sum * scale);
             }
         }
 }
@@ -86,14 +85,14 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0];
     tiny_idx length = tinyi_row_length(x), n;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
     if (n > 0 && (n & (n - 1)) != 0) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: a block of %td values is not a power of two", n);
     if (n && length % n) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
-    tinyi_want(want, TINY_F32, x->rank, x->dim);
+    tinyi_want(want, x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -134,9 +133,9 @@ static void tinyi_fwht_cases(tiny_case *c)
 
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
-    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), 0,
+    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
     tinyi_fwht_shape, tinyi_fwht_ref, tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, tinyi_fwht_cases,
-    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, NULL, NULL, tinyi_fwht_kernels,
+    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
     "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
 };
 

@@ -335,10 +335,10 @@ static void tinyi_permute_cases(tiny_case *c)
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_copy, "y = x, any strides" };
+    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
     tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
+    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
@@ -465,7 +465,7 @@ static tiny_status tinyi_layout_look(tiny_ctx *ctx, const tiny_op *op, const cha
     tiny_idx p, n;
     tiny_tensor row;
     tinyi_layout_list l;
-    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel) || !op->out[0] || !index->data) return TINY_OK;
+    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel && op->in[0]->dtype != TINY_F64) || !op->out[0] || !index->data) return TINY_OK;
     row = *index;                           /* the list wants rows; the indices stand in for them */
     tinyi_layout_list_make(&l, index, &row, &row);
     for (p = 0; p < l.n; p += n) {
@@ -584,7 +584,7 @@ static void tinyi_gather_cases(tiny_case *c)
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
 TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
     tinyi_gather_shape, tinyi_gather_ref_op, tinyi_gather_fast, NULL, tinyi_gather_cost, tinyi_gather_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
+    TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -599,7 +599,7 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
     const tiny_scatter_params *p = (const tiny_scatter_params *)op->params;
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 1;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (x->dtype != TINY_F32 && x->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (index->dtype != TINY_I32 && index->dtype != TINY_I64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: index is %s, it must be i32 or i64", tiny_dtype_name(index->dtype));
     if (x->rank < index->rank) return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: index has rank %d, x only %d", index->rank, x->rank);
@@ -609,25 +609,33 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
     dim[0] = p ? p->n_rows : 0;
     if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scatter_add: n_rows is %td", dim[0]);
     for (i = index->rank; i < x->rank; i++) dim[n++] = x->dim[i];
-    tinyi_want(&want[0], TINY_F32, n, dim);
+    tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "scatter_add", "y", dim[0]);
 }
 
 /* y += x over up to three axes */
 TINY_REF_BEGIN
-static void tinyi_layout_add(float *y, const tiny_idx *ys, const float *x, const tiny_idx *xs, int rank, const tiny_idx *dim)
+static void tinyi_layout_add(void *y, const tiny_idx *ys, const void *x, const tiny_idx *xs, int rank, const tiny_idx *dim, tiny_dtype type)
 {
+    const float *from = (const float *)x;
+    const double *from64 = (const double *)x;
+    float *to = (float *)y;
+    double *to64 = (double *)y;
     tiny_idx i, j, k, d[3], a[3], b[3];
     int r;
     for (r = 0; r < 3; r++) {
-        int from = r - (3 - rank);
-        d[r] = from >= 0 ? dim[from] : 1;
-        a[r] = from >= 0 ? ys[from] : 0;
-        b[r] = from >= 0 ? xs[from] : 0;
+        int axis = r - (3 - rank);
+        d[r] = axis >= 0 ? dim[axis] : 1;
+        a[r] = axis >= 0 ? ys[axis] : 0;
+        b[r] = axis >= 0 ? xs[axis] : 0;
     }
     for (i = 0; i < d[0]; i++)
         for (j = 0; j < d[1]; j++)
-            for (k = 0; k < d[2]; k++) y[i * a[0] + j * a[1] + k * a[2]] += x[i * b[0] + j * b[1] + k * b[2]];
+            for (k = 0; k < d[2]; k++) {
+                tiny_idx at = i * a[0] + j * a[1] + k * a[2], of = i * b[0] + j * b[1] + k * b[2];
+                if (type == TINY_F64) to64[at] += from64[of];
+                else to[at] += from[of];
+            }
 }
 
 static void tinyi_scatter_add_ref_op(const tiny_op *op)
@@ -643,7 +651,7 @@ static void tinyi_scatter_add_ref_op(const tiny_op *op)
         (void)tinyi_layout_list_at(&l, p, &at, &row);
         ix = tinyi_index_at(at, 0, l.wide);
         if (ix < 0 || ix >= y->dim[0]) continue;
-        tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1, (const float *)(const void *)row, x->stride + l.rank, y->rank - 1, y->dim + 1);
+        tinyi_layout_add((unsigned char *)y->data + (tiny_idx)ix * y->stride[0] * (tiny_idx)l.es, y->stride + 1, row, x->stride + l.rank, y->rank - 1, y->dim + 1, x->dtype);
     }
 }
 TINY_REF_END
@@ -695,7 +703,7 @@ static void tinyi_scatter_add_fast(tiny_team *team, const tiny_op *op)
                         int64_t ix = tinyi_index_at(at, bad * l.index_step, l.wide);
                         if (ix >= low && ix < high)
                             tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1, (const float *)(const void *)(row + bad * l.row_step),
-                                             x->stride + l.rank, y->rank - 1, y->dim + 1);
+                                             x->stride + l.rank, y->rank - 1, y->dim + 1, TINY_F32);
                     }
             }
         }
@@ -723,9 +731,9 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
-TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES,
+TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
     tinyi_scatter_add_shape, tinyi_scatter_add_ref_op, tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, tinyi_scatter_add_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
+    TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {

@@ -42,12 +42,12 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
     return TINY_OK;
 }
 
-/* bias and scales: f32, one number for each of n, or absent */
-static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_idx n)
+/* bias and scales: of one type, one number for each of n, or absent */
+static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_dtype type, tiny_idx n)
 {
     char text[96];
     if (!t) return TINY_OK;
-    if (t->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be f32, not %s", name, what, tiny_dtype_name(t->dtype));
+    if (t->dtype != type) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be %s, not %s", name, what, tiny_dtype_name(type), tiny_dtype_name(t->dtype));
     if (t->rank != 1 || t->dim[0] != n) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td numbers", name, what, tinyi_shape_text(t, text), n);
     return TINY_OK;
 }
@@ -56,11 +56,11 @@ static tiny_status tinyi_matmul_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_status st;
-    if (a->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32, not %s", tiny_dtype_name(a->dtype));
-    if (b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be f32, f16 or bf16, not %s", tiny_dtype_name(b->dtype));
-    st = tinyi_matmul_dims(ctx, "matmul", op, TINY_F32, &want[0]);
-    return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], want[0].dim[want[0].rank - 1]);
+    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32 or f64, not %s", tiny_dtype_name(a->dtype));
+    if (a->dtype == TINY_F64 ? b->dtype != TINY_F64 : b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be %s, not %s", a->dtype == TINY_F64 ? "f64 as a is" : "f32, f16 or bf16", tiny_dtype_name(b->dtype));
+    st = tinyi_matmul_dims(ctx, "matmul", op, a->dtype, &want[0]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], a->dtype, want[0].dim[want[0].rank - 1]);
 }
 
 static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -76,9 +76,9 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
-    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], want[0].dim[want[0].rank - 2]);
-    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], want[0].dim[want[0].rank - 1]);
-    return st ? st : tinyi_matmul_vector(ctx, "matmul_i8", "bias", op->in[4], want[0].dim[want[0].rank - 1]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], TINY_F32, want[0].dim[want[0].rank - 1]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul_i8", "bias", op->in[4], TINY_F32, want[0].dim[want[0].rank - 1]);
 }
 
 static void tinyi_matmul_cost(const tiny_op *op, tiny_cost *cost)
@@ -103,14 +103,14 @@ static double tinyi_matmul_i8_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static float tinyi_matmul_activate(int act, float x)
+static double tinyi_matmul_activate(int act, double x)
 {
     switch (act) {
-    case TINY_ACT_RELU: return 0.0f > x ? 0.0f : x;
-    case TINY_ACT_RELU2: return 0.0f > x ? 0.0f : x * x;
-    case TINY_ACT_SILU: return tinyi_silu_ref(x);
-    case TINY_ACT_GELU: return tinyi_gelu_ref(x);
-    case TINY_ACT_GELU_TANH: return tinyi_gelu_tanh_ref(x);
+    case TINY_ACT_RELU: return 0.0 > x ? 0.0 : x;
+    case TINY_ACT_RELU2: return 0.0 > x ? 0.0 : x * x;
+    case TINY_ACT_SILU: return tinyi_elem_ref_of(TINY_OP_SILU, x);
+    case TINY_ACT_GELU: return tinyi_elem_ref_of(TINY_OP_GELU, x);
+    case TINY_ACT_GELU_TANH: return tinyi_elem_ref_of(TINY_OP_GELU_TANH, x);
     default: return x;
     }
 }
@@ -120,7 +120,7 @@ static double tinyi_matmul_get(const tiny_tensor *t, tiny_idx at)
     switch (t->dtype) {
     case TINY_F16: return (double)tinyi_f16_to_f32(((const uint16_t *)t->data)[at]);
     case TINY_BF16: return (double)tinyi_bf16_to_f32(((const uint16_t *)t->data)[at]);
-    default: return (double)((const float *)t->data)[at];
+    default: return tinyi_real(t->data, t->dtype, at);
     }
 }
 
@@ -155,12 +155,11 @@ static void tinyi_matmul_ref(const tiny_op *op)
             for (j = 0; j < n; j++) {
                 tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
                 double sum = 0.0;
-                float s;
                 for (k = 0; k < depth; k++)
                     sum += tinyi_matmul_get(a, at_a + k * a->stride[a->rank - 1]) * tinyi_matmul_get(b, at_b + k * b->stride[b->rank - 2]);
-                if (bias) sum += (double)((const float *)bias->data)[j * bias->stride[0]];
-                s = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(sum));
-                ((float *)y->data)[tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1]] = s;
+                if (bias) sum += tinyi_real(bias->data, bias->dtype, j * bias->stride[0]);
+                if (y->dtype == TINY_F32) sum = (double)tinyi_round_f32(sum);
+                tinyi_real_set(y->data, y->dtype, tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1], tinyi_matmul_activate(tinyi_matmul_act(op), sum));
             }
 }
 
@@ -188,7 +187,7 @@ static void tinyi_matmul_i8_ref(const tiny_op *op)
                     if (scale_a) r *= (double)((const float *)scale_a->data)[i * scale_a->stride[0]];
                     if (scale_b) r *= (double)((const float *)scale_b->data)[j * scale_b->stride[0]];
                     if (bias) r += (double)((const float *)bias->data)[j * bias->stride[0]];
-                    ((float *)y->data)[at_y] = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(r));
+                    tinyi_real_set(y->data, TINY_F32, at_y, tinyi_matmul_activate(tinyi_matmul_act(op), (double)tinyi_round_f32(r)));
                 }
             }
 }
@@ -320,9 +319,9 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
     TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
-    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, NULL, NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
+    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
 TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
     tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
     { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };

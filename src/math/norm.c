@@ -62,8 +62,8 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_idx n;
     tinyi_norm_read(op, &a);
     for (i = 0; i < TINY_OP_MAX_IN; i++)
-        if (op->in[i] && op->in[i]->dtype != TINY_F32)
-            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, not %s", name, i, tiny_dtype_name(op->in[i]->dtype));
+        if (op->in[i] && (!tinyi_is_real(x) || op->in[i]->dtype != x->dtype))
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, or all f64, not %s", name, i, tiny_dtype_name(op->in[i]->dtype));
     if (x->rank < (grouped ? 2 : 1))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d; it needs %s", name, x->rank, grouped ? "an axis of images and one of channels" : "an axis to go over");
     if (!(p->eps - p->eps == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps is not a finite number", name);
@@ -85,9 +85,9 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
             char tx[96], tr[96];
             return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name, tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
         }
-        tinyi_want(&want[1], TINY_F32, x->rank, x->dim);
+        tinyi_want(&want[1], x->dtype, x->rank, x->dim);
     }
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -120,7 +120,7 @@ static double tinyi_norm_terms(const tiny_op *op)
 
 TINY_REF_BEGIN
 /* the value number i of a tensor of rank 1, or 1 or 0 where there is none */
-static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none) { return t ? (double)((const float *)t->data)[i * t->stride[0]] : none; }
+static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none) { return t ? tinyi_real(t->data, t->dtype, i * t->stride[0]) : none; }
 
 static void tinyi_norm_ref(const tiny_op *op)
 {
@@ -130,22 +130,22 @@ static void tinyi_norm_ref(const tiny_op *op)
     tinyi_norm_args a;
     tinyi_norm_read(op, &a);
     for (row = 0; n > 0 && row < rows; row++) {
-        const float *x = tinyi_row_f32(a.x, row);
-        float *y = tinyi_row_f32(a.y, row);
-        tiny_idx x_step = tinyi_row_step(a.x), y_step = tinyi_row_step(a.y);
+        const tiny_tensor *x = a.x;
+        const tiny_dtype type = a.x->dtype;
+        tiny_idx x0 = tinyi_row_at(a.x, row), y0 = tinyi_row_at(a.y, row), x_step = tinyi_row_step(a.x), y_step = tinyi_row_step(a.y);
         double mean = 0.0, ss = 0.0, r;
         if (a.r) {
-            const float *p = tinyi_row_f32(a.r, row);
-            float *s = tinyi_row_f32(a.s, row);
-            tiny_idx p_step = tinyi_row_step(a.r), s_step = tinyi_row_step(a.s);
-            for (i = 0; i < n; i++) s[i * s_step] = tinyi_round_f32((double)(x[i * x_step] + p[i * p_step]));
-            x = s;
+            tiny_idx p0 = tinyi_row_at(a.r, row), s0 = tinyi_row_at(a.s, row), p_step = tinyi_row_step(a.r), s_step = tinyi_row_step(a.s);
+            for (i = 0; i < n; i++)
+                tinyi_real_set(a.s->data, type, s0 + i * s_step, tinyi_real(x->data, type, x0 + i * x_step) + tinyi_real(a.r->data, type, p0 + i * p_step));
+            x = a.s;
+            x0 = s0;
             x_step = s_step;
         }
-        for (i = 0; centred && i < n; i++) mean += (double)x[i * x_step];
+        for (i = 0; centred && i < n; i++) mean += tinyi_real(x->data, type, x0 + i * x_step);
         mean /= (double)n;
         for (i = 0; i < n; i++) {
-            double d = (double)x[i * x_step] - mean;
+            double d = tinyi_real(x->data, type, x0 + i * x_step) - mean;
             ss += d * d;
         }
         if (length) {
@@ -153,7 +153,8 @@ static void tinyi_norm_ref(const tiny_op *op)
             r = r == 0.0 && eps == 0.0 ? 0.0 : 1.0 / (r < eps ? eps : r);
         } else r = 1.0 / tinyi_sqrt(ss / (double)n + eps);
         for (i = 0; i < n; i++)
-            y[i * y_step] = tinyi_round_f32(((double)x[i * x_step] - mean) * r * tinyi_norm_weight(a.g, i, 1.0) + tinyi_norm_weight(a.b, i, 0.0));
+            tinyi_real_set(a.y->data, type, y0 + i * y_step,
+                           (tinyi_real(x->data, type, x0 + i * x_step) - mean) * r * tinyi_norm_weight(a.g, i, 1.0) + tinyi_norm_weight(a.b, i, 0.0));
     }
 }
 
@@ -173,23 +174,22 @@ static tiny_idx tinyi_norm_group_at(const tiny_tensor *t, tiny_idx image, tiny_i
 static void tinyi_groupnorm_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *g = op->in[1], *b = op->in[2], *y = op->out[0];
-    const float *from = (const float *)x->data;
     tiny_idx groups = tinyi_norm_params_of(op)->groups ? tinyi_norm_params_of(op)->groups : 1;
     tiny_idx u, i, c, n = tinyi_norm_length(op);
     for (u = 0; n > 0 && u < x->dim[0] * groups; u++) {
         tiny_idx image = u / groups, c0 = u % groups * (x->dim[1] / groups);
         double mean = 0.0, ss = 0.0, r;
-        for (i = 0; i < n; i++) mean += (double)from[tinyi_norm_group_at(x, image, c0, i, &c)];
+        for (i = 0; i < n; i++) mean += tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c));
         mean /= (double)n;
         for (i = 0; i < n; i++) {
-            double d = (double)from[tinyi_norm_group_at(x, image, c0, i, &c)] - mean;
+            double d = tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c)) - mean;
             ss += d * d;
         }
         r = 1.0 / tinyi_sqrt(ss / (double)n + (double)tinyi_norm_eps(op));
         for (i = 0; i < n; i++) {
-            double d = (double)from[tinyi_norm_group_at(x, image, c0, i, &c)] - mean;
+            double d = tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c)) - mean;
             tiny_idx at = tinyi_norm_group_at(y, image, c0, i, &c);
-            ((float *)y->data)[at] = tinyi_round_f32(d * r * tinyi_norm_weight(g, c, 1.0) + tinyi_norm_weight(b, c, 0.0));
+            tinyi_real_set(y->data, y->dtype, at, d * r * tinyi_norm_weight(g, c, 1.0) + tinyi_norm_weight(b, c, 0.0));
         }
     }
 }
@@ -438,23 +438,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, NULL, NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */

@@ -119,8 +119,8 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 0;
-    if (x->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32, not %s", name, tiny_dtype_name(x->dtype != TINY_F32 ? x->dtype : b->dtype));
+    if (!tinyi_is_real(x) || (b && b->dtype != x->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32 or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(x) ? x->dtype : b->dtype));
     if (!p->all && (p->axis < 0 || p->axis >= x->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no axis %d, counted from the last, in a tensor of rank %d", name, p->axis, x->rank);
     if (b) {
@@ -137,7 +137,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     }
     if (op->kind == TINY_OP_ARGMAX && (p->all ? tiny_tensor_count(x) : x->dim[x->rank - 1 - p->axis]) > 0x7fffffff)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: more values than an i32 index can name", name);
-    tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : TINY_F32, n, dim);
+    tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : x->dtype, n, dim);
     return TINY_OK;
 }
 
@@ -159,7 +159,8 @@ static double tinyi_reduce_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static double tinyi_reduce_one(const tinyi_reduce_plan *p, const float *x, const float *b)
+/* a result whose values begin at elements x0 and b0 */
+static double tinyi_reduce_one(const tinyi_reduce_plan *p, tiny_dtype type, tiny_idx x0, tiny_idx b0)
 {
     const double infinity = (double)INFINITY;
     double r = 0.0, top = -infinity;
@@ -168,14 +169,16 @@ static double tinyi_reduce_one(const tinyi_reduce_plan *p, const float *x, const
     if (p->kind == TINY_OP_MIN) r = infinity;
     for (k = 0; p->kind == TINY_OP_LOGSUMEXP && k < p->length; k++) {
         (void)tinyi_reduce_value(p, k, &at_x, &at_b);
-        if ((double)x[at_x] > top) top = (double)x[at_x];
+        r = tinyi_real(p->x, type, x0 + at_x);
+        if (r > top) top = r;
     }
     if (top == -infinity) top = 0.0;
+    if (p->kind == TINY_OP_LOGSUMEXP) r = 0.0;
     for (k = 0; k < p->length; k++) {
         double v, w;
         (void)tinyi_reduce_value(p, k, &at_x, &at_b);
-        v = (double)x[at_x];
-        w = (double)b[at_b];
+        v = tinyi_real(p->x, type, x0 + at_x);
+        w = tinyi_real(p->b, type, b0 + at_b);
         switch (p->kind) {
         case TINY_OP_DOT: r += v * w; break;
         case TINY_OP_NORM2: r += v * v; break;
@@ -202,9 +205,9 @@ static void tinyi_reduce_ref(const tiny_op *op)
     for (r = 0; r < p.results; r++) {
         double v;
         tinyi_reduce_result(&p, r, &x, &b, &y);
-        v = tinyi_reduce_one(&p, p.x + x, p.b + b);
+        v = tinyi_reduce_one(&p, op->in[0]->dtype, x, b);
         if (p.kind == TINY_OP_ARGMAX) ((int32_t *)p.y)[y] = (int32_t)v;
-        else ((float *)p.y)[y] = tinyi_round_f32(v);
+        else tinyi_real_set(p.y, op->out[0]->dtype, y, v);
     }
 }
 TINY_REF_END
@@ -490,22 +493,22 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
+TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
+TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
+TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
+TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
+TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
+TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }

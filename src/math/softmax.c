@@ -44,12 +44,12 @@ static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
     const char *name = tinyi_op_row(op)->name;
     const tiny_softmax_params *p = tinyi_softmax_params_of(op);
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", name, tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", name, tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is a single number; it needs an axis to go over", name);
     if (p->form < TINY_SOFTMAX_AUTO || p->form > TINY_SOFTMAX_TWO_PASS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; 0 to %d are there", name, p->form, (int)TINY_SOFTMAX_TWO_PASS);
     if (!(p->scale - p->scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale is not a finite number", name);
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -69,24 +69,32 @@ static double tinyi_softmax_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static void tinyi_softmax_ref_row(float *y, tiny_idx y_step, const float *x, tiny_idx x_step, tiny_idx n, float scale, int logarithm)
+/* scale x: in f32 the product is rounded */
+static double tinyi_softmax_scaled(const tiny_tensor *x, tiny_idx at, float scale)
 {
+    double s = (double)scale * tinyi_real(x->data, x->dtype, at);
+    return x->dtype == TINY_F64 ? s : (double)(float)s;
+}
+
+static void tinyi_softmax_ref_row(const tiny_tensor *y, tiny_idx y0, const tiny_tensor *x, tiny_idx x0, tiny_idx n, float scale, int logarithm)
+{
+    const tiny_idx x_step = tinyi_row_step(x), y_step = tinyi_row_step(y);
     double top = -(double)INFINITY, sum = 0.0;
     tiny_idx i;
     int broken = 0;                         /* +inf or NaN */
     for (i = 0; i < n; i++) {
-        float s = scale * x[i * x_step];
-        if (!(s < INFINITY)) broken = 1;
-        if ((double)s > top) top = (double)s;
+        double s = tinyi_softmax_scaled(x, x0 + i * x_step, scale);
+        if (!(s < (double)INFINITY)) broken = 1;
+        if (s > top) top = s;
     }
     if (top == -(double)INFINITY) top = 0.0;
-    for (i = 0; !broken && i < n; i++) sum += tinyi_exp64((double)(scale * x[i * x_step]) - top);
+    for (i = 0; !broken && i < n; i++) sum += tinyi_exp64(tinyi_softmax_scaled(x, x0 + i * x_step, scale) - top);
     for (i = 0; i < n; i++) {
-        double d = (double)(scale * x[i * x_step]) - top, r;
+        double d = tinyi_softmax_scaled(x, x0 + i * x_step, scale) - top, r;
         if (broken) r = (double)INFINITY - (double)INFINITY;
         else if (logarithm) r = sum == 0.0 ? d : d - tinyi_log64(sum);
         else r = sum == 0.0 ? 0.0 : tinyi_exp64(d) / sum;
-        y[i * y_step] = tinyi_round_f32(r);
+        tinyi_real_set(y->data, y->dtype, y0 + i * y_step, r);
     }
 }
 
@@ -95,8 +103,7 @@ static void tinyi_softmax_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     tiny_idx r, rows = tinyi_row_count(x), n = tinyi_row_length(x);
     for (r = 0; n > 0 && r < rows; r++)
-        tinyi_softmax_ref_row(tinyi_row_f32(y, r), tinyi_row_step(y), tinyi_row_f32(x, r), tinyi_row_step(x), n,
-                              tinyi_softmax_scale(tinyi_softmax_params_of(op)), op->kind == TINY_OP_LOG_SOFTMAX);
+        tinyi_softmax_ref_row(y, tinyi_row_at(y, r), x, tinyi_row_at(x, r), n, tinyi_softmax_scale(tinyi_softmax_params_of(op)), op->kind == TINY_OP_LOG_SOFTMAX);
 }
 TINY_REF_END
 
@@ -340,12 +347,12 @@ static const short tinyi_kernels_of_softmax[] = { TINYI_K_softmax_row_f32, TINYI
 static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, TINYI_K_softmax_top_f32, TINYI_K_softmax_sum_f32,
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
-TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
-TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE,
+    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
+TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
-    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
+    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {

@@ -100,17 +100,20 @@ TINYI_INLINE void tinyi_walk_next(const tinyi_walk *w, tinyi_walk_at *a)
     a->left -= a->run;
 }
 
-/* Bytes from the data of t to its element i in row-major order: for the references. */
-TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
+/* Element i of t in row-major order, counted from data: for the references. */
+TINYI_INLINE tiny_idx tinyi_walk_element(const tiny_tensor *t, tiny_idx i)
 {
-    ptrdiff_t at = 0;
+    tiny_idx at = 0;
     int k;
     for (k = t->rank - 1; k >= 0; k--) {
         at += i % t->dim[k] * t->stride[k];
         i /= t->dim[k];
     }
-    return at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+    return at;
 }
+
+/* The same in bytes. */
+TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i) { return tinyi_walk_element(t, i) * (ptrdiff_t)tiny_dtype_bytes(t->dtype); }
 
 TINYI_C_END
 #endif

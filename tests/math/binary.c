@@ -259,8 +259,8 @@ static void test_bad(void)
     t = tiny_tensor_2d(b, TINY_F32, 3, 3);
     T_STATUS(tiny_mul(ctx, &ta, &t, &ty), TINY_E_SHAPE, "3x4 f32 and 3x3 f32 do not fit together: axis 1 has 4 and 3 values");
     t = tiny_tensor_2d(b, TINY_I32, 3, 4);
-    T_STATUS(tiny_sub(ctx, &ta, &t, &ty), TINY_E_DTYPE, "must be f32, not i32");
-    T_STATUS(tiny_scale(ctx, &t, 1.0f, 0.0f, &ty), TINY_E_DTYPE, "must be f32, not i32");
+    T_STATUS(tiny_sub(ctx, &ta, &t, &ty), TINY_E_DTYPE, "must be f32, or f64, not i32");
+    T_STATUS(tiny_scale(ctx, &t, 1.0f, 0.0f, &ty), TINY_E_DTYPE, "must be f32 or f64, not i32");
     t = tiny_tensor_2d(y, TINY_F32, 4, 3);
     T_STATUS(tiny_div(ctx, &ta, &tb, &t), TINY_E_SHAPE, "output 0 is 4x3 f32, it must be 3x4 f32");
     T_STATUS(tiny_axpy(ctx, &ta, 1.0f, &t), TINY_E_SHAPE, "it must be 3x4 f32");

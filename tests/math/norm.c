@@ -349,7 +349,7 @@ static void test_bad(void)
     t = rows_of(g, 1, 4);
     T_STATUS(tiny_layernorm(ctx, &tx, &t, NULL, 0.0f, &ty), TINY_E_SHAPE, "g is 1x4 f32");
     t = tiny_tensor_1d(g, TINY_BF16, 4);
-    T_STATUS(tiny_rmsnorm(ctx, &tx, &t, 0.0f, &ty), TINY_E_DTYPE, "input 1 must be f32, not bf16");
+    T_STATUS(tiny_rmsnorm(ctx, &tx, &t, 0.0f, &ty), TINY_E_DTYPE, "input 1 must be f32, or all f64, not bf16");
     t = tiny_tensor_nd(x, TINY_F32, 0, NULL);
     T_STATUS(tiny_l2norm(ctx, &t, 0.0f, &ty), TINY_E_SHAPE, "needs an axis to go over");
     T_STATUS(tiny_rmsnorm(ctx, &tx, &tg, INFINITY, &ty), TINY_E_ARGUMENT, "eps is not a finite number");

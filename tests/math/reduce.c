@@ -372,8 +372,8 @@ static void test_bad(void)
     T_STATUS(tiny_sum(ctx, &tx, NULL, &t), TINY_E_DTYPE, "it must be 3 f32");
     T_OK(tiny_argmax(ctx, &tx, NULL, &t));
     T_STATUS(tiny_argmax(ctx, &tx, NULL, &y), TINY_E_DTYPE, "it must be 3 i32");
-    t = tiny_tensor_2d(x, TINY_F64, 1, 4);
-    T_STATUS(tiny_sum(ctx, &t, NULL, &y), TINY_E_DTYPE, "must be f32, not f64");
+    t = tiny_tensor_2d(x, TINY_BF16, 1, 4);
+    T_STATUS(tiny_sum(ctx, &t, NULL, &y), TINY_E_DTYPE, "must be f32 or f64, not bf16");
     t = tiny_tensor_2d(got, TINY_F32, 3, 3);
     T_STATUS(tiny_dot(ctx, &tx, &t, NULL, &y), TINY_E_SHAPE, "a is 3x4 f32 and b is 3x3 f32");
     t = tiny_tensor_1d(x, TINY_F32, 3);

@@ -429,7 +429,7 @@ static void test_bad(void)
     t = tiny_tensor_nd(x, TINY_F32, 0, NULL);
     T_STATUS(tiny_softmax(ctx, &t, NULL, &t), TINY_E_SHAPE, "single number");
     t = tiny_tensor_2d(x, TINY_F16, 3, 4);
-    T_STATUS(tiny_softmax(ctx, &t, NULL, &ty), TINY_E_DTYPE, "must be f32, not f16");
+    T_STATUS(tiny_softmax(ctx, &t, NULL, &ty), TINY_E_DTYPE, "must be f32 or f64, not f16");
     T_STATUS(tiny_softmax(ctx, &tx, NULL, &t), TINY_E_DTYPE, "3x4 f32");
     t = tiny_tensor_2d(y, TINY_F32, 4, 3);
     T_STATUS(tiny_log_softmax(ctx, &tx, NULL, &t), TINY_E_SHAPE, "it must be 3x4 f32");

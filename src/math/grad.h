@@ -1,0 +1,32 @@
+/* src/math/grad.h - the gradients of the rows of math; how one is written: math/tape.h */
+#ifndef TINYI_GRAD_H
+#define TINYI_GRAD_H
+#include "math/tape.h"
+TINYI_C_BEGIN
+
+#define TINYI_GRADIENTS(G)                                                                                                      \
+    G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
+    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)
+
+#ifndef TINY_NO_TRAIN
+#ifdef TINYI_STITCHED
+#define TINYI_GRAD_DECLARE(name) static tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
+#else
+#define TINYI_GRAD_DECLARE(name) tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
+#endif
+TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
+#undef TINYI_GRAD_DECLARE
+
+/* The failure that stays in the tape, unless there is one already. */
+TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
+/* For gradients that go part by part. view: any view of an input. */
+TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
+TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
+/* dL/d(view) itself, zeros where there was nothing: for operations that add to their output */
+TINYI_FN tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum);
+TINYI_FN size_t tinyi_grad_scratch(tiny_grad *g);           /* bytes in use ... */
+TINYI_FN void tinyi_grad_drop(tiny_grad *g, size_t used);   /* ... and back to them */
+#endif
+
+TINYI_C_END
+#endif

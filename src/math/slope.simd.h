@@ -1,0 +1,80 @@
+/* src/math/slope.simd.h - dx = dy f'(x); formulas: math/slope.c */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_bell)(v_f32 x)     /* e^-|x| / (1 + e^-|x|)^2 */
+{
+    const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(e, v_set(1.0f));
+    return v_div(e, v_mul(d, d));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_tanh)(v_f32 x) { return v_mul(v_set(4.0f), TINY_FN(tinyi_slope_bell)(v_add(x, x))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_erf)(v_f32 x) { return v_mul(v_set(1.12837917f), v_exp(v_neg(v_mul(x, x)))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_log)(v_f32 x) { return v_select(v_lt(x, v_zero()), v_set(NAN), v_div(v_set(1.0f), x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_cos)(v_f32 x) { return v_neg(v_sin(x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_rsqrt)(v_f32 x) { return v_div(v_set(-0.5f), v_mul(x, v_sqrt(x))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_sqrt)(v_f32 x) { return v_div(v_set(0.5f), v_sqrt(x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_abs)(v_f32 x)
+{
+    return v_select(v_lt(v_zero(), x), v_set(1.0f), v_select(v_lt(x, v_zero()), v_set(-1.0f), v_abs(x)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_neg)(v_f32 x) { (void)x; return v_set(-1.0f); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_relu)(v_f32 x) { return v_select(v_lt(v_zero(), x), v_set(1.0f), v_select(v_isnan(x), x, v_zero())); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_relu2)(v_f32 x) { return v_select(v_lt(v_zero(), x), v_add(x, x), v_select(v_isnan(x), x, v_zero())); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_silu)(v_f32 x)
+{
+    const v_f32 s = v_sigmoid(x);
+    return v_mul(s, v_fma(x, v_sigmoid(v_neg(x)), v_set(1.0f)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu)(v_f32 x)
+{
+    const v_f32 e = v_exp(v_mul(v_mul(x, v_set(-0.5f)), x)), p = v_fma(v_erf(v_mul(x, v_set(0.707106781f))), v_set(0.5f), v_set(0.5f));
+    return v_fma(v_mul(x, v_set(0.39894228f)), e, p);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu_tanh)(v_f32 x)
+{
+    const v_f32 q = v_mul(x, x), z = v_mul(x, v_fma(q, v_set(0.0713548163f), v_set(1.59576912f)));
+    const v_f32 t = v_mul(x, v_fma(q, v_set(0.214064449f), v_set(1.59576912f)));
+    return v_mul(v_sigmoid(z), v_fma(t, v_sigmoid(v_neg(z)), v_set(1.0f)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_set(1.0f); }
+
+#define TINYI_SLOPE_LOOP(f)                                                                             \
+    do {                                                                                                \
+        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));     \
+        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i); \
+    } while (0)
+
+static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
+{
+    size_t i = 0;
+    switch (of) {
+    case TINY_OP_EXP: TINYI_SLOPE_LOOP(v_exp); break;
+    case TINY_OP_LOG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_log)); break;
+    case TINY_OP_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_tanh)); break;
+    case TINY_OP_ERF: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_erf)); break;
+    case TINY_OP_SIGMOID: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_bell)); break;
+    case TINY_OP_SIN: TINYI_SLOPE_LOOP(v_cos); break;
+    case TINY_OP_COS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_cos)); break;
+    case TINY_OP_RSQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_rsqrt)); break;
+    case TINY_OP_SQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_sqrt)); break;
+    case TINY_OP_ABS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_abs)); break;
+    case TINY_OP_NEG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_neg)); break;
+    case TINY_OP_RELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu)); break;
+    case TINY_OP_RELU2: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu2)); break;
+    case TINY_OP_SILU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_silu)); break;
+    case TINY_OP_GELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu)); break;
+    case TINY_OP_GELU_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu_tanh)); break;
+    default: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_one)); break;
+    }
+}
+#undef TINYI_SLOPE_LOOP
+
+static void TINY_FN(tinyi_nearest_f32)(float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES) v_store(y + i, v_round(v_load(x + i)));
+    if (i < n) v_store_n(y + i, v_round(v_load_n(x + i, n - i)), n - i);
+}
+
+static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
+{
+    TINYI_USE(k, slope_f32);
+    TINYI_USE(k, nearest_f32);
+}
