@@ -1,105 +1,123 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     105  the manual
- *     173  math/kernels.h
- *    5933  options and names
- *    6351  core/config.h
- *    6474  core/status.h
- *    6507  core/tensor.h
- *    6560  core/ctx.h
- *    6637  core/mem.h
- *    6678  core/thread.h
- *    6729  core/rng.h
- *    6755  core/op.h
- *    6834  core/record.h
- *    6856  core/accel.h
- *    6893  core/bytes.h
- *    6918  core/file.h
- *    6962  core/checkpoint.h
- *    7061  core/time.h
- *    7071  core/conform.h
- *    7154  math/binary.h
- *    7195  math/elem.h
- *    7262  math/convert.h
- *    7303  math/reduce.h
- *    7350  math/softmax.h
- *    7401  math/norm.h
- *    7450  math/matmul.h
- *    7518  math/layout.h
- *    7571  math/conv.h
- *    7625  math/sort.h
- *    7686  math/linalg_lu.h
- *    7703  math/linalg_qr.h
- *    7719  math/linalg_eig.h
- *    7732  math/linalg_svd.h
- *    7745  math/linalg.h
- *    7801  math/fft.h
- *    7870  math/fwht.h
- *    7893  math/attention.h
- *    7922  math/ops.h
- *    7939  math/sparse.h
- *    8012  math/all.h
- *    8018  the shared functions again, where the other header came first
- *    8221  gnn/tinygnn.h
- *    8238  internal functions
- *    8293  core/status.c
- *    8303  core/atomic.h
- *    8355  core/state.h
- *    8445  core/tensor.c
- *    8596  core/cpu.h
- *    8630  core/ctx.c
- *    8870  core/mem.c
- *    8966  core/thread.c
- *    9440  core/rng.c
- *    9523  core/op.c
- *    9862  core/record.c
- *    9960  core/bytes.c
- *   10040  core/file.c
- *   10279  core/hash.h
- *   10299  core/checkpoint.c
- *   10962  core/time.c
- *   11009  core/half.h
- *   11062  core/conform.c
- *   11821  math/table.h
- *   11868  math/rows.h
- *   11917  math/walk.h
- *   12033  math/binary.c
- *   12324  math/elem.c
- *   13062  math/convert.c
- *   13537  math/reduce.c
- *   14052  math/softmax.c
- *   14408  math/norm.c
- *   14933  math/gemm.h
- *   15012  math/gemm_i8.h
- *   15028  math/matmul.c
- *   15386  math/layout.c
- *   16121  math/conv.c
- *   16645  math/sort.c
- *   17528  math/linalg_block.h
- *   17674  math/linalg_lu.c
- *   18019  math/linalg_qr.c
- *   18366  math/linalg_eig.c
- *   18874  math/linalg_svd.c
- *   19269  math/linalg.c
- *   19537  math/fft.c
- *   20464  math/fwht.c
- *   20608  math/attention.c
- *   20897  math/ops.c
- *   20934  math/sparse.c
- *   21923  math/normal.c
- *   21942  core/target.h
- *   22266  math/targets.c
- *   22395  math/all.c
- *   22399  core/cpu.c
- *   22613  core/hash.c
- *   22716  math/matvec.h
- *   22727  math/gemm.c
- *   23311  math/gemm_i8.c
- *   23534  math/linalg_block.c
- *   24067  math/matvec.c
- *   24119  the shared functions forwarded, where the other header has their bodies
- *   24317  gnn/tinygnn.c
- *   24328  the licence
+ *     123  the manual
+ *     192  math/kernels.h
+ *    6102  options and names
+ *    6670  core/config.h
+ *    6794  core/status.h
+ *    6827  core/tensor.h
+ *    6880  core/ctx.h
+ *    6957  core/mem.h
+ *    6998  core/thread.h
+ *    7049  core/rng.h
+ *    7075  core/op.h
+ *    7169  core/record.h
+ *    7191  core/accel.h
+ *    7228  core/bytes.h
+ *    7253  core/file.h
+ *    7297  core/checkpoint.h
+ *    7396  core/time.h
+ *    7406  core/conform.h
+ *    7489  math/binary.h
+ *    7530  math/elem.h
+ *    7597  math/convert.h
+ *    7638  math/reduce.h
+ *    7685  math/softmax.h
+ *    7736  math/norm.h
+ *    7785  math/matmul.h
+ *    7853  math/layout.h
+ *    7906  math/conv.h
+ *    7960  math/sort.h
+ *    8021  math/linalg_lu.h
+ *    8038  math/linalg_qr.h
+ *    8054  math/linalg_eig.h
+ *    8067  math/linalg_svd.h
+ *    8080  math/linalg.h
+ *    8136  math/fft.h
+ *    8205  math/fwht.h
+ *    8228  math/attention.h
+ *    8257  math/slope.h
+ *    8278  math/loss.h
+ *    8298  math/rope.h
+ *    8319  math/patch.h
+ *    8348  math/ops.h
+ *    8366  math/sparse.h
+ *    8439  math/optim.h
+ *    8552  math/tape.h
+ *    8656  math/layer.h
+ *    8701  math/train.h
+ *    8755  math/all.h
+ *    8761  the shared functions again, where the other header came first
+ *    9159  gnn/tinygnn.h
+ *    9176  internal functions
+ *    9234  core/status.c
+ *    9244  core/atomic.h
+ *    9296  core/state.h
+ *    9386  core/tensor.c
+ *    9537  core/cpu.h
+ *    9571  core/ctx.c
+ *    9811  core/mem.c
+ *    9907  core/thread.c
+ *   10381  core/rng.c
+ *   10464  core/op.c
+ *   10806  core/record.c
+ *   10904  core/bytes.c
+ *   10984  core/file.c
+ *   11223  core/hash.h
+ *   11243  core/checkpoint.c
+ *   11906  core/time.c
+ *   11953  core/half.h
+ *   12006  core/conform.c
+ *   12765  math/grad.h
+ *   12797  math/table.h
+ *   12844  math/rows.h
+ *   12909  math/walk.h
+ *   13028  math/binary.c
+ *   13319  math/elem.c
+ *   14055  math/convert.c
+ *   14530  math/reduce.c
+ *   15048  math/softmax.c
+ *   15411  math/norm.c
+ *   15936  math/gemm.h
+ *   16015  math/gemm_i8.h
+ *   16031  math/matmul.c
+ *   16388  math/layout.c
+ *   17131  math/conv.c
+ *   17655  math/sort.c
+ *   18538  math/linalg_block.h
+ *   18684  math/linalg_lu.c
+ *   19029  math/linalg_qr.c
+ *   19376  math/linalg_eig.c
+ *   19884  math/linalg_svd.c
+ *   20279  math/linalg.c
+ *   20547  math/fft.c
+ *   21474  math/fwht.c
+ *   21617  math/attention.c
+ *   21914  math/slope.c
+ *   22095  math/loss.c
+ *   22261  math/rope.c
+ *   22404  math/patch.c
+ *   22702  math/ops.c
+ *   22739  math/sparse.c
+ *   23728  math/optim.c
+ *   24349  math/tape.c
+ *   25197  math/layer.c
+ *   25661  math/train.c
+ *   25855  math/normal.c
+ *   25874  core/target.h
+ *   26198  math/targets.c
+ *   26327  math/all.c
+ *   26331  core/cpu.c
+ *   26545  core/hash.c
+ *   26648  math/grad.c
+ *   27429  math/matvec.h
+ *   27440  math/gemm.c
+ *   28024  math/gemm_i8.c
+ *   28247  math/linalg_block.c
+ *   28780  math/matvec.c
+ *   28832  the shared functions forwarded, where the other header has their bodies
+ *   29225  gnn/tinygnn.c
+ *   29236  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -142,6 +160,7 @@
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
+ *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory
@@ -5445,6 +5464,152 @@ static void TINY_FN(tinyi_use_fwht)(tinyi_kernels *k)
 
 #undef F_FOUR
 
+/* src/math/slope.simd.h - dx = dy f'(x); formulas: math/slope.c */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_bell)(v_f32 x)     /* e^-|x| / (1 + e^-|x|)^2 */
+{
+    const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(e, v_set(1.0f));
+    return v_div(e, v_mul(d, d));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_tanh)(v_f32 x) { return v_mul(v_set(4.0f), TINY_FN(tinyi_slope_bell)(v_add(x, x))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_erf)(v_f32 x) { return v_mul(v_set(1.12837917f), v_exp(v_neg(v_mul(x, x)))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_log)(v_f32 x) { return v_select(v_lt(x, v_zero()), v_set(NAN), v_div(v_set(1.0f), x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_cos)(v_f32 x) { return v_neg(v_sin(x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_rsqrt)(v_f32 x) { return v_div(v_set(-0.5f), v_mul(x, v_sqrt(x))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_sqrt)(v_f32 x) { return v_div(v_set(0.5f), v_sqrt(x)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_abs)(v_f32 x)
+{
+    return v_select(v_lt(v_zero(), x), v_set(1.0f), v_select(v_lt(x, v_zero()), v_set(-1.0f), v_abs(x)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_neg)(v_f32 x) { (void)x; return v_set(-1.0f); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_relu)(v_f32 x) { return v_select(v_lt(v_zero(), x), v_set(1.0f), v_select(v_isnan(x), x, v_zero())); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_relu2)(v_f32 x) { return v_select(v_lt(v_zero(), x), v_add(x, x), v_select(v_isnan(x), x, v_zero())); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_silu)(v_f32 x)
+{
+    const v_f32 s = v_sigmoid(x);
+    return v_mul(s, v_fma(x, v_sigmoid(v_neg(x)), v_set(1.0f)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu)(v_f32 x)
+{
+    const v_f32 e = v_exp(v_mul(v_mul(x, v_set(-0.5f)), x)), p = v_fma(v_erf(v_mul(x, v_set(0.707106781f))), v_set(0.5f), v_set(0.5f));
+    return v_fma(v_mul(x, v_set(0.39894228f)), e, p);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu_tanh)(v_f32 x)
+{
+    const v_f32 q = v_mul(x, x), z = v_mul(x, v_fma(q, v_set(0.0713548163f), v_set(1.59576912f)));
+    const v_f32 t = v_mul(x, v_fma(q, v_set(0.214064449f), v_set(1.59576912f)));
+    return v_mul(v_sigmoid(z), v_fma(t, v_sigmoid(v_neg(z)), v_set(1.0f)));
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_set(1.0f); }
+
+#define TINYI_SLOPE_LOOP(f)                                                                             \
+    do {                                                                                                \
+        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));     \
+        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i); \
+    } while (0)
+
+static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
+{
+    size_t i = 0;
+    switch (of) {
+    case TINY_OP_EXP: TINYI_SLOPE_LOOP(v_exp); break;
+    case TINY_OP_LOG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_log)); break;
+    case TINY_OP_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_tanh)); break;
+    case TINY_OP_ERF: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_erf)); break;
+    case TINY_OP_SIGMOID: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_bell)); break;
+    case TINY_OP_SIN: TINYI_SLOPE_LOOP(v_cos); break;
+    case TINY_OP_COS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_cos)); break;
+    case TINY_OP_RSQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_rsqrt)); break;
+    case TINY_OP_SQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_sqrt)); break;
+    case TINY_OP_ABS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_abs)); break;
+    case TINY_OP_NEG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_neg)); break;
+    case TINY_OP_RELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu)); break;
+    case TINY_OP_RELU2: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu2)); break;
+    case TINY_OP_SILU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_silu)); break;
+    case TINY_OP_GELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu)); break;
+    case TINY_OP_GELU_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu_tanh)); break;
+    default: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_one)); break;
+    }
+}
+#undef TINYI_SLOPE_LOOP
+
+static void TINY_FN(tinyi_nearest_f32)(float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + V_LANES <= n; i += V_LANES) v_store(y + i, v_round(v_load(x + i)));
+    if (i < n) v_store_n(y + i, v_round(v_load_n(x + i, n - i)), n - i);
+}
+
+static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
+{
+    TINYI_USE(k, slope_f32);
+    TINYI_USE(k, nearest_f32);
+}
+
+/* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
+#ifndef TINY_NO_TRAIN
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(v_sub(g, *m), v_set(s->b1), *m);
+    *v = v_fma(v_sub(v_mul(g, g), *v), v_set(s->b2), *v);
+    g = v_div(v_mul(*m, v_set(s->rate)), v_fma(v_sqrt(*v), v_set(s->root), v_set(s->eps)));
+    return v_sub(v_mul(w, v_set(s->keep)), g);
+}
+
+static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b, c;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        c = v_load(v + i);
+        a = TINY_FN(tinyi_optim_adam)(v_load(w + i), &b, &c, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+        v_store(v + i, c);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        c = v_load_n(v + i, n - i);
+        a = TINY_FN(tinyi_optim_adam)(v_load_n(w + i, n - i), &b, &c, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+        v_store_n(v + i, c, n - i);
+    }
+}
+
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_sgd)(v_f32 w, v_f32 *m, v_f32 g, const tinyi_sgd_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(*m, v_set(s->momentum), g);
+    return v_fnma(s->nesterov ? v_fma(*m, v_set(s->momentum), g) : *m, v_set(s->rate), w);
+}
+
+static void TINY_FN(tinyi_optim_sgd_f32)(float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load(w + i), &b, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load_n(w + i, n - i), &b, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+    }
+}
+
+static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
+{
+    TINYI_USE(k, optim_adam_f32);
+    TINYI_USE(k, optim_sgd_f32);
+}
+#endif
+
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -5801,6 +5966,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_gemv)(k);
     TINY_FN(tinyi_use_linalg)(k);
     TINY_FN(tinyi_use_fwht)(k);
+    TINY_FN(tinyi_use_slope)(k);
+#ifndef TINY_NO_TRAIN
+    TINY_FN(tinyi_use_optim)(k);
+#endif
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -5951,7 +6120,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd5ead5ec
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xed08db9f
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6328,6 +6497,22 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_fwht tinygnn_fwht
 #undef tiny_attention
 #define tiny_attention tinygnn_attention
+#undef tiny_slope
+#define tiny_slope tinygnn_slope
+#undef tiny_round
+#define tiny_round tinygnn_round
+#undef tiny_cross_entropy
+#define tiny_cross_entropy tinygnn_cross_entropy
+#undef tiny_rope
+#define tiny_rope tinygnn_rope
+#undef tiny_im2col
+#define tiny_im2col tinygnn_im2col
+#undef tiny_col2im
+#define tiny_col2im tinygnn_col2im
+#undef tiny_max_pool
+#define tiny_max_pool tinygnn_max_pool
+#undef tiny_avg_pool
+#define tiny_avg_pool tinygnn_avg_pool
 #undef tiny_sparse_check
 #define tiny_sparse_check tinygnn_sparse_check
 #undef tiny_sparse_convert
@@ -6344,9 +6529,143 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_free tinygnn_sparse_free
 #undef tiny_sparse_form_name
 #define tiny_sparse_form_name tinygnn_sparse_form_name
+#undef tiny_optim_open
+#define tiny_optim_open tinygnn_optim_open
+#undef tiny_optim_close
+#define tiny_optim_close tinygnn_optim_close
+#undef tiny_optim_step
+#define tiny_optim_step tinygnn_optim_step
+#undef tiny_optim_steps
+#define tiny_optim_steps tinygnn_optim_steps
+#undef tiny_optim_grad_norm
+#define tiny_optim_grad_norm tinygnn_optim_grad_norm
+#undef tiny_optim_ema_swap
+#define tiny_optim_ema_swap tinygnn_optim_ema_swap
+#undef tiny_optim_state
+#define tiny_optim_state tinygnn_optim_state
+#undef tiny_optim_resume
+#define tiny_optim_resume tinygnn_optim_resume
+#undef tiny_schedule_at
+#define tiny_schedule_at tinygnn_schedule_at
+#undef tiny_plateau_next
+#define tiny_plateau_next tinygnn_plateau_next
+#undef tiny_init_constant
+#define tiny_init_constant tinygnn_init_constant
+#undef tiny_init_normal
+#define tiny_init_normal tinygnn_init_normal
+#undef tiny_init_he
+#define tiny_init_he tinygnn_init_he
+#undef tiny_init_xavier
+#define tiny_init_xavier tinygnn_init_xavier
+#undef tiny_init_orthogonal
+#define tiny_init_orthogonal tinygnn_init_orthogonal
+#undef tiny_tape_open
+#define tiny_tape_open tinygnn_tape_open
+#undef tiny_tape_close
+#define tiny_tape_close tinygnn_tape_close
+#undef tiny_tape_ctx
+#define tiny_tape_ctx tinygnn_tape_ctx
+#undef tiny_tape_status
+#define tiny_tape_status tinygnn_tape_status
+#undef tiny_tape_dry
+#define tiny_tape_dry tinygnn_tape_dry
+#undef tiny_tape_high
+#define tiny_tape_high tinygnn_tape_high
+#undef tiny_tape_count
+#define tiny_tape_count tinygnn_tape_count
+#undef tiny_tape_param
+#define tiny_tape_param tinygnn_tape_param
+#undef tiny_tape_zero
+#define tiny_tape_zero tinygnn_tape_zero
+#undef tiny_tape_now
+#define tiny_tape_now tinygnn_tape_now
+#undef tiny_tape_release
+#define tiny_tape_release tinygnn_tape_release
+#undef tiny_tape_new
+#define tiny_tape_new tinygnn_tape_new
+#undef tiny_tape_op
+#define tiny_tape_op tinygnn_tape_op
+#undef tiny_tape_call
+#define tiny_tape_call tinygnn_tape_call
+#undef tiny_tape_backward
+#define tiny_tape_backward tinygnn_tape_backward
+#undef tiny_tape_grad
+#define tiny_tape_grad tinygnn_tape_grad
+#undef tiny_tape_segment
+#define tiny_tape_segment tinygnn_tape_segment
+#undef tiny_grad_of
+#define tiny_grad_of tinygnn_grad_of
+#undef tiny_grad_wants
+#define tiny_grad_wants tinygnn_grad_wants
+#undef tiny_grad_dry
+#define tiny_grad_dry tinygnn_grad_dry
+#undef tiny_grad_ctx
+#define tiny_grad_ctx tinygnn_grad_ctx
+#undef tiny_grad_new
+#define tiny_grad_new tinygnn_grad_new
+#undef tiny_grad_run
+#define tiny_grad_run tinygnn_grad_run
+#undef tiny_grad_op
+#define tiny_grad_op tinygnn_grad_op
+#undef tiny_grad_add
+#define tiny_grad_add tinygnn_grad_add
+#undef tiny_grad_give
+#define tiny_grad_give tinygnn_grad_give
+#undef tiny_tape_linear
+#define tiny_tape_linear tinygnn_tape_linear
+#undef tiny_tape_add
+#define tiny_tape_add tinygnn_tape_add
+#undef tiny_tape_sub
+#define tiny_tape_sub tinygnn_tape_sub
+#undef tiny_tape_mul
+#define tiny_tape_mul tinygnn_tape_mul
+#undef tiny_tape_scale
+#define tiny_tape_scale tinygnn_tape_scale
+#undef tiny_tape_clamp
+#define tiny_tape_clamp tinygnn_tape_clamp
+#undef tiny_tape_leaky_relu
+#define tiny_tape_leaky_relu tinygnn_tape_leaky_relu
+#undef tiny_tape_mean
+#define tiny_tape_mean tinygnn_tape_mean
+#undef tiny_tape_constant
+#define tiny_tape_constant tinygnn_tape_constant
+#undef tiny_tape_reshape
+#define tiny_tape_reshape tinygnn_tape_reshape
+#undef tiny_tape_concat
+#define tiny_tape_concat tinygnn_tape_concat
+#undef tiny_tape_pad
+#define tiny_tape_pad tinygnn_tape_pad
+#undef tiny_tape_hash_gather
+#define tiny_tape_hash_gather tinygnn_tape_hash_gather
+#undef tiny_tape_upsample2x
+#define tiny_tape_upsample2x tinygnn_tape_upsample2x
+#undef tiny_tape_channel_pool
+#define tiny_tape_channel_pool tinygnn_tape_channel_pool
+#undef tiny_tape_conv_transpose
+#define tiny_tape_conv_transpose tinygnn_tape_conv_transpose
+#undef tiny_tape_batch_norm
+#define tiny_tape_batch_norm tinygnn_tape_batch_norm
+#undef tiny_tape_cross_entropy
+#define tiny_tape_cross_entropy tinygnn_tape_cross_entropy
+#undef tiny_tape_mse
+#define tiny_tape_mse tinygnn_tape_mse
+#undef tiny_tape_huber
+#define tiny_tape_huber tinygnn_tape_huber
+#undef tiny_tape_kl_distill
+#define tiny_tape_kl_distill tinygnn_tape_kl_distill
+#undef tiny_hvp
+#define tiny_hvp tinygnn_hvp
+#undef tiny_train
+#define tiny_train tinygnn_train
+#undef tiny_tape_rows
+#define tiny_tape_rows tinygnn_tape_rows
+#undef tiny_params_save
+#define tiny_params_save tinygnn_params_save
+#undef tiny_params_load
+#define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xd5ead5ec
+#define TINYI_SHARED_DECLARED 0xed08db9f
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6362,6 +6681,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_CONFORM    leaves the conformance kit out
+ *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
@@ -6787,6 +7107,14 @@ typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINE
 typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
+
+/* The gradient of an operation: g knows dL/d(outputs) and takes dL/d(inputs). op has the inputs as they were and the
+ * outputs as they came out. math/tape.h says how one is written and what it may call; it runs further operations and
+ * computes nothing by itself that one of them could. NULL in a row: no gradient goes through (the tape says so when one
+ * would have to). */
+typedef struct tiny_grad tiny_grad;
+typedef tiny_status (*tiny_grad_fn)(tiny_grad *g, const tiny_op *op);
+
 struct tiny_op_row {
     const char *name;
     int kind;
@@ -6802,16 +7130,23 @@ struct tiny_op_row {
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
-    const void *grad;                       /* filled by the tape */
+    tiny_grad_fn grad;                      /* TINYI_GRAD(function), NULL under TINY_NO_TRAIN; NULL: none */
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
 };
 
+#ifdef TINY_NO_TRAIN
+#define TINYI_GRAD(function) NULL
+#else
+#define TINYI_GRAD(function) function
+#endif
+
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
-    TINY_OP_ACCUMULATES = 4                 /* out[0] is read too (its old content is an input) */
+    TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
+    TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
 /* Checks, then runs: accelerator, fast path or reference, as the context says. */
@@ -7919,6 +8254,97 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
 TINYI_C_END
 #endif
 
+/* src/math/slope.h - derivatives of the elementary functions, for the gradients */
+#ifndef TINYI_SLOPE_H
+#define TINYI_SLOPE_H
+TINYI_C_BEGIN
+
+typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
+
+/* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on as it
+ * is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
+TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
+/* y = x to the nearest integer, ties to even. */
+TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+
+#define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
+#define TINYI_KERNELS_SLOPE(K)                                                              \
+    K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
+    K(nearest_f32, void, (float *y, const float *x, size_t n))
+
+TINYI_C_END
+#endif
+
+/* src/math/loss.h - cross-entropy of classes */
+#ifndef TINYI_LOSS_H
+#define TINYI_LOSS_H
+TINYI_C_BEGIN
+
+typedef struct tiny_cross_entropy_params {
+    float smoothing;                        /* 0 <= e < 1: the target is 1 - e at the label and e / n everywhere */
+    int skip;                               /* nonzero: rows with the label -1 are left out */
+} tiny_cross_entropy_params;
+
+/* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of rank 0;
+ * 0 where no row is left. The labels must stand ready when the call is made. */
+TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
+/* label of row r; -1: the row is left out */
+
+TINYI_C_END
+#endif
+
+/* src/math/rope.h - rotary positions */
+#ifndef TINYI_ROPE_H
+#define TINYI_ROPE_H
+TINYI_C_BEGIN
+
+typedef struct tiny_rope_params {
+    float base, scale;                      /* 0: 10000 and 1 */
+    int n_rot;                              /* numbers of a head that turn, from its start, even; 0: all */
+    int interleaved;                        /* nonzero: pairs (2i, 2i + 1); else (i, i + n_rot / 2) */
+    int backward;                           /* nonzero: by minus the angle, which undoes it */
+} tiny_rope_params;
+
+/* Pair i of token t turns by angle = position[t] scale base^(-2i / n_rot): y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos.
+ * x, y (token, head, d); position (token), i32 or i64, or NULL for 0, 1, 2 ... y may be x. */
+TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_ROPE(ROW) ROW(ROPE, rope)
+
+TINYI_C_END
+#endif
+
+/* src/math/patch.h - windows over images: as columns, back from columns, and pooled
+ *
+ * x (N, C, H, W); windows of size[0] x size[1] taps; OH = (H + pad top + bottom - dilation (size - 1) - 1) / stride + 1.
+ *   im2col   y (C size0 size1, N OH OW): y[(c, r, s)][(n, i, j)] = x[n, c, i stride - top + r dilation, ...], 0 outside
+ *   col2im   the adjoint: y (N, C, H, W) is the sum of all numbers of the columns that stand for a pixel; image says H and W
+ *   max_pool, avg_pool   y (N, C, OH, OW): the largest number of each window; the mean, zeros outside included           */
+#ifndef TINYI_PATCH_H
+#define TINYI_PATCH_H
+TINYI_C_BEGIN
+
+typedef struct tiny_patch_params {
+    int size[2];                            /* down, across */
+    int stride[2], dilation[2];             /* 0: 1; the stride of pools: size */
+    int pad[4];                             /* top, left, bottom, right */
+    int image[2];                           /* col2im: H, W */
+} tiny_patch_params;
+
+TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
+
+typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, pt, pl; } tinyi_patch;
+
+TINYI_C_END
+#endif
+
 /* src/math/ops.h - the kinds of operations: every family of math, one after the other */
 #ifndef TINYI_OPS_H
 #define TINYI_OPS_H
@@ -7927,7 +8353,8 @@ TINYI_C_BEGIN
 #define TINYI_OPS(ROW)                                                                                  \
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)
+    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
+    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
@@ -8006,6 +8433,322 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
 
+TINYI_C_END
+#endif
+
+/* src/math/optim.h - optimisers, schedules, clipping, moving averages; initial values
+ *
+ *   tiny_optim_desc d = { 0 };                      all zero: AdamW, lr 1e-3, betas 0.9 and 0.999, eps 1e-8, no decay
+ *   tiny_optim *opt;
+ *   d.clip = 1.0;
+ *   tiny_optim_open(ctx, params, n_params, &d, &opt);
+ *   for (step = 0; step < n; step++) {
+ *       ... gradients into params[i].grad ...
+ *       tiny_optim_step(opt, tiny_schedule_at(&schedule, step));
+ *   }
+ *   tiny_optim_close(opt);
+ *
+ * A step computes the length of all gradients first and fails, with nothing changed, where it is not a finite number; the
+ * sentence names step and parameter. Results do not depend on the number of threads. Parameters may be f32 (the fast
+ * path), f64 (plain loops) or f16 and bf16: those have f32 gradients, and the optimiser keeps an f32 master copy that the
+ * step changes and rounds from.                                                                                        */
+#ifndef TINYI_OPTIM_H
+#define TINYI_OPTIM_H
+TINYI_C_BEGIN
+
+/* A tensor that is learnt. Both dense, of one shape; grad f32, or f64 for an f64 value. The memory is the caller's. */
+typedef struct tiny_param {
+    const char *name;
+    tiny_tensor value, grad;
+    int group;                              /* of the optimiser, counted from 0 */
+} tiny_param;
+
+typedef enum tiny_optim_kind { TINY_OPTIM_ADAMW, TINY_OPTIM_ADAM, TINY_OPTIM_SGD, TINY_OPTIM_MUON } tiny_optim_kind;
+
+/* Zero stands for the default. t counts from 1, g is the gradient after clipping.
+ *   ADAMW  m += (1 - b1)(g - m); v += (1 - b2)(g^2 - v); w -= lr decay w; w -= lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
+ *   ADAM   the same, decay w added to g instead
+ *   SGD    g += decay w; m = momentum m + g; w -= lr m (nesterov: lr (g + momentum m))
+ *   MUON   matrices; others are taken as (dim[0], the rest). m = momentum m + g; u = g + momentum m; X = u / (||u|| + 1e-7),
+ *          turned where it is tall; five times A = X X', X = 3.4445 X + (-4.7750 A + 2.0315 A A) X;
+ *          w -= lr decay w; w -= lr sqrt(max(1, rows / columns)) X. K. Jordan, "Muon", 2024.                            */
+typedef struct tiny_optim_group {
+    int kind;
+    double lr;                              /* 0: ADAM, ADAMW 1e-3; SGD 1e-2; MUON 0.02 */
+    double decay;
+    double beta1, beta2, eps;               /* 0: 0.9, 0.999, 1e-8; beta1 below 0: 0 */
+    double momentum;                        /* 0: MUON 0.95, SGD none */
+    int nesterov;
+} tiny_optim_group;
+
+#define TINY_OPTIM_GROUPS 8
+typedef struct tiny_optim_desc {
+    tiny_optim_group group[TINY_OPTIM_GROUPS];
+    double clip;                            /* above 0: gradients are scaled so that their length together is at most this */
+    double ema;                             /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
+} tiny_optim_desc;
+
+#ifndef TINY_NO_TRAIN
+typedef struct tiny_optim tiny_optim;
+TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
+TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
+/* factor multiplies the lr of every group. */
+TINY_API tiny_status tiny_optim_step(tiny_optim *opt, double factor);
+TINY_API int64_t tiny_optim_steps(const tiny_optim *opt);   /* taken so far */
+TINY_API double tiny_optim_grad_norm(const tiny_optim *opt);    /* of the last step, before clipping */
+/* The averages into the parameters, and the parameters into the averages; called twice, all is as before. */
+TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *opt);
+/* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the steps. */
+TINY_API int tiny_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
+TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* after the states have been written over */
+#endif
+
+/* ---- schedules: a factor of the lr */
+
+typedef enum tiny_schedule_kind {
+    TINY_SCHEDULE_CONSTANT,
+    TINY_SCHEDULE_STEP,                     /* times gamma at each step of at[] */
+    TINY_SCHEDULE_COSINE,                   /* to floor at total: floor + (1 - floor) (1 + cos(pi p)) / 2 */
+    TINY_SCHEDULE_LINEAR,                   /* to floor at total */
+    TINY_SCHEDULE_WSD                       /* 1 until decay_at, then linear to floor at total */
+} tiny_schedule_kind;
+
+typedef struct tiny_schedule {              /* all zero: always 1 */
+    int kind;
+    int64_t warmup;                         /* (t + 1) / warmup for the first ones, in all kinds; p counts from there */
+    int64_t total, decay_at;
+    double floor, gamma;
+    int64_t at[8];                          /* ascending; 0 ends */
+} tiny_schedule;
+
+TINY_API double tiny_schedule_at(const tiny_schedule *s, int64_t step);     /* step counts from 0 */
+
+/* Times gamma (0: 0.1) after patience losses (0: 10) that were not below the best by a part of 1e-4. */
+typedef struct tiny_plateau { double gamma; int patience; double best, factor; int bad, begun; } tiny_plateau;
+TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* the factor from now on */
+
+/* ---- initial values of dense f32 or f64 tensors (out, in, ...): fan_in = in * the rest, fan_out = out * the rest */
+
+TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
+TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
+TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
+TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
+/* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
+TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+
+typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
+typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
+#ifndef TINY_NO_TRAIN
+#define TINYI_KERNELS_OPTIM(K)                                                                                  \
+    K(optim_adam_f32, void, (float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)) \
+    K(optim_sgd_f32, void, (float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s))
+#else
+#define TINYI_KERNELS_OPTIM(K)
+#endif
+
+TINYI_C_END
+#endif
+
+/* src/math/tape.h - gradients: a tape of operations that ran, walked from its end
+ *
+ *     tiny_tape_desc d = { 0 };
+ *     d.bytes = 1 << 24;                              or what a dry run has told: tiny_tape_high
+ *     tiny_tape_open(ctx, &d, &tape);
+ *     tiny_tape_param(tape, &w); tiny_tape_param(tape, &b);                   tiny_param: math/optim.h
+ *     for (;;) {
+ *         tiny_tape_mark mark = tiny_tape_now(tape);
+ *         h = tiny_tape_linear(tape, &x, &w.value, &b.value, TINY_ACT_RELU);  (math/layer.h) runs at once, and is recorded
+ *         loss = tiny_tape_cross_entropy(tape, &h, &labels, 0.0f);
+ *         tiny_tape_zero(tape);
+ *         st = tiny_tape_backward(tape, &loss, NULL);                         the first failure of all calls above
+ *         ... w.grad and b.grad hold the gradients: tiny_optim_step ...
+ *         tiny_tape_release(tape, mark);
+ *     }
+ *
+ * A value is a tiny_tensor in the memory of the tape; any view of it (a transpose, a slice, a reshape, an axis repeated by
+ * stride 0) is the value too: its gradient is found by its address. What the tape does not know is a constant and must stay
+ * as it is until the backward pass. Only what depends on a parameter is recorded and gets a gradient. A tensor is written
+ * once; several operations may write different parts of it (that is how concat works), and axpy and scatter_add may add to
+ * one that nobody has read.
+ *
+ * The first failure stays: later calls answer it and do nothing, tensors come back empty, tiny_tape_status tells.
+ *
+ * Memory: one block, taken when the tape is opened, and a list of what ran, which is kept. In a dry run (desc.dry) nothing is
+ * computed, parameters and inputs may hold anything, and tiny_tape_high tells the bytes that the same calls will need. A
+ * model function should therefore read no data of the tape while tiny_tape_dry says so.
+ *
+ * How the gradient of a row is written. Its function gets the operation as it ran and asks g:
+ *     tiny_grad_of(g, i)         dL/d(output i), of the output's shape and strides, or NULL when nothing flows into it
+ *     tiny_grad_wants(g, i)      is dL/d(input i) wanted at all?
+ *     tiny_grad_run(g, kind, a, b, params, &y)     runs an operation into new scratch memory y
+ *     tiny_grad_add(g, i, &dx)   hands dL/d(input i) over: of the input's shape, or of one that the input was repeated to
+ *     tiny_grad_give(g, i, kind, a, b, params)     the last two in one, where it can without a copy
+ * Scratch is given back when the function returns. In a dry run no data may be read: tiny_grad_dry(g). Example, y = e^x:
+ *     static tiny_status grad_exp(tiny_grad *g, const tiny_op *op)
+ *     {
+ *         return tiny_grad_give(g, 0, TINY_OP_MUL, tiny_grad_of(g, 0), op->out[0], NULL);
+ *     }                                                                                                               */
+#ifndef TINYI_TAPE_H
+#define TINYI_TAPE_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+typedef struct tiny_tape tiny_tape;
+typedef struct tiny_tape_desc {
+    size_t bytes;                           /* for values, gradients and scratch; 0: 64 MiB */
+    int dry;                                /* nonzero: shapes only */
+    int no_grad;                            /* nonzero: nothing is recorded, for evaluation */
+} tiny_tape_desc;
+
+TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out);
+TINY_API void tiny_tape_close(tiny_tape *tape);             /* takes NULL */
+TINY_API tiny_ctx *tiny_tape_ctx(tiny_tape *tape);
+TINY_API tiny_status tiny_tape_status(const tiny_tape *tape);
+TINY_API int tiny_tape_dry(const tiny_tape *tape);
+TINY_API size_t tiny_tape_high(const tiny_tape *tape);      /* the most bytes that were in use */
+TINY_API size_t tiny_tape_count(const tiny_tape *tape);     /* operations recorded */
+
+/* value and grad stay the caller's. A parameter that is given twice counts once. */
+TINY_API tiny_status tiny_tape_param(tiny_tape *tape, const tiny_param *param);
+/* Gradients of all parameters begin anew; without it, backward adds to what is there. */
+TINY_API void tiny_tape_zero(tiny_tape *tape);
+
+typedef struct tiny_tape_mark { size_t nodes, values, used; } tiny_tape_mark;
+TINY_API tiny_tape_mark tiny_tape_now(const tiny_tape *tape);
+TINY_API void tiny_tape_release(tiny_tape *tape, tiny_tape_mark mark);  /* forgets what came after; clears a failure */
+
+/* A new tensor in the memory of the tape, not cleared. */
+TINY_API tiny_tensor tiny_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim);
+/* Runs and records. Outputs that are NULL are made; out[i] gets a copy of each output that the row has. */
+TINY_API tiny_status tiny_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out);
+/* The same for a row with one output. */
+TINY_API tiny_tensor tiny_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params);
+
+/* dL/dy is dy, or 1 where dy is NULL and y a single number. A y that is not finite fails: the sentence names the operation
+ * out of which the first such number came. */
+TINY_API tiny_status tiny_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy);
+/* After a backward pass: the gradient of a parameter, or of a part of one. NULL data: none. */
+TINY_API tiny_tensor tiny_tape_grad(tiny_tape *tape, const tiny_tensor *x);
+
+/* A part of the model whose inner values are not kept: it is run again in the backward pass (T. Chen et al., "Training Deep
+ * Nets with Sublinear Memory Cost", 2016, arXiv 1604.06174). fn may use its in[] and parameters, nothing else of the tape,
+ * and must do the same both times. */
+typedef tiny_status (*tiny_segment_fn)(tiny_tape *tape, void *user, const tiny_tensor *in, tiny_tensor *out);
+#define TINY_SEGMENT_MOST 4
+TINY_API tiny_status tiny_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out);
+
+/* ---- for gradients */
+
+TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i_output);
+TINY_API int tiny_grad_wants(const tiny_grad *g, int i_input);
+TINY_API int tiny_grad_dry(const tiny_grad *g);
+TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g);
+TINY_API tiny_status tiny_grad_new(tiny_grad *g, tiny_dtype dtype, int rank, const tiny_idx *dim, tiny_tensor *y);
+TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y);
+TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op);         /* any operation, its outputs given */
+TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx);
+TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/math/layer.h - layers and losses that are made of rows, on a tape; curvature
+ *
+ * Each takes its tensors by address, runs and records, and gives a new tensor of the tape; a failure stays in the tape.     */
+#ifndef TINYI_LAYER_H
+#define TINYI_LAYER_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act);  /* w (out, in) */
+TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
+TINY_API tiny_tensor tiny_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
+TINY_API tiny_tensor tiny_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);     /* with a mask: mask_mul */
+TINY_API tiny_tensor tiny_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta);
+TINY_API tiny_tensor tiny_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high);
+TINY_API tiny_tensor tiny_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope);
+TINY_API tiny_tensor tiny_tape_mean(tiny_tape *tape, const tiny_tensor *x);                          /* of all numbers */
+TINY_API tiny_tensor tiny_tape_constant(tiny_tape *tape, const tiny_tensor *x);                      /* a copy without a gradient: stop_gradient */
+TINY_API tiny_tensor tiny_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim);    /* a view where x is dense, else a copy */
+TINY_API tiny_tensor tiny_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis);       /* all of one rank */
+TINY_API tiny_tensor tiny_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after);    /* zeros, for each axis */
+TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c);     /* c[i] z[index[i]]; z (m) */
+TINY_API tiny_tensor tiny_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);                    /* (N, C, H, W), nearest */
+TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);  /* (N, C, ...): means of floor(o C / n) .. ceil((o + 1) C / n) */
+/* w (C in, C out, R, S), the adjoint of conv2d with the same params: y is the size that conv2d would have made x from with no row left over */
+TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params);
+/* x (N, C, ...), g and b (C) or NULL. train: by the mean and variance of the batch; run_mean and run_var (C), where given,
+ * take (1 - momentum) old + momentum new. Else by run_mean and run_var. */
+typedef struct tiny_batch_norm_params { float eps, momentum; int train; } tiny_batch_norm_params;     /* 0: 1e-5, 0.1 */
+TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean,
+                                          const tiny_tensor *run_var, const tiny_batch_norm_params *params);
+TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing);
+TINY_API tiny_tensor tiny_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);        /* mean (x - t)^2 */
+TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);    /* mean of d^2/2, or delta (|d| - delta/2) */
+/* T^2 mean over rows of KL(softmax(teacher / T) || softmax(student / T)); the teacher gets a gradient too unless it is a constant */
+TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature);
+
+/* ---- second order: h = (g(w + e v) - g(w - e v)) / (2 e), e = 1e-3 |w| / |v|; f64 parameters. fn puts the gradients at the
+ * present values into params[i].grad. Values are as before afterwards, gradients are not. */
+typedef tiny_status (*tiny_gradient_fn)(void *user);
+TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/math/train.h - a training loop, and parameters by name in a file
+ *
+ * tiny_train makes a dry run of the model, takes a tape of that size, and then for each step: the next batch of a shuffled
+ * order, the model's loss, the gradients, a step of the optimiser, the callback. The order of an epoch depends on the seed
+ * and its number only, so that a run that was resumed from a file goes the way of one that never stopped.                */
+#ifndef TINYI_TRAIN_H
+#define TINYI_TRAIN_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+typedef struct tiny_train_state {
+    int64_t step, steps, epoch;             /* step counts from 1 after the first */
+    double loss, grad_norm, factor;         /* of this step; factor: of the schedule */
+    tiny_optim *optim;
+    size_t tape_bytes;
+} tiny_train_state;
+
+/* The loss of n samples, a single number on the tape. In the dry run sample holds 0, 1, 2 ... and nothing may be read from
+ * the tape (tiny_tape_dry); tiny_tape_rows minds that by itself. */
+typedef tiny_tensor (*tiny_model_fn)(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n);
+
+typedef struct tiny_train_desc {
+    const tiny_param *params;
+    size_t n_params;
+    tiny_model_fn model;
+    int (*callback)(void *user, const tiny_train_state *state);     /* after each step; nonzero ends the training with TINY_OK; may be NULL */
+    void *user;
+    uint32_t n_samples;
+    tiny_idx batch;                         /* 0: 32, or all where there are fewer; what is left of an epoch is left out */
+    int64_t epochs;                         /* 0: 1 */
+    uint64_t seed;
+    int in_order;                           /* nonzero: no shuffling */
+    tiny_optim_desc optim;
+    tiny_schedule schedule;                 /* total 0: all steps */
+    const char *save;                       /* file of parameters, optimiser and step; NULL: none */
+    int64_t save_every;                     /* steps; 0: at the end only */
+    int resume;                             /* nonzero: begin with what is in save */
+} tiny_train_desc;
+
+/* The sentence of a failure names the step. What is left then: the parameters after the last whole step. last may be NULL. */
+TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last);
+
+/* Rows sample[0..n) of dense data of any type, copied to the tape. */
+TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
+
+/* Parameters by name, and the state of the optimiser where opt is not NULL (core/checkpoint.h). Loading wants every parameter
+ * to be there, of the same type and shape. */
+TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
+TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
+
+#endif
 TINYI_C_END
 #endif
 
@@ -8204,6 +8947,14 @@ TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan);
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
+TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
+TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out);
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room);
@@ -8212,6 +8963,193 @@ TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form);
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_optim_close(tiny_optim *opt);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps);
+#endif
+TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step);
+TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss);
+TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
+TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
+TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
+TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);
+TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_close(tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_ctx *tinygnn_tape_ctx(tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_status(const tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_tape_dry(const tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API size_t tinygnn_tape_high(const tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API size_t tinygnn_tape_count(const tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_param(tiny_tape *tape, const tiny_param *param);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_zero(tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tape_mark tinygnn_tape_now(const tiny_tape *tape);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_release(tiny_tape *tape, tiny_tape_mark mark);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_grad(tiny_tape *tape, const tiny_tensor *x);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API const tiny_tensor *tinygnn_grad_of(tiny_grad *g, int i_output);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_grad_wants(const tiny_grad *g, int i_input);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_grad_dry(const tiny_grad *g);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_ctx *tinygnn_grad_ctx(const tiny_grad *g);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_new(tiny_grad *g, tiny_dtype dtype, int rank, const tiny_idx *dim, tiny_tensor *y);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_op(tiny_grad *g, const tiny_op *op);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mean(tiny_tape *tape, const tiny_tensor *x);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_constant(tiny_tape *tape, const tiny_tensor *x);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var, const tiny_batch_norm_params *params);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
+#endif
 TINYI_C_END
 #endif
 
@@ -8256,6 +9194,7 @@ TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
+TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
 TINYI_FN float tinyi_exp_ref(float x);
 TINYI_FN float tinyi_log_ref(float x);
 TINYI_FN float tinyi_tanh_ref(float x);
@@ -8288,6 +9227,8 @@ TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, d
  * by key on the caller's own scratch: no context, no failure. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
+TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
+TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -9623,6 +10564,9 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return TINY_OK;
 }
 
+/* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
+static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row) { return row->flags & TINY_OP_F64 && op->in[0]->dtype == TINY_F64; }
+
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
@@ -9649,7 +10593,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
         if (i) tinyi_team_not_late(team);
-        if (row->fast) row->fast(team, job->ops[i]);
+        if (row->fast && !tinyi_op_wide(job->ops[i], row)) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
     }
@@ -9728,8 +10672,8 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (ctx->desc.accel && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
-    else if (ctx->target == TINY_TARGET_REFERENCE) {
+    if (ctx->desc.accel && !tinyi_op_wide(op, row) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
+    else if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
         row->ref(op);
         ctx->ran_on = TINY_TARGET_REFERENCE;
     } else st = tinyi_op_fast(ctx, op, row);
@@ -9783,7 +10727,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
         row = tinyi_op_row(ops[i]);
-        if (row->work) row->work(ops[i], threads, &s, &o);
+        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
     }
@@ -11818,6 +12762,38 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
 TINY_REF_END
 #endif
 
+/* src/math/grad.h - the gradients of the rows of math; how one is written: math/tape.h */
+#ifndef TINYI_GRAD_H
+#define TINYI_GRAD_H
+TINYI_C_BEGIN
+
+#define TINYI_GRADIENTS(G)                                                                                                      \
+    G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
+    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)
+
+#ifndef TINY_NO_TRAIN
+#ifdef TINYI_STITCHED
+#define TINYI_GRAD_DECLARE(name) static tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
+#else
+#define TINYI_GRAD_DECLARE(name) tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
+#endif
+TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
+#undef TINYI_GRAD_DECLARE
+
+/* The failure that stays in the tape, unless there is one already. */
+TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
+/* For gradients that go part by part. view: any view of an input. */
+TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
+TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
+/* dL/d(view) itself, zeros where there was nothing: for operations that add to their output */
+TINYI_FN tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum);
+TINYI_FN size_t tinyi_grad_scratch(tiny_grad *g);           /* bytes in use ... */
+TINYI_FN void tinyi_grad_drop(tiny_grad *g, size_t used);   /* ... and back to them */
+#endif
+
+TINYI_C_END
+#endif
+
 /* src/math/table.h - inside the table: its rows, and the kernel slots that each target fills */
 #ifndef TINYI_TABLE_H
 #define TINYI_TABLE_H
@@ -11828,7 +12804,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -11873,7 +12849,21 @@ TINYI_C_BEGIN
 /* The references round once, and their NaN has the same bits everywhere. */
 TINY_REF_BEGIN
 TINYI_INLINE float tinyi_round_f32(double x) { return x != x ? tinyi_bits_f32(0x7fc00000u) : (float)x; }
+
+/* Element number at of f32 or f64 data: the references of rows with TINY_OP_F64 read and write so. */
+TINYI_INLINE double tinyi_real(const void *data, tiny_dtype type, tiny_idx at)
+{
+    return type == TINY_F64 ? ((const double *)data)[at] : (double)((const float *)data)[at];
+}
+TINYI_INLINE void tinyi_real_set(void *data, tiny_dtype type, tiny_idx at, double x)
+{
+    if (type == TINY_F64) ((double *)data)[at] = x;
+    else ((float *)data)[at] = tinyi_round_f32(x);
+}
 TINY_REF_END
+
+/* f32 or f64 */
+TINYI_INLINE int tinyi_is_real(const tiny_tensor *t) { return t->dtype == TINY_F32 || t->dtype == TINY_F64; }
 
 TINYI_INLINE tiny_idx tinyi_row_length(const tiny_tensor *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 TINYI_INLINE tiny_idx tinyi_row_step(const tiny_tensor *t) { return t->rank && t->dim[t->rank - 1] > 1 ? t->stride[t->rank - 1] : 1; }
@@ -11886,8 +12876,8 @@ TINYI_INLINE tiny_idx tinyi_row_count(const tiny_tensor *t)
     return n;
 }
 
-/* First element of a row. */
-TINYI_INLINE float *tinyi_row_f32(const tiny_tensor *t, tiny_idx row)
+/* First element of a row, counted from data. */
+TINYI_INLINE tiny_idx tinyi_row_at(const tiny_tensor *t, tiny_idx row)
 {
     tiny_idx at = 0;
     int i;
@@ -11896,8 +12886,10 @@ TINYI_INLINE float *tinyi_row_f32(const tiny_tensor *t, tiny_idx row)
         row /= t->dim[i];
     }
     if (i == 0) at += row * t->stride[0];
-    return (float *)t->data + at;
+    return at;
 }
+
+TINYI_INLINE float *tinyi_row_f32(const tiny_tensor *t, tiny_idx row) { return (float *)t->data + tinyi_row_at(t, row); }
 
 /* Every step-th value into a dense row, and back. */
 TINYI_INLINE void tinyi_row_gather(float *dense, const float *x, tiny_idx n, tiny_idx step)
@@ -12015,17 +13007,20 @@ TINYI_INLINE void tinyi_walk_next(const tinyi_walk *w, tinyi_walk_at *a)
     a->left -= a->run;
 }
 
-/* Bytes from the data of t to its element i in row-major order: for the references. */
-TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i)
+/* Element i of t in row-major order, counted from data: for the references. */
+TINYI_INLINE tiny_idx tinyi_walk_element(const tiny_tensor *t, tiny_idx i)
 {
-    ptrdiff_t at = 0;
+    tiny_idx at = 0;
     int k;
     for (k = t->rank - 1; k >= 0; k--) {
         at += i % t->dim[k] * t->stride[k];
         i /= t->dim[k];
     }
-    return at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+    return at;
 }
+
+/* The same in bytes. */
+TINYI_INLINE ptrdiff_t tinyi_walk_offset(const tiny_tensor *t, tiny_idx i) { return tinyi_walk_element(t, i) * (ptrdiff_t)tiny_dtype_bytes(t->dtype); }
 
 TINYI_C_END
 #endif
@@ -12067,11 +13062,11 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
     int i, rank = a->rank, behind_a, behind_b;
-    if (a->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, not %s", tinyi_op_row(op)->name,
-                          tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    if (!tinyi_is_real(a) || (b && b->dtype != a->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the inputs must be f32, or f64, not %s", tinyi_op_row(op)->name,
+                          tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
     if (!b) {
-        tinyi_want(&want[0], TINY_F32, rank, a->dim);
+        tinyi_want(&want[0], a->dtype, rank, a->dim);
         return TINY_OK;
     }
     if (b->rank > rank) rank = b->rank;
@@ -12086,16 +13081,16 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         }
         dim[i] = da == 1 ? db : da;
     }
-    tinyi_want(&want[0], TINY_F32, rank, dim);
+    tinyi_want(&want[0], a->dtype, rank, dim);
     return TINY_OK;
 }
 
 static tiny_status tinyi_scale_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -12109,21 +13104,20 @@ static void tinyi_binary_cost(const tiny_op *op, tiny_cost *cost)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static float tinyi_binary_one(int kind, float a, float b)
+/* In double: rounded to float once more, a sum, product or quotient of two floats is the float that one rounding gives. */
+static double tinyi_binary_one(int kind, double a, double b)
 {
-    float y;
     switch (kind) {
-    case TINY_OP_ADD: y = a + b; break;
-    case TINY_OP_SUB: y = a - b; break;
-    case TINY_OP_MUL: y = a * b; break;
-    case TINY_OP_DIV: y = a / b; break;
-    case TINY_OP_MINIMUM: y = a != a ? a : a < b ? a : b; break;
-    default: y = a != a ? a : a > b ? a : b; break;
+    case TINY_OP_ADD: return a + b;
+    case TINY_OP_SUB: return a - b;
+    case TINY_OP_MUL: return a * b;
+    case TINY_OP_DIV: return a / b;
+    case TINY_OP_MINIMUM: return a != a ? a : a < b ? a : b;
+    default: return a != a ? a : a > b ? a : b;
     }
-    return y != y ? tinyi_bits_f32(0x7fc00000u) : y;
 }
 
-static float *tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+static double tinyi_binary_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
 
 static void tinyi_binary_ref(const tiny_op *op)
 {
@@ -12131,7 +13125,8 @@ static void tinyi_binary_ref(const tiny_op *op)
     const float value = op->params ? ((const tiny_binary_params *)op->params)->value : 0.0f;
     const tiny_tensor a = tinyi_binary_view(op->in[0], y, NULL), b = tinyi_binary_view(op->in[1], y, &value);
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) *tinyi_binary_at(y, i) = tinyi_binary_one(op->kind, *tinyi_binary_at(&a, i), *tinyi_binary_at(&b, i));
+    for (i = 0; i < n; i++)
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_binary_one(op->kind, tinyi_binary_at(&a, i), op->in[1] ? tinyi_binary_at(&b, i) : (double)value));
 }
 
 static void tinyi_scale_ref(const tiny_op *op)
@@ -12140,9 +13135,9 @@ static void tinyi_scale_ref(const tiny_op *op)
     const tiny_scale_params *p = tinyi_binary_line(op);
     tiny_idx i, n = tiny_tensor_count(y);
     for (i = 0; i < n; i++) {
-        float *to = tinyi_binary_at(y, i), product = p->alpha * *tinyi_binary_at(x, i);
-        float sum = op->kind == TINY_OP_AXPY ? *to + product : product + p->beta;
-        *to = sum != sum ? tinyi_bits_f32(0x7fc00000u) : sum;
+        double product = (double)p->alpha * tinyi_binary_at(x, i);
+        if (y->dtype != TINY_F64) product = (double)(float)product;     /* each step is rounded */
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), op->kind == TINY_OP_AXPY ? tinyi_binary_at(y, i) + product : product + (double)p->beta);
     }
 }
 TINY_REF_END
@@ -12271,30 +13266,30 @@ static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
-TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a + b" };
-TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
+TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a - b" };
-TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
+TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a * b" };
-TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
+TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = a / b" };
-TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
+TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
+TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
-TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES,
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
+TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
     tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
+    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
 
 /* ---- typed calls */
 
@@ -12707,37 +13702,37 @@ TINYI_FN float tinyi_silu_ref(float x) { return tinyi_round_f32(tinyi_elem_silu(
 TINYI_FN float tinyi_gelu_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu((double)x)); }
 TINYI_FN float tinyi_gelu_tanh_ref(float x) { return tinyi_round_f32(tinyi_elem_gelu_tanh((double)x)); }
 
-static float tinyi_elem_one(int kind, float x)
+static double tinyi_elem_one(int kind, double x)
 {
     switch (kind) {
-    case TINY_OP_EXP: return tinyi_exp_ref(x);
-    case TINY_OP_LOG: return tinyi_log_ref(x);
-    case TINY_OP_TANH: return tinyi_tanh_ref(x);
-    case TINY_OP_ERF: return tinyi_erf_ref(x);
-    case TINY_OP_SIGMOID: return tinyi_sigmoid_ref(x);
-    case TINY_OP_SIN: return tinyi_sin_ref(x);
-    case TINY_OP_COS: return tinyi_cos_ref(x);
-    case TINY_OP_RSQRT: return tinyi_rsqrt_ref(x);
-    case TINY_OP_SQRT: return tinyi_sqrtf(x);
-    case TINY_OP_ABS: return tinyi_round_f32(x < 0 ? -(double)x : (double)x + 0.0);     /* + 0: the sign of -0 */
-    case TINY_OP_NEG: return tinyi_round_f32(-(double)x);
-    case TINY_OP_RELU: return tinyi_round_f32(tinyi_elem_relu((double)x));
-    case TINY_OP_RELU2: return tinyi_round_f32(tinyi_elem_relu((double)x) * tinyi_elem_relu((double)x));
-    case TINY_OP_SILU: return tinyi_silu_ref(x);
-    case TINY_OP_GELU: return tinyi_gelu_ref(x);
-    default: return tinyi_gelu_tanh_ref(x);
+    case TINY_OP_EXP: return tinyi_exp64(x);
+    case TINY_OP_LOG: return tinyi_log64(x);
+    case TINY_OP_TANH: return tinyi_tanh64(x);
+    case TINY_OP_ERF: return tinyi_erf64(x);
+    case TINY_OP_SIGMOID: return 1.0 / (1.0 + tinyi_exp64(-x));
+    case TINY_OP_SIN: return tinyi_sin64(x);
+    case TINY_OP_COS: return tinyi_cos64(x);
+    case TINY_OP_RSQRT: return x == 0 ? tinyi_bits_f64(tinyi_f64_bits(x) | (uint64_t)0x7ff00000u << 32) : 1.0 / tinyi_sqrt(x);
+    case TINY_OP_SQRT: return tinyi_sqrt(x);
+    case TINY_OP_ABS: return x < 0 ? -x : x + 0.0;  /* + 0: the sign of -0 */
+    case TINY_OP_NEG: return -x;
+    case TINY_OP_RELU: return tinyi_elem_relu(x);
+    case TINY_OP_RELU2: return tinyi_elem_relu(x) * tinyi_elem_relu(x);
+    case TINY_OP_SILU: return tinyi_elem_silu(x);
+    case TINY_OP_GELU: return tinyi_elem_gelu(x);
+    default: return tinyi_elem_gelu_tanh(x);
     }
 }
 
-static float *tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return (float *)(void *)((unsigned char *)t->data + tinyi_walk_offset(t, i)); }
+TINYI_FN double tinyi_elem_ref_of(int kind, double x) { return tinyi_elem_one(kind, x); }
+
+static double tinyi_elem_at(const tiny_tensor *t, tiny_idx i) { return tinyi_real(t->data, t->dtype, tinyi_walk_element(t, i)); }
 
 static void tinyi_elem_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        *tinyi_elem_at(y, i) = tinyi_elem_one(op->kind, *tinyi_elem_at(x, i));
-    }
+    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_one(op->kind, tinyi_elem_at(x, i)));
 }
 
 static double tinyi_elem_gate(int kind, double a)
@@ -12754,9 +13749,7 @@ static void tinyi_glu_ref(const tiny_op *op)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     tiny_idx i, n = tiny_tensor_count(y);
-    for (i = 0; i < n; i++) {
-        *tinyi_elem_at(y, i) = tinyi_round_f32(tinyi_elem_gate(op->kind, (double)*tinyi_elem_at(a, i)) * (double)*tinyi_elem_at(b, i));
-    }
+    for (i = 0; i < n; i++) tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), tinyi_elem_gate(op->kind, tinyi_elem_at(a, i)) * tinyi_elem_at(b, i));
 }
 
 TINY_REF_END
@@ -12766,9 +13759,9 @@ TINY_REF_END
 static tiny_status tinyi_elem_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    if (!tinyi_is_real(x))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", tinyi_op_row(op)->name, tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -12778,12 +13771,12 @@ static tiny_status tinyi_glu_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     const char *name = tinyi_op_row(op)->name;
     char ta[96], tb[96];
     int i, same = a->rank == b->rank;
-    if (a->dtype != TINY_F32 || b->dtype != TINY_F32)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, not %s", name, tiny_dtype_name(a->dtype != TINY_F32 ? a->dtype : b->dtype));
+    if (!tinyi_is_real(a) || b->dtype != a->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: a and b must be f32, or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(a) ? a->dtype : b->dtype));
     for (i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i];
     if (!same)
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %s and b is %s: they must have the same shape", name, tinyi_shape_text(a, ta), tinyi_shape_text(b, tb));
-    tinyi_want(&want[0], TINY_F32, a->rank, a->dim);
+    tinyi_want(&want[0], a->dtype, a->rank, a->dim);
     return TINY_OK;
 }
 
@@ -12962,67 +13955,67 @@ TINYI_ELEM_KERNELS(geglu_tanh)
 TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
-TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_exp, "y = e^x" };
-TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
+TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
-TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
+TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_tanh, "y = tanh x" };
-TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
+TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
-TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
+TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
-TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
+TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sin, "y = sin x" };
-TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
+TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_cos, "y = cos x" };
-TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
+TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
-TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
+TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
-TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
+TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_abs, "y = |x|" };
-TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
+TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_neg, "y = -x" };
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
-TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
-TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
+TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
-TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
+TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
-TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
+TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
-TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
+TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
-TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
+TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
-TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
+TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
-TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
+TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
-TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1,
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
+TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
     tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
+    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
 
@@ -13652,8 +14645,8 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     const tiny_tensor *x = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 0;
-    if (x->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32, not %s", name, tiny_dtype_name(x->dtype != TINY_F32 ? x->dtype : b->dtype));
+    if (!tinyi_is_real(x) || (b && b->dtype != x->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the input must be f32 or f64, not %s", name, tiny_dtype_name(!tinyi_is_real(x) ? x->dtype : b->dtype));
     if (!p->all && (p->axis < 0 || p->axis >= x->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no axis %d, counted from the last, in a tensor of rank %d", name, p->axis, x->rank);
     if (b) {
@@ -13670,7 +14663,7 @@ static tiny_status tinyi_reduce_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     }
     if (op->kind == TINY_OP_ARGMAX && (p->all ? tiny_tensor_count(x) : x->dim[x->rank - 1 - p->axis]) > 0x7fffffff)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: more values than an i32 index can name", name);
-    tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : TINY_F32, n, dim);
+    tinyi_want(&want[0], op->kind == TINY_OP_ARGMAX ? TINY_I32 : x->dtype, n, dim);
     return TINY_OK;
 }
 
@@ -13692,7 +14685,8 @@ static double tinyi_reduce_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static double tinyi_reduce_one(const tinyi_reduce_plan *p, const float *x, const float *b)
+/* a result whose values begin at elements x0 and b0 */
+static double tinyi_reduce_one(const tinyi_reduce_plan *p, tiny_dtype type, tiny_idx x0, tiny_idx b0)
 {
     const double infinity = (double)INFINITY;
     double r = 0.0, top = -infinity;
@@ -13701,14 +14695,16 @@ static double tinyi_reduce_one(const tinyi_reduce_plan *p, const float *x, const
     if (p->kind == TINY_OP_MIN) r = infinity;
     for (k = 0; p->kind == TINY_OP_LOGSUMEXP && k < p->length; k++) {
         (void)tinyi_reduce_value(p, k, &at_x, &at_b);
-        if ((double)x[at_x] > top) top = (double)x[at_x];
+        r = tinyi_real(p->x, type, x0 + at_x);
+        if (r > top) top = r;
     }
     if (top == -infinity) top = 0.0;
+    if (p->kind == TINY_OP_LOGSUMEXP) r = 0.0;
     for (k = 0; k < p->length; k++) {
         double v, w;
         (void)tinyi_reduce_value(p, k, &at_x, &at_b);
-        v = (double)x[at_x];
-        w = (double)b[at_b];
+        v = tinyi_real(p->x, type, x0 + at_x);
+        w = tinyi_real(p->b, type, b0 + at_b);
         switch (p->kind) {
         case TINY_OP_DOT: r += v * w; break;
         case TINY_OP_NORM2: r += v * v; break;
@@ -13735,9 +14731,9 @@ static void tinyi_reduce_ref(const tiny_op *op)
     for (r = 0; r < p.results; r++) {
         double v;
         tinyi_reduce_result(&p, r, &x, &b, &y);
-        v = tinyi_reduce_one(&p, p.x + x, p.b + b);
+        v = tinyi_reduce_one(&p, op->in[0]->dtype, x, b);
         if (p.kind == TINY_OP_ARGMAX) ((int32_t *)p.y)[y] = (int32_t)v;
-        else ((float *)p.y)[y] = tinyi_round_f32(v);
+        else tinyi_real_set(p.y, op->out[0]->dtype, y, v);
     }
 }
 TINY_REF_END
@@ -14023,22 +15019,22 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
+TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
+TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
+TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
+TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
+TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
+TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
     tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), 0, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, NULL, NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
@@ -14092,12 +15088,12 @@ static tiny_status tinyi_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_te
     const char *name = tinyi_op_row(op)->name;
     const tiny_softmax_params *p = tinyi_softmax_params_of(op);
     const tiny_tensor *x = op->in[0];
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32, not %s", name, tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", name, tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is a single number; it needs an axis to go over", name);
     if (p->form < TINY_SOFTMAX_AUTO || p->form > TINY_SOFTMAX_TWO_PASS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d is unknown; 0 to %d are there", name, p->form, (int)TINY_SOFTMAX_TWO_PASS);
     if (!(p->scale - p->scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale is not a finite number", name);
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -14117,24 +15113,32 @@ static double tinyi_softmax_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static void tinyi_softmax_ref_row(float *y, tiny_idx y_step, const float *x, tiny_idx x_step, tiny_idx n, float scale, int logarithm)
+/* scale x: in f32 the product is rounded */
+static double tinyi_softmax_scaled(const tiny_tensor *x, tiny_idx at, float scale)
 {
+    double s = (double)scale * tinyi_real(x->data, x->dtype, at);
+    return x->dtype == TINY_F64 ? s : (double)(float)s;
+}
+
+static void tinyi_softmax_ref_row(const tiny_tensor *y, tiny_idx y0, const tiny_tensor *x, tiny_idx x0, tiny_idx n, float scale, int logarithm)
+{
+    const tiny_idx x_step = tinyi_row_step(x), y_step = tinyi_row_step(y);
     double top = -(double)INFINITY, sum = 0.0;
     tiny_idx i;
     int broken = 0;                         /* +inf or NaN */
     for (i = 0; i < n; i++) {
-        float s = scale * x[i * x_step];
-        if (!(s < INFINITY)) broken = 1;
-        if ((double)s > top) top = (double)s;
+        double s = tinyi_softmax_scaled(x, x0 + i * x_step, scale);
+        if (!(s < (double)INFINITY)) broken = 1;
+        if (s > top) top = s;
     }
     if (top == -(double)INFINITY) top = 0.0;
-    for (i = 0; !broken && i < n; i++) sum += tinyi_exp64((double)(scale * x[i * x_step]) - top);
+    for (i = 0; !broken && i < n; i++) sum += tinyi_exp64(tinyi_softmax_scaled(x, x0 + i * x_step, scale) - top);
     for (i = 0; i < n; i++) {
-        double d = (double)(scale * x[i * x_step]) - top, r;
+        double d = tinyi_softmax_scaled(x, x0 + i * x_step, scale) - top, r;
         if (broken) r = (double)INFINITY - (double)INFINITY;
         else if (logarithm) r = sum == 0.0 ? d : d - tinyi_log64(sum);
         else r = sum == 0.0 ? 0.0 : tinyi_exp64(d) / sum;
-        y[i * y_step] = tinyi_round_f32(r);
+        tinyi_real_set(y->data, y->dtype, y0 + i * y_step, r);
     }
 }
 
@@ -14143,8 +15147,7 @@ static void tinyi_softmax_ref(const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     tiny_idx r, rows = tinyi_row_count(x), n = tinyi_row_length(x);
     for (r = 0; n > 0 && r < rows; r++)
-        tinyi_softmax_ref_row(tinyi_row_f32(y, r), tinyi_row_step(y), tinyi_row_f32(x, r), tinyi_row_step(x), n,
-                              tinyi_softmax_scale(tinyi_softmax_params_of(op)), op->kind == TINY_OP_LOG_SOFTMAX);
+        tinyi_softmax_ref_row(y, tinyi_row_at(y, r), x, tinyi_row_at(x, r), n, tinyi_softmax_scale(tinyi_softmax_params_of(op)), op->kind == TINY_OP_LOG_SOFTMAX);
 }
 TINY_REF_END
 
@@ -14388,12 +15391,12 @@ static const short tinyi_kernels_of_softmax[] = { TINYI_K_softmax_row_f32, TINYI
 static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, TINYI_K_softmax_top_f32, TINYI_K_softmax_sum_f32,
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
-TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE,
+TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
-TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE,
+    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
+TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
     tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
-    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, NULL, NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
+    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
@@ -14466,8 +15469,8 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     tiny_idx n;
     tinyi_norm_read(op, &a);
     for (i = 0; i < TINY_OP_MAX_IN; i++)
-        if (op->in[i] && op->in[i]->dtype != TINY_F32)
-            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, not %s", name, i, tiny_dtype_name(op->in[i]->dtype));
+        if (op->in[i] && (!tinyi_is_real(x) || op->in[i]->dtype != x->dtype))
+            return tinyi_fail(ctx, TINY_E_DTYPE, "%s: input %d must be f32, or all f64, not %s", name, i, tiny_dtype_name(op->in[i]->dtype));
     if (x->rank < (grouped ? 2 : 1))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d; it needs %s", name, x->rank, grouped ? "an axis of images and one of channels" : "an axis to go over");
     if (!(p->eps - p->eps == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps is not a finite number", name);
@@ -14489,9 +15492,9 @@ static tiny_status tinyi_norm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
             char tx[96], tr[96];
             return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s and r is %s; they must have one shape", name, tinyi_shape_text(x, tx), tinyi_shape_text(a.r, tr));
         }
-        tinyi_want(&want[1], TINY_F32, x->rank, x->dim);
+        tinyi_want(&want[1], x->dtype, x->rank, x->dim);
     }
-    tinyi_want(&want[0], TINY_F32, x->rank, x->dim);
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -14524,7 +15527,7 @@ static double tinyi_norm_terms(const tiny_op *op)
 
 TINY_REF_BEGIN
 /* the value number i of a tensor of rank 1, or 1 or 0 where there is none */
-static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none) { return t ? (double)((const float *)t->data)[i * t->stride[0]] : none; }
+static double tinyi_norm_weight(const tiny_tensor *t, tiny_idx i, double none) { return t ? tinyi_real(t->data, t->dtype, i * t->stride[0]) : none; }
 
 static void tinyi_norm_ref(const tiny_op *op)
 {
@@ -14534,22 +15537,22 @@ static void tinyi_norm_ref(const tiny_op *op)
     tinyi_norm_args a;
     tinyi_norm_read(op, &a);
     for (row = 0; n > 0 && row < rows; row++) {
-        const float *x = tinyi_row_f32(a.x, row);
-        float *y = tinyi_row_f32(a.y, row);
-        tiny_idx x_step = tinyi_row_step(a.x), y_step = tinyi_row_step(a.y);
+        const tiny_tensor *x = a.x;
+        const tiny_dtype type = a.x->dtype;
+        tiny_idx x0 = tinyi_row_at(a.x, row), y0 = tinyi_row_at(a.y, row), x_step = tinyi_row_step(a.x), y_step = tinyi_row_step(a.y);
         double mean = 0.0, ss = 0.0, r;
         if (a.r) {
-            const float *p = tinyi_row_f32(a.r, row);
-            float *s = tinyi_row_f32(a.s, row);
-            tiny_idx p_step = tinyi_row_step(a.r), s_step = tinyi_row_step(a.s);
-            for (i = 0; i < n; i++) s[i * s_step] = tinyi_round_f32((double)(x[i * x_step] + p[i * p_step]));
-            x = s;
+            tiny_idx p0 = tinyi_row_at(a.r, row), s0 = tinyi_row_at(a.s, row), p_step = tinyi_row_step(a.r), s_step = tinyi_row_step(a.s);
+            for (i = 0; i < n; i++)
+                tinyi_real_set(a.s->data, type, s0 + i * s_step, tinyi_real(x->data, type, x0 + i * x_step) + tinyi_real(a.r->data, type, p0 + i * p_step));
+            x = a.s;
+            x0 = s0;
             x_step = s_step;
         }
-        for (i = 0; centred && i < n; i++) mean += (double)x[i * x_step];
+        for (i = 0; centred && i < n; i++) mean += tinyi_real(x->data, type, x0 + i * x_step);
         mean /= (double)n;
         for (i = 0; i < n; i++) {
-            double d = (double)x[i * x_step] - mean;
+            double d = tinyi_real(x->data, type, x0 + i * x_step) - mean;
             ss += d * d;
         }
         if (length) {
@@ -14557,7 +15560,8 @@ static void tinyi_norm_ref(const tiny_op *op)
             r = r == 0.0 && eps == 0.0 ? 0.0 : 1.0 / (r < eps ? eps : r);
         } else r = 1.0 / tinyi_sqrt(ss / (double)n + eps);
         for (i = 0; i < n; i++)
-            y[i * y_step] = tinyi_round_f32(((double)x[i * x_step] - mean) * r * tinyi_norm_weight(a.g, i, 1.0) + tinyi_norm_weight(a.b, i, 0.0));
+            tinyi_real_set(a.y->data, type, y0 + i * y_step,
+                           (tinyi_real(x->data, type, x0 + i * x_step) - mean) * r * tinyi_norm_weight(a.g, i, 1.0) + tinyi_norm_weight(a.b, i, 0.0));
     }
 }
 
@@ -14577,23 +15581,22 @@ static tiny_idx tinyi_norm_group_at(const tiny_tensor *t, tiny_idx image, tiny_i
 static void tinyi_groupnorm_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *g = op->in[1], *b = op->in[2], *y = op->out[0];
-    const float *from = (const float *)x->data;
     tiny_idx groups = tinyi_norm_params_of(op)->groups ? tinyi_norm_params_of(op)->groups : 1;
     tiny_idx u, i, c, n = tinyi_norm_length(op);
     for (u = 0; n > 0 && u < x->dim[0] * groups; u++) {
         tiny_idx image = u / groups, c0 = u % groups * (x->dim[1] / groups);
         double mean = 0.0, ss = 0.0, r;
-        for (i = 0; i < n; i++) mean += (double)from[tinyi_norm_group_at(x, image, c0, i, &c)];
+        for (i = 0; i < n; i++) mean += tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c));
         mean /= (double)n;
         for (i = 0; i < n; i++) {
-            double d = (double)from[tinyi_norm_group_at(x, image, c0, i, &c)] - mean;
+            double d = tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c)) - mean;
             ss += d * d;
         }
         r = 1.0 / tinyi_sqrt(ss / (double)n + (double)tinyi_norm_eps(op));
         for (i = 0; i < n; i++) {
-            double d = (double)from[tinyi_norm_group_at(x, image, c0, i, &c)] - mean;
+            double d = tinyi_real(x->data, x->dtype, tinyi_norm_group_at(x, image, c0, i, &c)) - mean;
             tiny_idx at = tinyi_norm_group_at(y, image, c0, i, &c);
-            ((float *)y->data)[at] = tinyi_round_f32(d * r * tinyi_norm_weight(g, c, 1.0) + tinyi_norm_weight(b, c, 0.0));
+            tinyi_real_set(y->data, y->dtype, at, d * r * tinyi_norm_weight(g, c, 1.0) + tinyi_norm_weight(b, c, 0.0));
         }
     }
 }
@@ -14842,23 +15845,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, NULL, NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, NULL, NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
@@ -15065,12 +16068,12 @@ static tiny_status tinyi_matmul_dims(tiny_ctx *ctx, const char *name, const tiny
     return TINY_OK;
 }
 
-/* bias and scales: f32, one number for each of n, or absent */
-static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_idx n)
+/* bias and scales: of one type, one number for each of n, or absent */
+static tiny_status tinyi_matmul_vector(tiny_ctx *ctx, const char *name, const char *what, const tiny_tensor *t, tiny_dtype type, tiny_idx n)
 {
     char text[96];
     if (!t) return TINY_OK;
-    if (t->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be f32, not %s", name, what, tiny_dtype_name(t->dtype));
+    if (t->dtype != type) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s must be %s, not %s", name, what, tiny_dtype_name(type), tiny_dtype_name(t->dtype));
     if (t->rank != 1 || t->dim[0] != n) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have %td numbers", name, what, tinyi_shape_text(t, text), n);
     return TINY_OK;
 }
@@ -15079,11 +16082,11 @@ static tiny_status tinyi_matmul_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_status st;
-    if (a->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32, not %s", tiny_dtype_name(a->dtype));
-    if (b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
-        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be f32, f16 or bf16, not %s", tiny_dtype_name(b->dtype));
-    st = tinyi_matmul_dims(ctx, "matmul", op, TINY_F32, &want[0]);
-    return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], want[0].dim[want[0].rank - 1]);
+    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: a must be f32 or f64, not %s", tiny_dtype_name(a->dtype));
+    if (a->dtype == TINY_F64 ? b->dtype != TINY_F64 : b->dtype != TINY_F32 && b->dtype != TINY_F16 && b->dtype != TINY_BF16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "matmul: b must be %s, not %s", a->dtype == TINY_F64 ? "f64 as a is" : "f32, f16 or bf16", tiny_dtype_name(b->dtype));
+    st = tinyi_matmul_dims(ctx, "matmul", op, a->dtype, &want[0]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul", "bias", op->in[2], a->dtype, want[0].dim[want[0].rank - 1]);
 }
 
 static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -15099,9 +16102,9 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
-    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], want[0].dim[want[0].rank - 2]);
-    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], want[0].dim[want[0].rank - 1]);
-    return st ? st : tinyi_matmul_vector(ctx, "matmul_i8", "bias", op->in[4], want[0].dim[want[0].rank - 1]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
+    if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_b", op->in[3], TINY_F32, want[0].dim[want[0].rank - 1]);
+    return st ? st : tinyi_matmul_vector(ctx, "matmul_i8", "bias", op->in[4], TINY_F32, want[0].dim[want[0].rank - 1]);
 }
 
 static void tinyi_matmul_cost(const tiny_op *op, tiny_cost *cost)
@@ -15126,14 +16129,14 @@ static double tinyi_matmul_i8_terms(const tiny_op *op)
 /* ---- reference */
 
 TINY_REF_BEGIN
-static float tinyi_matmul_activate(int act, float x)
+static double tinyi_matmul_activate(int act, double x)
 {
     switch (act) {
-    case TINY_ACT_RELU: return 0.0f > x ? 0.0f : x;
-    case TINY_ACT_RELU2: return 0.0f > x ? 0.0f : x * x;
-    case TINY_ACT_SILU: return tinyi_silu_ref(x);
-    case TINY_ACT_GELU: return tinyi_gelu_ref(x);
-    case TINY_ACT_GELU_TANH: return tinyi_gelu_tanh_ref(x);
+    case TINY_ACT_RELU: return 0.0 > x ? 0.0 : x;
+    case TINY_ACT_RELU2: return 0.0 > x ? 0.0 : x * x;
+    case TINY_ACT_SILU: return tinyi_elem_ref_of(TINY_OP_SILU, x);
+    case TINY_ACT_GELU: return tinyi_elem_ref_of(TINY_OP_GELU, x);
+    case TINY_ACT_GELU_TANH: return tinyi_elem_ref_of(TINY_OP_GELU_TANH, x);
     default: return x;
     }
 }
@@ -15143,7 +16146,7 @@ static double tinyi_matmul_get(const tiny_tensor *t, tiny_idx at)
     switch (t->dtype) {
     case TINY_F16: return (double)tinyi_f16_to_f32(((const uint16_t *)t->data)[at]);
     case TINY_BF16: return (double)tinyi_bf16_to_f32(((const uint16_t *)t->data)[at]);
-    default: return (double)((const float *)t->data)[at];
+    default: return tinyi_real(t->data, t->dtype, at);
     }
 }
 
@@ -15178,12 +16181,11 @@ static void tinyi_matmul_ref(const tiny_op *op)
             for (j = 0; j < n; j++) {
                 tiny_idx at_a = tinyi_matmul_start(a, y, q) + i * a->stride[a->rank - 2], at_b = tinyi_matmul_start(b, y, q) + j * b->stride[b->rank - 1];
                 double sum = 0.0;
-                float s;
                 for (k = 0; k < depth; k++)
                     sum += tinyi_matmul_get(a, at_a + k * a->stride[a->rank - 1]) * tinyi_matmul_get(b, at_b + k * b->stride[b->rank - 2]);
-                if (bias) sum += (double)((const float *)bias->data)[j * bias->stride[0]];
-                s = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(sum));
-                ((float *)y->data)[tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1]] = s;
+                if (bias) sum += tinyi_real(bias->data, bias->dtype, j * bias->stride[0]);
+                if (y->dtype == TINY_F32) sum = (double)tinyi_round_f32(sum);
+                tinyi_real_set(y->data, y->dtype, tinyi_matmul_start(y, y, q) + i * y->stride[y->rank - 2] + j * y->stride[y->rank - 1], tinyi_matmul_activate(tinyi_matmul_act(op), sum));
             }
 }
 
@@ -15211,7 +16213,7 @@ static void tinyi_matmul_i8_ref(const tiny_op *op)
                     if (scale_a) r *= (double)((const float *)scale_a->data)[i * scale_a->stride[0]];
                     if (scale_b) r *= (double)((const float *)scale_b->data)[j * scale_b->stride[0]];
                     if (bias) r += (double)((const float *)bias->data)[j * bias->stride[0]];
-                    ((float *)y->data)[at_y] = tinyi_matmul_activate(tinyi_matmul_act(op), tinyi_round_f32(r));
+                    tinyi_real_set(y->data, TINY_F32, at_y, tinyi_matmul_activate(tinyi_matmul_act(op), (double)tinyi_round_f32(r)));
                 }
             }
 }
@@ -15343,9 +16345,9 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
     TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), 0,
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
-    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, NULL, NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
+    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
 TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
     tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
     { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
@@ -15719,10 +16721,10 @@ static void tinyi_permute_cases(tiny_case *c)
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
     tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_copy, "y = x, any strides" };
+    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
     tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
+    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
@@ -15849,7 +16851,7 @@ static tiny_status tinyi_layout_look(tiny_ctx *ctx, const tiny_op *op, const cha
     tiny_idx p, n;
     tiny_tensor row;
     tinyi_layout_list l;
-    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel) || !op->out[0] || !index->data) return TINY_OK;
+    if ((ctx->target != TINY_TARGET_REFERENCE && !ctx->desc.accel && op->in[0]->dtype != TINY_F64) || !op->out[0] || !index->data) return TINY_OK;
     row = *index;                           /* the list wants rows; the indices stand in for them */
     tinyi_layout_list_make(&l, index, &row, &row);
     for (p = 0; p < l.n; p += n) {
@@ -15968,7 +16970,7 @@ static void tinyi_gather_cases(tiny_case *c)
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
 TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
     tinyi_gather_shape, tinyi_gather_ref_op, tinyi_gather_fast, NULL, tinyi_gather_cost, tinyi_gather_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
+    TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -15983,7 +16985,7 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
     const tiny_scatter_params *p = (const tiny_scatter_params *)op->params;
     tiny_idx dim[TINY_MAX_RANK];
     int i, n = 1;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (x->dtype != TINY_F32 && x->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (index->dtype != TINY_I32 && index->dtype != TINY_I64)
         return tinyi_fail(ctx, TINY_E_DTYPE, "scatter_add: index is %s, it must be i32 or i64", tiny_dtype_name(index->dtype));
     if (x->rank < index->rank) return tinyi_fail(ctx, TINY_E_SHAPE, "scatter_add: index has rank %d, x only %d", index->rank, x->rank);
@@ -15993,25 +16995,33 @@ static tiny_status tinyi_scatter_add_shape(tiny_ctx *ctx, const tiny_op *op, tin
     dim[0] = p ? p->n_rows : 0;
     if (dim[0] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scatter_add: n_rows is %td", dim[0]);
     for (i = index->rank; i < x->rank; i++) dim[n++] = x->dim[i];
-    tinyi_want(&want[0], TINY_F32, n, dim);
+    tinyi_want(&want[0], x->dtype, n, dim);
     return tinyi_layout_look(ctx, op, "scatter_add", "y", dim[0]);
 }
 
 /* y += x over up to three axes */
 TINY_REF_BEGIN
-static void tinyi_layout_add(float *y, const tiny_idx *ys, const float *x, const tiny_idx *xs, int rank, const tiny_idx *dim)
+static void tinyi_layout_add(void *y, const tiny_idx *ys, const void *x, const tiny_idx *xs, int rank, const tiny_idx *dim, tiny_dtype type)
 {
+    const float *from = (const float *)x;
+    const double *from64 = (const double *)x;
+    float *to = (float *)y;
+    double *to64 = (double *)y;
     tiny_idx i, j, k, d[3], a[3], b[3];
     int r;
     for (r = 0; r < 3; r++) {
-        int from = r - (3 - rank);
-        d[r] = from >= 0 ? dim[from] : 1;
-        a[r] = from >= 0 ? ys[from] : 0;
-        b[r] = from >= 0 ? xs[from] : 0;
+        int axis = r - (3 - rank);
+        d[r] = axis >= 0 ? dim[axis] : 1;
+        a[r] = axis >= 0 ? ys[axis] : 0;
+        b[r] = axis >= 0 ? xs[axis] : 0;
     }
     for (i = 0; i < d[0]; i++)
         for (j = 0; j < d[1]; j++)
-            for (k = 0; k < d[2]; k++) y[i * a[0] + j * a[1] + k * a[2]] += x[i * b[0] + j * b[1] + k * b[2]];
+            for (k = 0; k < d[2]; k++) {
+                tiny_idx at = i * a[0] + j * a[1] + k * a[2], of = i * b[0] + j * b[1] + k * b[2];
+                if (type == TINY_F64) to64[at] += from64[of];
+                else to[at] += from[of];
+            }
 }
 
 static void tinyi_scatter_add_ref_op(const tiny_op *op)
@@ -16027,7 +17037,7 @@ static void tinyi_scatter_add_ref_op(const tiny_op *op)
         (void)tinyi_layout_list_at(&l, p, &at, &row);
         ix = tinyi_index_at(at, 0, l.wide);
         if (ix < 0 || ix >= y->dim[0]) continue;
-        tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1, (const float *)(const void *)row, x->stride + l.rank, y->rank - 1, y->dim + 1);
+        tinyi_layout_add((unsigned char *)y->data + (tiny_idx)ix * y->stride[0] * (tiny_idx)l.es, y->stride + 1, row, x->stride + l.rank, y->rank - 1, y->dim + 1, x->dtype);
     }
 }
 TINY_REF_END
@@ -16079,7 +17089,7 @@ static void tinyi_scatter_add_fast(tiny_team *team, const tiny_op *op)
                         int64_t ix = tinyi_index_at(at, bad * l.index_step, l.wide);
                         if (ix >= low && ix < high)
                             tinyi_layout_add((float *)y->data + (tiny_idx)ix * y->stride[0], y->stride + 1, (const float *)(const void *)(row + bad * l.row_step),
-                                             x->stride + l.rank, y->rank - 1, y->dim + 1);
+                                             x->stride + l.rank, y->rank - 1, y->dim + 1, TINY_F32);
                     }
             }
         }
@@ -16107,9 +17117,9 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
-TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES,
+TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
     tinyi_scatter_add_shape, tinyi_scatter_add_ref_op, tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, tinyi_scatter_add_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
+    TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -16230,8 +17240,8 @@ static tiny_status tinyi_conv_axis(tiny_ctx *ctx, const char *name, const char *
 static tiny_status tinyi_conv_shape_any(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want, const char *name, int rank, int groups)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *b = op->in[2];
-    if (x->dtype != TINY_F32 || w->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32", name, tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
+    if (!tinyi_is_real(x) || w->dtype != x->dtype || (b && b->dtype != x->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x is %s, w is %s, bias is %s, they must be f32 or all f64", name, tiny_dtype_name(x->dtype), tiny_dtype_name(w->dtype),
                           b ? tiny_dtype_name(b->dtype) : "left out");
     if (x->rank != rank || w->rank != rank) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has rank %d and w rank %d, both must be %d", name, x->rank, w->rank, rank);
     if (groups < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %d groups", name, groups);
@@ -16270,7 +17280,7 @@ static tiny_status tinyi_conv2d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     if (st) return st;
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
-    tinyi_want(&want[0], TINY_F32, 4, dim);
+    tinyi_want(&want[0], x->dtype, 4, dim);
     return TINY_OK;
 }
 
@@ -16286,7 +17296,7 @@ static tiny_status tinyi_conv1d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     if (st) return st;
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
-    tinyi_want(&want[0], TINY_F32, 3, dim);
+    tinyi_want(&want[0], x->dtype, 3, dim);
     return TINY_OK;
 }
 
@@ -16295,6 +17305,7 @@ static tiny_status tinyi_conv1d_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
 TINY_REF_BEGIN
 static void tinyi_conv_ref_op(const tiny_op *op)
 {
+    const tiny_dtype type = op->in[0]->dtype;
     tinyi_conv v;
     tiny_idx n, k, i, j, c, r, s;
     tinyi_conv_read(&v, op);
@@ -16303,18 +17314,17 @@ static void tinyi_conv_ref_op(const tiny_op *op)
             for (i = 0; i < v.oh; i++)
                 for (j = 0; j < v.ow; j++) {
                     double sum = 0.0;
-                    float y;
                     for (c = 0; c < v.c; c++)
                         for (r = 0; r < v.r; r++)
                             for (s = 0; s < v.s; s++) {
                                 tiny_idx h = i * v.sh - v.pt + r * v.dh, w = j * v.sw - v.pl + s * v.dw;
                                 int inside = h >= 0 && h < v.h && w >= 0 && w < v.w;
-                                double x = inside ? (double)v.x[n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] + h * v.xs[2] + w * v.xs[3]] : 0.0;
-                                sum += (double)v.f[k * v.fs[0] + c * v.fs[1] + r * v.fs[2] + s * v.fs[3]] * x;
+                                double x = inside ? tinyi_real(v.x, type, n * v.xs[0] + (k / v.k * v.c + c) * v.xs[1] + h * v.xs[2] + w * v.xs[3]) : 0.0;
+                                sum += tinyi_real(v.f, type, k * v.fs[0] + c * v.fs[1] + r * v.fs[2] + s * v.fs[3]) * x;
                             }
-                    if (v.bias) sum += (double)v.bias[k * v.bs];
-                    y = tinyi_round_f32(sum);
-                    v.y[n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3]] = v.relu && y < 0.0f ? 0.0f : y;
+                    if (v.bias) sum += tinyi_real(v.bias, type, k * v.bs);
+                    if (type == TINY_F32) sum = (double)tinyi_round_f32(sum);
+                    tinyi_real_set(v.y, type, n * v.ys[0] + k * v.ys[1] + i * v.ys[2] + j * v.ys[3], v.relu && sum < 0.0 ? 0.0 : sum);
                 }
 }
 TINY_REF_END
@@ -16608,12 +17618,12 @@ static void tinyi_conv1d_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
-TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), 0,
+TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
     tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    NULL, NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
-TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), 0,
+    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
+TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
     tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    NULL, NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
+    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */
 
@@ -20494,18 +21504,17 @@ static void tinyi_fwht_ref(const tiny_op *op)
     size_t b, i, j, bits;
     for (row = 0; row < tinyi_row_count(x); row++)
         for (b = 0; b < length; b += n) {
-            const float *from = tinyi_row_f32(x, row) + (tiny_idx)b * xs;
-            float *to = tinyi_row_f32(y, row) + (tiny_idx)b * ys;
+            const tiny_idx from = tinyi_row_at(x, row) + (tiny_idx)b * xs, to = tinyi_row_at(y, row) + (tiny_idx)b * ys;
             for (i = 0; i < n; i++) {
                 double sum = 0.0;
                 for (j = 0; j < n; j++) {
-                    double v = (double)from[(tiny_idx)j * xs];
+                    double v = tinyi_real(x->data, x->dtype, from + (tiny_idx)j * xs);
                     int odd = 0;
                     for (bits = i & j; bits; bits &= bits - 1) odd = !odd;
                     if (odd) sum -= v;
                     else sum += v;
                 }
-                to[(tiny_idx)i * ys] = tinyi_round_f32(sum * scale);
+                tinyi_real_set(y->data, y->dtype, to + (tiny_idx)i * ys, sum * scale);
             }
         }
 }
@@ -20546,14 +21555,14 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0];
     tiny_idx length = tinyi_row_length(x), n;
-    if (x->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32", tiny_dtype_name(x->dtype));
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "fwht: x is %s, it must be f32 or f64", tiny_dtype_name(x->dtype));
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
     if (n > 0 && (n & (n - 1)) != 0) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: a block of %td values is not a power of two", n);
     if (n && length % n) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
-    tinyi_want(want, TINY_F32, x->rank, x->dim);
+    tinyi_want(want, x->dtype, x->rank, x->dim);
     return TINY_OK;
 }
 
@@ -20594,9 +21603,9 @@ static void tinyi_fwht_cases(tiny_case *c)
 
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
-    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), 0,
+    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
     tinyi_fwht_shape, tinyi_fwht_ref, tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, tinyi_fwht_cases,
-    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, NULL, NULL, tinyi_fwht_kernels,
+    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
     "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
 };
 
@@ -20626,6 +21635,7 @@ typedef struct tinyi_att {
     tiny_idx sq[3], sk[3], sv[3], sb[3], so[3];     /* bias: head, query, key */
     float scale, softcap;
     int causal;
+    tiny_dtype type;                        /* f64 for the reference only: q, k, v, bias and o point to doubles then */
 } tinyi_att;
 
 static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
@@ -20646,6 +21656,7 @@ static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
     a->scale = p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p ? p->softcap : 0.0f;
     a->causal = p ? p->causal : 0;
+    a->type = q->dtype;
 }
 
 /* keys that query t sees: a prefix */
@@ -20659,18 +21670,24 @@ static tiny_idx tinyi_att_sees(const tinyi_att *a, tiny_idx t)
 TINY_REF_BEGIN
 static double tinyi_att_score(const tinyi_att *a, tiny_idx t, tiny_idx h, tiny_idx c)
 {
-    const float *q = a->q + t * a->sq[0] + h * a->sq[1], *k = a->k + c * a->sk[0] + h / a->group * a->sk[1];
+    const tiny_idx q = t * a->sq[0] + h * a->sq[1], k = c * a->sk[0] + h / a->group * a->sk[1];
     double s = 0.0;
     tiny_idx i;
-    for (i = 0; i < a->d; i++) s += (double)q[i * a->sq[2]] * (double)k[i * a->sk[2]];
+    for (i = 0; i < a->d; i++) s += tinyi_real(a->q, a->type, q + i * a->sq[2]) * tinyi_real(a->k, a->type, k + i * a->sk[2]);
     s *= (double)a->scale;
     if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
-    if (a->bias) s += (double)a->bias[h * a->sb[0] + t * a->sb[1] + c * a->sb[2]];
+    if (a->bias) s += tinyi_real(a->bias, a->type, h * a->sb[0] + t * a->sb[1] + c * a->sb[2]);
     return s;
 }
 
 /* Three passes over the keys, each score computed anew: no workspace, and nothing to read but the formula. */
 #define TINYI_ATT_REF 64                    /* outputs that are summed at once */
+static void tinyi_att_put(const tinyi_att *a, tiny_idx at, double x)
+{
+    if (a->type == TINY_F64) ((double *)(void *)a->o)[at] = x;
+    else a->o[at] = (float)x;
+}
+
 static void tinyi_attention_ref(const tiny_op *op)
 {
     tinyi_att a;
@@ -20693,11 +21710,11 @@ static void tinyi_attention_ref(const tiny_op *op)
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
                 for (i = 0; i < n_i; i++) sum[i] = 0.0;
                 for (c = 0; c < n && l != 0.0; c++) {
-                    const float *v = a.v + c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
+                    const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
-                    for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * (double)v[i * a.sv[2]];
+                    for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
-                for (i = 0; i < n_i; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+                for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
             }
         }
 }
@@ -20819,8 +21836,8 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     const tiny_tensor *q = op->in[0], *k = op->in[1], *v = op->in[2], *b = op->in[3];
     char tq[96], tk[96], tv[96], tb[96];
     tiny_idx dim[3];
-    if (q->dtype != TINY_F32 || k->dtype != TINY_F32 || v->dtype != TINY_F32 || (b && b->dtype != TINY_F32))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "attention: q, k, v and bias must be f32");
+    if (!tinyi_is_real(q) || k->dtype != q->dtype || v->dtype != q->dtype || (b && b->dtype != q->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "attention: q, k, v and bias must be f32, or all f64");
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2])
         return tinyi_fail(ctx, TINY_E_SHAPE, "attention: q is %s, k is %s, v is %s: they must be (queries, heads, d), (keys, key heads, d), (keys, key heads, d_v)",
                           tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
@@ -20836,7 +21853,7 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
     dim[0] = q->dim[0]; dim[1] = q->dim[1]; dim[2] = v->dim[2];
-    tinyi_want(want, TINY_F32, 3, dim);
+    tinyi_want(want, q->dtype, 3, dim);
     return TINY_OK;
 }
 
@@ -20876,9 +21893,9 @@ static void tinyi_attention_cases(tiny_case *c)
 
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
 TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), 0,
+    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_attention_kernels,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };
 
@@ -20893,6 +21910,794 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
     op.params = params;
     return tiny_run(ctx, &op);
 }
+
+/* src/math/slope.c - derivatives of the elementary functions; rounding
+ * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
+ *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
+ *          silu s (1 + x (1 - s)); gelu (1 + erf(x/sqrt 2))/2 + x e^(-x^2/2)/sqrt(2 pi); gelu_tanh, z = x (a + b x^2):
+ *          s(z) (1 + x (1 - s(z)) (a + 3 b x^2)), a = 2 sqrt(2/pi), b = 0.044715 a.
+ * Data     any strides (math/walk.h); what is not dense goes through buffers on the stack.
+ * Cost     12 bytes a number, and an exponential for most.
+ * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
+ *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
+
+static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_slope_params *p = (const tiny_slope_params *)op->params;
+    const tiny_tensor *x = op->in[0], *dy = op->in[1];
+    char tx[96], ty[96];
+    int i, same = x->rank == dy->rank;
+    if (!tinyi_is_real(x) || dy->dtype != x->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "slope: x is %s and dy is %s; they must be f32, or both f64", tiny_dtype_name(x->dtype), tiny_dtype_name(dy->dtype));
+    for (i = 0; same && i < x->rank; i++) same = x->dim[i] == dy->dim[i];
+    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "slope: x is %s and dy is %s: they must have one shape", tinyi_shape_text(x, tx), tinyi_shape_text(dy, ty));
+    if (!p || ((p->of < TINY_OP_EXP || p->of > TINY_OP_GELU_TANH) && p->of != TINY_OP_ROUND))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "slope: operation %d is no function of one argument", p ? p->of : 0);
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_round_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0];
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "round: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    tinyi_want(&want[0], x->dtype, x->rank, x->dim);
+    return TINY_OK;
+}
+
+static void tinyi_slope_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const tiny_slope_params *p = (const tiny_slope_params *)op->params;
+    double n = (double)tiny_tensor_count(op->out[0]);
+    cost->flops = (!op->in[1] || p->of == TINY_OP_RELU || p->of == TINY_OP_ABS || p->of == TINY_OP_NEG || p->of == TINY_OP_RELU2 ? 2.0 : 30.0) * n;
+    cost->bytes = (op->in[1] ? 12.0 : 8.0) * n;
+}
+
+TINY_REF_BEGIN
+static double tinyi_slope_one(int of, double x)
+{
+    const double a = 1.5957691216057308, b = 0.07135481627260025, m = x < 0 ? -x : x;
+    double e, s;
+    switch (of) {
+    case TINY_OP_EXP: return tinyi_exp64(x);
+    case TINY_OP_LOG: return x < 0 ? (double)INFINITY - (double)INFINITY : 1.0 / x;
+    case TINY_OP_TANH: e = tinyi_exp64(-2.0 * m); return 4.0 * e / ((1.0 + e) * (1.0 + e));
+    case TINY_OP_ERF: return 1.1283791670955126 * tinyi_exp64(-x * x);
+    case TINY_OP_SIGMOID: e = tinyi_exp64(-m); return e / ((1.0 + e) * (1.0 + e));
+    case TINY_OP_SIN: return tinyi_cos64(x);
+    case TINY_OP_COS: return -tinyi_sin64(x);
+    case TINY_OP_RSQRT: return -0.5 / (x * tinyi_sqrt64(x));
+    case TINY_OP_SQRT: return 0.5 / tinyi_sqrt64(x);
+    case TINY_OP_ABS: return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x;
+    case TINY_OP_NEG: return -1.0;
+    case TINY_OP_RELU: return x > 0 ? 1.0 : x == x ? 0.0 : x;
+    case TINY_OP_RELU2: return x > 0 ? 2.0 * x : x == x ? 0.0 : x;
+    case TINY_OP_SILU: s = 1.0 / (1.0 + tinyi_exp64(-x)); return s * (1.0 + x * (1.0 - s));
+    case TINY_OP_GELU: return 0.5 * (1.0 + tinyi_erf64(x * 0.7071067811865476)) + x * 0.3989422804014327 * tinyi_exp64(-0.5 * x * x);
+    case TINY_OP_GELU_TANH: s = 1.0 / (1.0 + tinyi_exp64(-x * (a + b * x * x))); return s * (1.0 + x * (1.0 - s) * (a + 3.0 * b * x * x));
+    default: return 1.0;
+    }
+}
+
+static void tinyi_slope_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *dy = op->in[1], *dx = op->out[0];
+    const int of = ((const tiny_slope_params *)op->params)->of;
+    tiny_idx i, n = tiny_tensor_count(dx);
+    for (i = 0; i < n; i++)
+        tinyi_real_set(dx->data, dx->dtype, tinyi_walk_element(dx, i),
+                       tinyi_real(dy->data, dy->dtype, tinyi_walk_element(dy, i)) * tinyi_slope_one(of, tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i))));
+}
+
+static void tinyi_round_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    tiny_idx i, n = tiny_tensor_count(y);
+    for (i = 0; i < n; i++) {
+        double v = tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i)), m = v < 0 ? -v : v;
+        if (m < 4503599627370496.0) {       /* 2^52: what is larger is whole; the sign of zero is kept */
+            m = (m + 4503599627370496.0) - 4503599627370496.0;
+            v = tinyi_f64_bits(v) >> 63 ? -m : m;
+        }
+        tinyi_real_set(y->data, y->dtype, tinyi_walk_element(y, i), v);
+    }
+}
+TINY_REF_END
+
+#define TINYI_SLOPE_PIECE 16384
+#define TINYI_SLOPE_BUFFER 256
+
+static void tinyi_slope_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_slope_f32 slope = op->in[1] ? TINYI_K(team, slope_f32) : NULL;
+    const tinyi_fn_nearest_f32 nearest = op->in[1] ? NULL : TINYI_K(team, nearest_f32);
+    const int of = op->in[1] ? ((const tiny_slope_params *)op->params)->of : 0;
+    const ptrdiff_t one = (ptrdiff_t)sizeof(float);
+    const tiny_tensor *t[3];
+    float bx[TINYI_SLOPE_BUFFER], by[TINYI_SLOPE_BUFFER];
+    tinyi_walk w;
+    tinyi_walk_at at;
+    tiny_idx i0, i1, n, m;
+    t[0] = op->out[0];
+    t[1] = op->in[0];
+    t[2] = op->in[1] ? op->in[1] : op->in[0];
+    tinyi_walk_plan(&w, t, 3);
+    while (tiny_take(team, w.total, TINYI_SLOPE_PIECE, &i0, &i1))
+        for (tinyi_walk_seek(&w, &at, i0, i1); at.run; tinyi_walk_next(&w, &at)) {
+            float *dx = (float *)(void *)at.p[0];
+            const float *x = (const float *)(const void *)at.p[1], *dy = (const float *)(const void *)at.p[2];
+            tiny_idx s0 = w.step[0] / one, s1 = w.step[1] / one, s2 = w.step[2] / one;
+            if (s0 == 1 && s1 == 1 && s2 == 1) {
+                if (slope) slope(of, dx, x, dy, (size_t)at.run);
+                else nearest(dx, x, (size_t)at.run);
+                continue;
+            }
+            for (n = at.run; n > 0; n -= m, dx += m * s0, x += m * s1, dy += m * s2) {
+                m = TINYI_MIN(n, TINYI_SLOPE_BUFFER);
+                tinyi_row_gather(bx, x, m, s1);
+                tinyi_row_gather(by, dy, m, s2);
+                if (slope) slope(of, by, bx, by, (size_t)m);
+                else nearest(by, bx, (size_t)m);
+                tinyi_row_scatter(dx, by, m, s0);
+            }
+        }
+}
+
+static void tinyi_slope_case(tiny_case *c, int n_in)
+{
+    int rank = tiny_case_pick(c, TINY_MAX_RANK + 1), i, j;
+    for (j = 0; j < n_in; j++) c->in[j].rank = rank;
+    for (i = 0; i < rank; i++) {
+        tiny_idx d = tiny_case_dim(c, i == rank - 1 ? rank == 1 ? 40000 : 300 : 5);
+        for (j = 0; j < n_in; j++) c->in[j].dim[i] = d;
+    }
+}
+
+static void tinyi_slope_cases(tiny_case *c)
+{
+    tiny_slope_params *p = (tiny_slope_params *)(void *)&c->params;
+    tinyi_slope_case(c, 2);
+    p->of = TINY_OP_EXP + c->index % (TINY_OP_GELU_TANH - TINY_OP_EXP + 2);
+    if (p->of > TINY_OP_GELU_TANH) p->of = TINY_OP_ROUND;
+    c->no_specials = 1;
+    /* magnitudes where the derivative may be negative at |x|: 1 for sine and cosine, 1/x for x^(-3/2)/2 on (0.1, 2) */
+    c->has_magnitude_params = 1;
+    c->magnitude_params = c->params;
+    if (p->of == TINY_OP_SIN || p->of == TINY_OP_COS || p->of == TINY_OP_NEG) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_ROUND;
+    if (p->of == TINY_OP_RSQRT) ((tiny_slope_params *)(void *)&c->magnitude_params)->of = TINY_OP_LOG;
+    if (p->of == TINY_OP_LOG || p->of == TINY_OP_SQRT || p->of == TINY_OP_RSQRT) c->fill[0] = TINY_FILL_POSITIVE;
+}
+
+static void tinyi_round_cases(tiny_case *c)
+{
+    tinyi_slope_case(c, 1);
+    c->fill[0] = TINY_FILL_WIDE;
+}
+
+static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
+static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
+TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
+    tinyi_slope_shape, tinyi_slope_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_slope_cases, { TINY_BOUND_LINEAR, 48, 0 },
+    NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
+TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
+    tinyi_round_shape, tinyi_round_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_round_cases, { TINY_BOUND_EXACT, 0, 0 },
+    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
+
+TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
+{
+    tiny_slope_params p;
+    p.of = of;
+    return tinyi_call(ctx, TINY_OP_SLOPE, x, dy, &p, dx);
+}
+
+TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
+
+/* src/math/loss.c - cross-entropy of classes, with label smoothing
+ * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
+ * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
+ * Data     rows of any strides; rows that are not dense go through a buffer of one thread. The loss of each row is kept in
+ *          double and added in the order of rows by one thread: the result does not depend on their number.
+ * Cost     one exponential and 4 bytes a number.
+ * Error    the sum of exponentials is off by (n/4 + 6) u under a logarithm, n at most 1024 (blocks), the sum of x by
+ *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
+ *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
+
+#define TINYI_LOSS_BLOCK 1024
+
+static const tiny_cross_entropy_params *tinyi_loss_params(const tiny_op *op)
+{
+    static const tiny_cross_entropy_params none = { 0.0f, 0 };
+    return op->params ? (const tiny_cross_entropy_params *)op->params : &none;
+}
+
+TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r)
+{
+    const tiny_tensor *label = op->in[1];
+    tiny_idx at = tinyi_walk_element(label, r);
+    return label->dtype == TINY_I64 ? (tiny_idx)((const int64_t *)label->data)[at] : (tiny_idx)((const int32_t *)label->data)[at];
+}
+
+static tiny_status tinyi_loss_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_cross_entropy_params *p = tinyi_loss_params(op);
+    const tiny_tensor *x = op->in[0], *label = op->in[1];
+    char tx[96], tl[96];
+    tiny_idx r, n;
+    int i, same = label->rank + 1 == x->rank;
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    if (label->dtype != TINY_I32 && label->dtype != TINY_I64)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "cross_entropy: the labels must be i32 or i64, not %s", tiny_dtype_name(label->dtype));
+    for (i = 0; same && i < label->rank; i++) same = label->dim[i] == x->dim[i];
+    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "cross_entropy: x is %s and the labels are %s; each row of x needs one", tinyi_shape_text(x, tx), tinyi_shape_text(label, tl));
+    if (!(p->smoothing >= 0.0f && p->smoothing < 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: smoothing %g must be in 0..1, without 1", (double)p->smoothing);
+    n = x->dim[x->rank - 1];
+    for (r = 0; op->out[0] && r < tiny_tensor_count(label); r++) {
+        tiny_idx l = tinyi_loss_label(op, r);
+        if ((l < 0 || l >= n) && !(p->skip && l == -1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cross_entropy: label %td is %td, but there are %td classes", r, l, n);
+    }
+    tinyi_want(&want[0], x->dtype, 0, NULL);
+    return TINY_OK;
+}
+
+static void tinyi_loss_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 30.0 * n;
+    cost->bytes = 4.0 * n;
+}
+
+static double tinyi_loss_terms(const tiny_op *op)
+{
+    tiny_idx n = tinyi_row_length(op->in[0]);
+    return (double)TINYI_MIN(n, TINYI_LOSS_BLOCK);
+}
+
+TINY_REF_BEGIN
+static void tinyi_loss_ref(const tiny_op *op)
+{
+    const double e = (double)tinyi_loss_params(op)->smoothing;
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tiny_idx rows = tiny_tensor_count(op->in[1]), n = tinyi_row_length(x), step = tinyi_row_step(x);
+    double loss = 0.0;
+    tiny_idx r, i, count = 0;
+    for (r = 0; r < rows; r++) {
+        const tiny_idx at = tinyi_row_at(x, r), label = tinyi_loss_label(op, r);
+        double top = -(double)INFINITY, sum = 0.0, mean = 0.0;
+        if (label < 0) continue;
+        for (i = 0; i < n; i++) {
+            double v = tinyi_real(x->data, x->dtype, at + i * step);
+            if (v > top) top = v;
+        }
+        if (top == -(double)INFINITY) top = 0.0;
+        for (i = 0; i < n; i++) sum += tinyi_exp64(tinyi_real(x->data, x->dtype, at + i * step) - top);
+        for (i = 0; e != 0.0 && i < n; i++) mean += tinyi_real(x->data, x->dtype, at + i * step);
+        mean /= (double)n;
+        loss += top + tinyi_log64(sum) - (1.0 - e) * tinyi_real(x->data, x->dtype, at + label * step) - e * mean;
+        count++;
+    }
+    tinyi_real_set(y->data, y->dtype, 0, count ? loss / (double)count : 0.0);
+}
+TINY_REF_END
+
+static void tinyi_loss_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    *shared = (size_t)tiny_tensor_count(op->in[1]) * sizeof(double);
+    if (tinyi_row_step(op->in[0]) != 1) *own = (size_t)tinyi_row_length(op->in[0]) * sizeof(float);
+}
+
+static double tinyi_loss_row(const tinyi_kernels *k, const float *x, tiny_idx n, tiny_idx label, double e)
+{
+    double top = -(double)INFINITY, sum = 0.0, mean = 0.0;
+    tiny_idx i;
+    for (i = 0; i < n; i += TINYI_LOSS_BLOCK) {
+        float t, s;
+        k->softmax_online_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
+        if ((double)t > top) {
+            sum = sum == 0.0 ? 0.0 : sum * tinyi_exp64(top - (double)t);
+            top = (double)t;
+        }
+        if (s != 0.0f) sum += (double)s * tinyi_exp64((double)t - top);
+        if (e != 0.0) mean += (double)k->sum_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
+    }
+    if (top == -(double)INFINITY) top = 0.0;
+    return top + tinyi_log64(sum) - (1.0 - e) * (double)x[label] - (e != 0.0 ? e * mean / (double)n : 0.0);
+}
+
+static void tinyi_loss_fast(tiny_team *team, const tiny_op *op)
+{
+    const double e = (double)tinyi_loss_params(op)->smoothing;
+    const tiny_tensor *x = op->in[0];
+    const tiny_idx rows = tiny_tensor_count(op->in[1]), n = tinyi_row_length(x), step = tinyi_row_step(x);
+    double *each = (double *)team->shared, loss = 0.0;
+    tiny_idx r, r1, count = 0;
+    (void)TINYI_K(team, softmax_online_f32);
+    while (tiny_take(team, rows, TINYI_MAX(1, 16384 / TINYI_MAX(n, 1)), &r, &r1))
+        for (; r < r1; r++) {
+            const tiny_idx label = tinyi_loss_label(op, r);
+            const float *from = tinyi_row_f32(x, r);
+            if (label < 0) continue;
+            if (step != 1) {
+                tinyi_row_gather((float *)team->own, from, n, step);
+                from = (const float *)team->own;
+            }
+            each[r] = tinyi_loss_row(team->k, from, n, label, e);
+        }
+    tiny_barrier(team);
+    if (team->i != 0) return;
+    for (r = 0; r < rows; r++)
+        if (tinyi_loss_label(op, r) >= 0) {
+            loss += each[r];
+            count++;
+        }
+    *(float *)op->out[0]->data = (float)(count ? loss / (double)count : 0.0);
+}
+
+static void tinyi_loss_cases(tiny_case *c)
+{
+    tiny_cross_entropy_params *p = (tiny_cross_entropy_params *)(void *)&c->params;
+    tiny_idx dim[3];
+    int rank = 1 + tiny_case_pick(c, 3), i;
+    for (i = 0; i < rank - 1; i++) dim[i] = tiny_case_dim(c, 40);
+    dim[rank - 1] = 1 + tiny_case_dim(c, 3000);
+    if (dim[rank - 1] < 64 || tiny_case_pick(c, 2)) p->smoothing = 0.25f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, rank, dim);
+    c->in[1] = tiny_tensor_nd(NULL, tiny_case_pick(c, 2) ? TINY_I64 : TINY_I32, rank - 1, dim);
+    c->fill[1] = TINY_FILL_INDEX;
+    c->limit[1] = dim[rank - 1];
+    c->no_specials = 1;
+}
+
+static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
+TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
+    tinyi_loss_shape, tinyi_loss_ref, tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, tinyi_loss_cases, { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
+    TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
+
+TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_CROSS_ENTROPY, x, label, params, y);
+}
+
+/* src/math/rope.c - rotary positions
+ * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs them.
+ * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
+ * Data     any strides. A thread takes tokens; the sines of a token are made once for all its heads.
+ * Cost     6 flops a number, and n_rot / 2 sines and cosines a token.
+ * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length of the
+ *          turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the sum.            */
+
+static const tiny_rope_params *tinyi_rope_params_of(const tiny_op *op)
+{
+    static const tiny_rope_params none = { 0.0f, 0.0f, 0, 0, 0 };
+    return op->params ? (const tiny_rope_params *)op->params : &none;
+}
+
+static tiny_status tinyi_rope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_rope_params *p = tinyi_rope_params_of(op);
+    const tiny_tensor *x = op->in[0], *at = op->in[1];
+    char text[96];
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "rope: x must be f32 or f64, not %s", tiny_dtype_name(x->dtype));
+    if (x->rank != 3) return tinyi_fail(ctx, TINY_E_SHAPE, "rope: x is %s, it must be (tokens, heads, d)", tinyi_shape_text(x, text));
+    if (at && at->dtype != TINY_I32 && at->dtype != TINY_I64) return tinyi_fail(ctx, TINY_E_DTYPE, "rope: the positions must be i32 or i64, not %s", tiny_dtype_name(at->dtype));
+    if (at && (at->rank != 1 || at->dim[0] != x->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "rope: the positions are %s, there are %td tokens", tinyi_shape_text(at, text), x->dim[0]);
+    if (p->n_rot < 0 || p->n_rot > x->dim[2] || (p->n_rot ? p->n_rot : x->dim[2]) % 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td of %td numbers of a head cannot turn in pairs", p->n_rot ? (tiny_idx)p->n_rot : x->dim[2], x->dim[2]);
+    if (!(p->base >= 0.0f && p->base < INFINITY) || !(p->scale - p->scale == 0.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g and scale %g must be finite, base not negative", (double)p->base, (double)p->scale);
+    tinyi_want(&want[0], x->dtype, 3, x->dim);
+    return TINY_OK;
+}
+
+static void tinyi_rope_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 6.0 * n + 50.0 * (double)op->in[0]->dim[0] * (double)op->in[0]->dim[2];
+    cost->bytes = 8.0 * n;
+}
+
+static tiny_idx tinyi_rope_n(const tiny_op *op) { return tinyi_rope_params_of(op)->n_rot ? tinyi_rope_params_of(op)->n_rot : op->in[0]->dim[2]; }
+
+TINY_REF_BEGIN
+static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, double *c, double *s)
+{
+    const tiny_rope_params *p = tinyi_rope_params_of(op);
+    const tiny_tensor *at = op->in[1];
+    const double base = p->base != 0.0f ? (double)p->base : 10000.0, scale = p->scale != 0.0f ? (double)p->scale : 1.0;
+    double position = (double)token, angle;
+    if (at) position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]] : (double)((const int32_t *)at->data)[token * at->stride[0]];
+    angle = position * scale * tinyi_exp64(-2.0 * (double)i / (double)tinyi_rope_n(op) * tinyi_log64(base));
+    *c = tinyi_cos64(angle);
+    *s = p->backward ? -tinyi_sin64(angle) : tinyi_sin64(angle);
+}
+
+static void tinyi_rope_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tiny_idx n = tinyi_rope_n(op), pairs = n / 2;
+    const int woven = tinyi_rope_params_of(op)->interleaved;
+    tiny_idx t, h, i;
+    for (t = 0; t < x->dim[0]; t++)
+        for (h = 0; h < x->dim[1]; h++) {
+            const tiny_idx x0 = t * x->stride[0] + h * x->stride[1], y0 = t * y->stride[0] + h * y->stride[1];
+            for (i = 0; i < pairs; i++) {
+                const tiny_idx a = woven ? 2 * i : i, b = woven ? 2 * i + 1 : i + pairs;
+                const double u = tinyi_real(x->data, x->dtype, x0 + a * x->stride[2]), v = tinyi_real(x->data, x->dtype, x0 + b * x->stride[2]);
+                double c, s;
+                tinyi_rope_turn(op, t, i, &c, &s);
+                tinyi_real_set(y->data, y->dtype, y0 + a * y->stride[2], u * c - v * s);
+                tinyi_real_set(y->data, y->dtype, y0 + b * y->stride[2], u * s + v * c);
+            }
+            for (i = n; i < x->dim[2]; i++) tinyi_real_set(y->data, y->dtype, y0 + i * y->stride[2], tinyi_real(x->data, x->dtype, x0 + i * x->stride[2]));
+        }
+}
+TINY_REF_END
+
+static void tinyi_rope_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    *own = (size_t)tinyi_rope_n(op) * sizeof(float);
+}
+
+static void tinyi_rope_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    const tiny_idx n = tinyi_rope_n(op), pairs = n / 2, xs = x->stride[2], ys = y->stride[2];
+    const int woven = tinyi_rope_params_of(op)->interleaved;
+    float *c = (float *)team->own, *s = c + pairs;
+    tiny_idx t, t1, h, i;
+    (void)TINYI_K(team, copy_rows);
+    while (tiny_take(team, x->dim[0], 4, &t, &t1))
+        for (; t < t1; t++) {
+            for (i = 0; i < pairs; i++) {
+                double cosine, sine;
+                tinyi_rope_turn(op, t, i, &cosine, &sine);
+                c[i] = (float)cosine;
+                s[i] = (float)sine;
+            }
+            for (h = 0; h < x->dim[1]; h++) {
+                const float *from = (const float *)x->data + t * x->stride[0] + h * x->stride[1];
+                float *to = (float *)y->data + t * y->stride[0] + h * y->stride[1];
+                const tiny_idx step = woven ? 2 : 1, apart = woven ? 1 : pairs;
+                for (i = 0; i < pairs; i++) {
+                    const float u = from[i * step * xs], v = from[(i * step + apart) * xs];
+                    to[i * step * ys] = u * c[i] - v * s[i];
+                    to[(i * step + apart) * ys] = u * s[i] + v * c[i];
+                }
+                for (i = n; i < x->dim[2]; i++) to[i * ys] = from[i * xs];
+            }
+        }
+}
+
+static void tinyi_rope_cases(tiny_case *c)
+{
+    tiny_rope_params *p = (tiny_rope_params *)(void *)&c->params;
+    tiny_idx dim[3];
+    dim[0] = tiny_case_dim(c, 60);
+    dim[1] = tiny_case_dim(c, 6);
+    dim[2] = 2 * tiny_case_dim(c, 70);
+    p->interleaved = tiny_case_pick(c, 2);
+    p->backward = tiny_case_pick(c, 2);
+    if (tiny_case_pick(c, 3) == 0) p->n_rot = (int)(2 * (1 + tiny_case_pick(c, (int)(dim[2] / 2))));
+    if (tiny_case_pick(c, 3) == 0) p->base = 500000.0f;
+    if (tiny_case_pick(c, 3) == 0) p->scale = 0.25f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+    c->in[1] = tiny_tensor_nd(NULL, tiny_case_pick(c, 2) ? TINY_I64 : TINY_I32, 1, dim);
+    if (tiny_case_pick(c, 3) == 0) c->in[1].rank = -1;
+    c->fill[1] = TINY_FILL_INDEX;
+    c->limit[1] = 100000;
+    c->no_specials = 1;
+}
+
+static const short tinyi_kernels_of_rope[] = { TINYI_K_copy_rows, -1 };
+TINYI_ROW tinyi_row_rope = { "rope", TINY_OP_ROPE, 2, 1, 1, sizeof(tiny_rope_params), TINY_OP_INPLACE | TINY_OP_F64,
+    tinyi_rope_shape, tinyi_rope_ref, tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, tinyi_rope_cases, { TINY_BOUND_NORM, 7, 0 }, NULL,
+    TINYI_GRAD(tinyi_grad_rope), NULL, tinyi_kernels_of_rope, "pairs of a head turned by position * scale * base^(-2i/n)" };
+
+TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_ROPE, x, position, params, y);
+}
+
+/* src/math/patch.c - windows over images
+ * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document Processing",
+ *          2006: convolution by columns, which is how the gradients of math/conv.h are taken.
+ * Formula  see math/patch.h.
+ * Data     any strides. One piece of work is one plane (n, c), for im2col one (n, c, r, s): nobody else writes there, and each
+ *          sum is taken in the order of r, s.
+ * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
+ * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
+#include <string.h>
+
+static tiny_idx tinyi_patch_or(int v, tiny_idx other) { return v ? v : other; }
+
+/* Everything but what the row asks for; col2im: n and c from the columns. */
+TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op)
+{
+    const tiny_patch_params *p = (const tiny_patch_params *)op->params;
+    const tiny_tensor *x = op->in[0];
+    const int pool = op->kind == TINY_OP_MAX_POOL || op->kind == TINY_OP_AVG_POOL;
+    q->r = p->size[0];
+    q->s = p->size[1];
+    q->sh = tinyi_patch_or(p->stride[0], pool ? q->r : 1);
+    q->sw = tinyi_patch_or(p->stride[1], pool ? q->s : 1);
+    q->dh = tinyi_patch_or(p->dilation[0], 1);
+    q->dw = tinyi_patch_or(p->dilation[1], 1);
+    q->pt = p->pad[0];
+    q->pl = p->pad[1];
+    q->h = op->kind == TINY_OP_COL2IM ? p->image[0] : x->dim[2];
+    q->w = op->kind == TINY_OP_COL2IM ? p->image[1] : x->dim[3];
+    q->oh = (q->h + p->pad[0] + p->pad[2] - q->dh * (q->r - 1) - 1) / q->sh + 1;
+    q->ow = (q->w + p->pad[1] + p->pad[3] - q->dw * (q->s - 1) - 1) / q->sw + 1;
+    q->n = op->kind == TINY_OP_COL2IM ? x->dim[1] / (q->oh * q->ow) : x->dim[0];
+    q->c = op->kind == TINY_OP_COL2IM ? x->dim[0] / (q->r * q->s) : x->dim[1];
+}
+
+#define TINYI_PATCH_MOST 32767
+
+static tiny_status tinyi_patch_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const char *name = tinyi_op_row(op)->name;
+    const tiny_patch_params *p = (const tiny_patch_params *)op->params;
+    const tiny_tensor *x = op->in[0];
+    const int back = op->kind == TINY_OP_COL2IM;
+    char text[96];
+    tiny_idx dim[4];
+    tinyi_patch q;
+    int i;
+    if (!tinyi_is_real(x)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: x must be f32 or f64, not %s", name, tiny_dtype_name(x->dtype));
+    if (x->rank != (back ? 2 : 4)) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must have rank %d", name, tinyi_shape_text(x, text), back ? 2 : 4);
+    if (!p) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the params are missing; a window has no default size", name);
+    for (i = 0; i < 2; i++) {
+        tiny_idx room = back ? p->image[i] : x->dim[2 + i], reach = ((tiny_idx)p->size[i] - 1) * tinyi_patch_or(p->dilation[i], 1);
+        if (p->size[i] < 1 || p->size[i] > TINYI_PATCH_MOST || p->stride[i] < 0 || p->stride[i] > TINYI_PATCH_MOST || p->dilation[i] < 0 || p->dilation[i] > TINYI_PATCH_MOST ||
+            p->pad[i] < 0 || p->pad[i] > TINYI_PATCH_MOST || p->pad[i + 2] < 0 || p->pad[i + 2] > TINYI_PATCH_MOST || p->image[i] < 0)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d: size %d, stride %d, dilation %d, padding %d and %d: one is not in 0 to %d, or the size is 0", name, i, p->size[i],
+                              p->stride[i], p->dilation[i], p->pad[i], p->pad[i + 2], TINYI_PATCH_MOST);
+        if (reach >= room + p->pad[i] + p->pad[i + 2])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: axis %d has %td numbers with padding %d and %d; a window of %d with dilation %d does not fit", name, i, room, p->pad[i],
+                              p->pad[i + 2], p->size[i], (int)tinyi_patch_or(p->dilation[i], 1));
+        if (!back && op->kind != TINY_OP_IM2COL && (p->pad[i] > reach || p->pad[i + 2] > reach))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: axis %d: padding %d and %d lets a window of %d stand outside of x", name, i, p->pad[i], p->pad[i + 2], p->size[i]);
+    }
+    tinyi_patch_read(&q, op);
+    if (back && (x->dim[0] % (q.r * q.s) || x->dim[1] % (q.oh * q.ow)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, its rows must be a multiple of %td taps, its columns of %td places", name, tinyi_shape_text(x, text), q.r * q.s, q.oh * q.ow);
+    if (op->kind == TINY_OP_IM2COL) {
+        if ((double)q.c * (double)q.r * (double)q.s > 9e15 || (double)q.n * (double)q.oh * (double)q.ow > 9e15) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the columns are more than a machine can address", name);
+        dim[0] = q.c * q.r * q.s;
+        dim[1] = q.n * q.oh * q.ow;
+        tinyi_want(&want[0], x->dtype, 2, dim);
+        return TINY_OK;
+    }
+    dim[0] = q.n;
+    dim[1] = q.c;
+    dim[2] = back ? q.h : q.oh;
+    dim[3] = back ? q.w : q.ow;
+    tinyi_want(&want[0], x->dtype, 4, dim);
+    return TINY_OK;
+}
+
+static void tinyi_patch_cost(const tiny_op *op, tiny_cost *cost)
+{
+    tinyi_patch q;
+    double taps;
+    tinyi_patch_read(&q, op);
+    taps = (double)q.n * (double)q.c * (double)q.oh * (double)q.ow * (double)(q.r * q.s);
+    cost->flops = taps;
+    cost->bytes = op->kind == TINY_OP_MAX_POOL || op->kind == TINY_OP_AVG_POOL ? 4.0 * taps : 8.0 * taps;
+}
+
+static double tinyi_patch_terms(const tiny_op *op)
+{
+    const tiny_patch_params *p = (const tiny_patch_params *)op->params;
+    return (double)p->size[0] * (double)p->size[1];
+}
+
+static tiny_idx tinyi_patch_at(const tiny_tensor *x, tiny_idx n, tiny_idx c, tiny_idx h, tiny_idx w)
+{
+    return n * x->stride[0] + c * x->stride[1] + h * x->stride[2] + w * x->stride[3];
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static void tinyi_patch_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    tinyi_patch q;
+    tiny_idx n, c, r, s, i, j;
+    tinyi_patch_read(&q, op);
+    if (op->kind == TINY_OP_COL2IM) {
+        for (n = 0; n < q.n; n++) for (c = 0; c < q.c; c++) for (i = 0; i < q.h; i++) for (j = 0; j < q.w; j++) {
+            double sum = 0.0;
+            for (r = 0; r < q.r; r++)
+                for (s = 0; s < q.s; s++) {
+                    tiny_idx a = i + q.pt - r * q.dh, b = j + q.pl - s * q.dw;
+                    if (a < 0 || b < 0 || a % q.sh || b % q.sw || a / q.sh >= q.oh || b / q.sw >= q.ow) continue;
+                    sum += tinyi_real(x->data, x->dtype, ((c * q.r + r) * q.s + s) * x->stride[0] + ((n * q.oh + a / q.sh) * q.ow + b / q.sw) * x->stride[1]);
+                }
+            tinyi_real_set(y->data, y->dtype, tinyi_patch_at(y, n, c, i, j), sum);
+        }
+        return;
+    }
+    for (n = 0; n < q.n; n++) for (c = 0; c < q.c; c++) for (i = 0; i < q.oh; i++) for (j = 0; j < q.ow; j++) {
+        double sum = 0.0, top = -(double)INFINITY;
+        for (r = 0; r < q.r; r++)
+            for (s = 0; s < q.s; s++) {
+                tiny_idx h = i * q.sh - q.pt + r * q.dh, w = j * q.sw - q.pl + s * q.dw;
+                int inside = h >= 0 && h < q.h && w >= 0 && w < q.w;
+                double v = inside ? tinyi_real(x->data, x->dtype, tinyi_patch_at(x, n, c, h, w)) : 0.0;
+                if (op->kind == TINY_OP_IM2COL)
+                    tinyi_real_set(y->data, y->dtype, ((c * q.r + r) * q.s + s) * y->stride[0] + ((n * q.oh + i) * q.ow + j) * y->stride[1], v);
+                sum += v;
+                if (inside && (v > top || v != v)) top = v;
+            }
+        if (op->kind == TINY_OP_IM2COL) continue;
+        tinyi_real_set(y->data, y->dtype, tinyi_patch_at(y, n, c, i, j), op->kind == TINY_OP_MAX_POOL ? top : sum / (double)(q.r * q.s));
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* places j of 0..ow whose tap stands inside: low <= j < high */
+static void tinyi_patch_inside(tiny_idx taps_at, tiny_idx stride, tiny_idx length, tiny_idx places, tiny_idx *low, tiny_idx *high)
+{
+    tiny_idx first = taps_at < 0 ? (-taps_at + stride - 1) / stride : 0, end = taps_at >= length ? 0 : (length - 1 - taps_at) / stride + 1;
+    *high = TINYI_MIN(places, TINYI_MAX(end, 0));
+    *low = TINYI_MIN(first, *high);
+}
+
+static void tinyi_im2col_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+{
+    const tiny_idx s = u % q->s, r = u / q->s % q->r, c = u / (q->s * q->r) % q->c, n = u / (q->s * q->r * q->c), xs = x->stride[3] * q->sw, ys = y->stride[1];
+    float *to = (float *)y->data + ((c * q->r + r) * q->s + s) * y->stride[0] + n * q->oh * q->ow * ys;
+    tiny_idx i, j, low, high;
+    tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+    for (i = 0; i < q->oh; i++, to += q->ow * ys) {
+        const tiny_idx h = i * q->sh - q->pt + r * q->dh;
+        const int out = h < 0 || h >= q->h;
+        const float *from = out ? NULL : (const float *)x->data + tinyi_patch_at(x, n, c, h, 0) + (s * q->dw - q->pl) * x->stride[3];
+        for (j = 0; j < (out ? q->ow : low); j++) to[j * ys] = 0.0f;
+        if (out) continue;
+        if (xs == 1 && ys == 1) memcpy(to + low, from + low, (size_t)(high - low) * sizeof *to);
+        else for (j = low; j < high; j++) to[j * ys] = from[j * xs];
+        for (j = high; j < q->ow; j++) to[j * ys] = 0.0f;
+    }
+}
+
+static void tinyi_col2im_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u)
+{
+    const tiny_idx c = u % q->c, n = u / q->c, ys = y->stride[3] * q->sw, xs = x->stride[1];
+    float *plane = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
+    tiny_idx i, j, r, s, low, high;
+    for (i = 0; i < q->h; i++)
+        for (j = 0; j < q->w; j++) plane[i * y->stride[2] + j * y->stride[3]] = 0.0f;
+    for (r = 0; r < q->r; r++)
+        for (s = 0; s < q->s; s++) {
+            const float *from = (const float *)x->data + ((c * q->r + r) * q->s + s) * x->stride[0] + n * q->oh * q->ow * xs;
+            tinyi_patch_inside(s * q->dw - q->pl, q->sw, q->w, q->ow, &low, &high);
+            for (i = 0; i < q->oh; i++, from += q->ow * xs) {
+                const tiny_idx h = i * q->sh - q->pt + r * q->dh;
+                float *to;
+                if (h < 0 || h >= q->h || low >= high) continue;
+                to = plane + h * y->stride[2] + (s * q->dw - q->pl) * y->stride[3];
+                if (xs == 1 && ys == 1) for (j = low; j < high; j++) to[j] += from[j];
+                else for (j = low; j < high; j++) to[j * ys] += from[j * xs];
+            }
+        }
+}
+
+static void tinyi_pool_piece(const tinyi_patch *q, const tiny_tensor *x, const tiny_tensor *y, tiny_idx u, int largest)
+{
+    const tiny_idx c = u % q->c, n = u / q->c;
+    const float *plane = (const float *)x->data + tinyi_patch_at(x, n, c, 0, 0);
+    float *to = (float *)y->data + tinyi_patch_at(y, n, c, 0, 0);
+    tiny_idx i, j, r, s;
+    for (i = 0; i < q->oh; i++)
+        for (j = 0; j < q->ow; j++) {
+            float sum = 0.0f, top = -INFINITY;
+            for (r = 0; r < q->r; r++)
+                for (s = 0; s < q->s; s++) {
+                    tiny_idx h = i * q->sh - q->pt + r * q->dh, w = j * q->sw - q->pl + s * q->dw;
+                    float v;
+                    if (h < 0 || h >= q->h || w < 0 || w >= q->w) continue;
+                    v = plane[h * x->stride[2] + w * x->stride[3]];
+                    sum += v;
+                    if (v > top || v != v) top = v;
+                }
+            to[i * y->stride[2] + j * y->stride[3]] = largest ? top : sum / (float)(q->r * q->s);
+        }
+}
+
+static void tinyi_patch_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    tiny_idx u, u1, total;
+    tinyi_patch q;
+    tinyi_patch_read(&q, op);
+    (void)TINYI_K(team, copy_rows);
+    total = q.n * q.c * (op->kind == TINY_OP_IM2COL ? q.r * q.s : 1);
+    while (tiny_take(team, total, TINYI_MAX(1, 8192 / TINYI_MAX(1, q.oh * q.ow)), &u, &u1))
+        for (; u < u1; u++) {
+            if (op->kind == TINY_OP_IM2COL) tinyi_im2col_piece(&q, x, y, u);
+            else if (op->kind == TINY_OP_COL2IM) tinyi_col2im_piece(&q, x, y, u);
+            else tinyi_pool_piece(&q, x, y, u, op->kind == TINY_OP_MAX_POOL);
+        }
+}
+
+static void tinyi_patch_case(tiny_case *c, tiny_patch_params *p, tiny_idx *h, tiny_idx *w, int pool)
+{
+    int i;
+    for (i = 0; i < 2; i++) {
+        p->size[i] = 1 + tiny_case_pick(c, 4);
+        p->stride[i] = tiny_case_pick(c, 4);
+        p->dilation[i] = tiny_case_pick(c, 3);
+        p->pad[i] = tiny_case_pick(c, pool ? p->size[i] : 3);
+        p->pad[i + 2] = tiny_case_pick(c, pool ? p->size[i] : 3);
+    }
+    *h = 10 + tiny_case_dim(c, 24);         /* 3 taps of dilation 2 fit */
+    *w = 10 + tiny_case_dim(c, 24);
+}
+
+static void tinyi_im2col_cases(tiny_case *c)
+{
+    tiny_patch_params *p = (tiny_patch_params *)(void *)&c->params;
+    tiny_idx dim[4];
+    dim[0] = 1 + tiny_case_pick(c, 3);
+    dim[1] = tiny_case_dim(c, 9);
+    tinyi_patch_case(c, p, &dim[2], &dim[3], 0);
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 4, dim);
+}
+
+static void tinyi_pool_cases(tiny_case *c)
+{
+    tiny_patch_params *p = (tiny_patch_params *)(void *)&c->params;
+    tiny_idx dim[4];
+    dim[0] = 1 + tiny_case_pick(c, 3);
+    dim[1] = tiny_case_dim(c, 9);
+    tinyi_patch_case(c, p, &dim[2], &dim[3], 1);
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 4, dim);
+}
+
+static void tinyi_col2im_cases(tiny_case *c)
+{
+    tiny_patch_params *p = (tiny_patch_params *)(void *)&c->params;
+    tiny_idx dim[2], h, w, n = 1 + tiny_case_pick(c, 3), channels = tiny_case_dim(c, 9), stride[2], dilation[2];
+    int i;
+    tinyi_patch_case(c, p, &h, &w, 0);
+    p->image[0] = (int)h;
+    p->image[1] = (int)w;
+    for (i = 0; i < 2; i++) {
+        stride[i] = tinyi_patch_or(p->stride[i], 1);
+        dilation[i] = tinyi_patch_or(p->dilation[i], 1);
+    }
+    dim[0] = channels * p->size[0] * p->size[1];
+    dim[1] = n * ((h + p->pad[0] + p->pad[2] - dilation[0] * (p->size[0] - 1) - 1) / stride[0] + 1) * ((w + p->pad[1] + p->pad[3] - dilation[1] * (p->size[1] - 1) - 1) / stride[1] + 1);
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
+}
+
+static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
+TINYI_ROW tinyi_row_im2col = { "im2col", TINY_OP_IM2COL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
+    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_im2col_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]" };
+TINYI_ROW tinyi_row_col2im = { "col2im", TINY_OP_COL2IM, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
+    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_col2im_cases, { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
+    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[n, c, h, w] = sum of the columns' numbers of that pixel" };
+TINYI_ROW tinyi_row_max_pool = { "max_pool", TINY_OP_MAX_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
+    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_ULP, 0, 0 }, NULL,
+    TINYI_GRAD(tinyi_grad_max_pool), NULL, tinyi_kernels_of_patch, "y = max over each window" };
+TINYI_ROW tinyi_row_avg_pool = { "avg_pool", TINY_OP_AVG_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
+    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
+    TINYI_GRAD(tinyi_grad_avg_pool), NULL, tinyi_kernels_of_patch, "y = mean over each window, zeros outside" };
+
+TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
+TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COL2IM, x, NULL, params, y); }
+TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
+TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
 /* src/math/ops.c - the table itself */
 #include <string.h>
@@ -21920,6 +23725,2133 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     return st;
 }
 
+/* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
+ * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight Decay
+ *          Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of initialization
+ *          and momentum", 2013. K. Jordan et al., "Muon", 2024: its five Newton-Schulz steps with 3.4445, -4.7750, 2.0315.
+ *          X. Glorot, Y. Bengio, 2010, eq. 16; K. He et al., 2015 (arXiv 1502.01852), eq. 10 and 14; A. Saxe et al., 2014.
+ * Formula  see math/optim.h.
+ * Data     all parameters without Muon in one region, cut in pieces of one size, so that the threads do not enter a result.
+ * Cost     AdamW reads and writes w, m, v and reads g: 28 bytes a parameter. Muon of (r, c), r <= c: 10 r r c + 5 r r r
+ *          multiplications and as many additions.
+ * Error    f32: one rounding a written operation; f64 and the reference target compute in double and round once.
+ * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it.                                          */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+#define TINYI_OPTIM_PIECE 16384             /* numbers that a thread takes at once */
+
+typedef struct tinyi_optim_slot {
+    char *name;
+    tiny_tensor value, grad;
+    const tiny_optim_group *group;
+    size_t n;
+    tiny_idx rows, cols;                    /* as Muon sees it */
+    int wide;                               /* f64 */
+    void *w, *m, *v, *ema;                  /* w: value.data, or the master copy */
+    tiny_idx first_piece;
+    double lr, rate, root;                  /* of this step: factor lr; that over 1 - b1^t; 1 / sqrt(1 - b2^t) */
+} tinyi_optim_slot;
+
+struct tiny_optim {
+    tiny_ctx *ctx;
+    tiny_optim_desc desc;
+    tinyi_optim_slot *slot;
+    size_t n;
+    tiny_idx pieces;
+    int64_t steps;
+    double norm, scale;                     /* of the last step; what clipping multiplies by */
+    void *muon;                             /* three matrices and two squares of the largest */
+};
+
+static int tinyi_optim_is(const tinyi_optim_slot *s, int kind) { return s->group->kind == kind; }
+static int tinyi_optim_adams(const tinyi_optim_slot *s) { return tinyi_optim_is(s, TINY_OPTIM_ADAM) || tinyi_optim_is(s, TINY_OPTIM_ADAMW); }
+
+static void tinyi_optim_defaults(tiny_optim_group *g)
+{
+    if (g->lr == 0.0) g->lr = g->kind == TINY_OPTIM_SGD ? 1e-2 : g->kind == TINY_OPTIM_MUON ? 0.02 : 1e-3;
+    if (g->beta1 == 0.0) g->beta1 = 0.9;
+    if (g->beta1 < 0.0) g->beta1 = 0.0;
+    if (g->beta2 == 0.0) g->beta2 = 0.999;
+    if (g->eps == 0.0) g->eps = 1e-8;
+    if (g->momentum == 0.0 && g->kind == TINY_OPTIM_MUON) g->momentum = 0.95;
+}
+
+static int tinyi_optim_part(double x) { return x >= 0.0 && x < 1.0; }
+
+static tiny_status tinyi_optim_check(tiny_ctx *ctx, const tiny_param *p, size_t i, const tiny_optim_desc *d)
+{
+    const char *name = p->name ? p->name : "?";
+    tiny_status a = tiny_tensor_check(&p->value), b = tiny_tensor_check(&p->grad);
+    char tv[96], tg[96];
+    int k, same = p->value.rank == p->grad.rank;
+    if (a || b) return tinyi_fail(ctx, a ? a : b, "optimiser: parameter %zu, %.60s: its %s is no tensor", i, name, a ? "value" : "gradient");
+    for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
+    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s is %s, its gradient %s", name, tinyi_shape_text(&p->value, tv), tinyi_shape_text(&p->grad, tg));
+    if (p->value.dtype == TINY_F64 ? p->grad.dtype != TINY_F64
+                                   : p->grad.dtype != TINY_F32 || (p->value.dtype != TINY_F32 && p->value.dtype != TINY_F16 && p->value.dtype != TINY_BF16))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "optimiser: %.60s is %s with a gradient of %s; f32, f16 and bf16 go with f32, f64 with f64", name,
+                          tiny_dtype_name(p->value.dtype), tiny_dtype_name(p->grad.dtype));
+    if (!tiny_tensor_is_dense(&p->value) || !tiny_tensor_is_dense(&p->grad))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s or its gradient has gaps; both must be dense", name);
+    if (p->group < 0 || p->group >= TINY_OPTIM_GROUPS)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: %.60s is in group %d; 0 to %d are there", name, p->group, TINY_OPTIM_GROUPS - 1);
+    if (d->group[p->group].kind == TINY_OPTIM_MUON && p->value.rank < 2)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "optimiser: %.60s is %s; Muon is for matrices, other parameters belong in a group of another kind", name, tinyi_shape_text(&p->value, tv));
+    return TINY_OK;
+}
+
+static tiny_status tinyi_optim_check_desc(tiny_ctx *ctx, const tiny_optim_desc *d)
+{
+    int i;
+    for (i = 0; i < TINY_OPTIM_GROUPS; i++) {
+        const tiny_optim_group *g = &d->group[i];
+        if (g->kind < TINY_OPTIM_ADAMW || g->kind > TINY_OPTIM_MUON) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: group %d: kind %d is unknown", i, g->kind);
+        if (!(g->lr >= 0.0 && g->lr < 1e30) || !(g->decay >= 0.0 && g->decay < 1e30) || !(g->eps >= 0.0) || !tinyi_optim_part(g->momentum) || !tinyi_optim_part(g->beta2) ||
+            !(g->beta1 < 1.0))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: group %d: lr %g, decay %g, betas %g and %g, eps %g, momentum %g: one is out of its range", i, g->lr, g->decay,
+                              g->beta1, g->beta2, g->eps, g->momentum);
+    }
+    if (!(d->clip >= 0.0) || !tinyi_optim_part(d->ema)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: clip %g must not be negative, ema %g must be in 0..1", d->clip, d->ema);
+    return TINY_OK;
+}
+
+static double tinyi_optim_get(const void *p, int wide, size_t i) { return wide ? ((const double *)p)[i] : (double)((const float *)p)[i]; }
+static void tinyi_optim_put(void *p, int wide, size_t i, double x)
+{
+    if (wide) ((double *)p)[i] = x;
+    else ((float *)p)[i] = (float)x;
+}
+
+static void tinyi_optim_from_value(tinyi_optim_slot *s)
+{
+    const uint16_t *h = (const uint16_t *)s->value.data;
+    float *w = (float *)s->w;
+    size_t i;
+    for (i = 0; i < s->n; i++) w[i] = s->value.dtype == TINY_F16 ? tinyi_f16_to_f32(h[i]) : tinyi_bf16_to_f32(h[i]);
+}
+
+static void tinyi_optim_to_value(tinyi_optim_slot *s)
+{
+    uint16_t *h = (uint16_t *)s->value.data;
+    const float *w = (const float *)s->w;
+    size_t i;
+    if (s->w == s->value.data) return;
+    for (i = 0; i < s->n; i++) h[i] = s->value.dtype == TINY_F16 ? tinyi_f32_to_f16(w[i]) : tinyi_f32_to_bf16(w[i]);
+}
+
+static void *tinyi_optim_zeros(tiny_ctx *ctx, const tinyi_optim_slot *s)
+{
+    void *p = tinyi_alloc(ctx, s->n, s->wide ? sizeof(double) : sizeof(float));
+    if (p) memset(p, 0, s->n * (s->wide ? sizeof(double) : sizeof(float)));
+    return p;
+}
+
+static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const tiny_param *p, size_t i)
+{
+    tiny_ctx *ctx = o->ctx;
+    size_t bytes, length;
+    int master;
+    char spare[40];
+    if (!p->name) (void)snprintf(spare, sizeof spare, "parameter.%zu", i);
+    length = strlen(p->name ? p->name : spare) + 1;
+    s->name = (char *)tinyi_alloc(ctx, length, 1);
+    if (!s->name) return ctx->status;
+    memcpy(s->name, p->name ? p->name : spare, length);
+    s->value = p->value;
+    s->grad = p->grad;
+    s->group = &o->desc.group[p->group];
+    s->n = (size_t)tiny_tensor_count(&p->value);
+    s->wide = p->value.dtype == TINY_F64;
+    s->rows = p->value.rank ? p->value.dim[0] : 1;
+    s->cols = s->rows ? (tiny_idx)s->n / s->rows : 0;
+    bytes = s->wide ? sizeof(double) : sizeof(float);
+    master = p->value.dtype == TINY_F16 || p->value.dtype == TINY_BF16;
+    s->w = s->value.data;
+    if (master) {
+        s->w = tinyi_optim_zeros(ctx, s);
+        if (!s->w) return ctx->status;
+        tinyi_optim_from_value(s);
+    }
+    s->m = tinyi_optim_zeros(ctx, s);
+    if (!s->m) return ctx->status;
+    if (tinyi_optim_adams(s)) {
+        s->v = tinyi_optim_zeros(ctx, s);
+        if (!s->v) return ctx->status;
+    }
+    if (o->desc.ema > 0.0) {
+        s->ema = tinyi_optim_zeros(ctx, s);
+        if (!s->ema) return ctx->status;
+        if (s->n) memcpy(s->ema, s->w, s->n * bytes);
+    }
+    s->first_piece = o->pieces;
+    if (!tinyi_optim_is(s, TINY_OPTIM_MUON)) o->pieces += (tiny_idx)((s->n + TINYI_OPTIM_PIECE - 1) / TINYI_OPTIM_PIECE);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_optim_muon_room(tiny_optim *o)
+{
+    size_t i, most = 0;
+    for (i = 0; i < o->n; i++) {
+        const tinyi_optim_slot *s = &o->slot[i];
+        size_t r = (size_t)TINYI_MIN(s->rows, s->cols), square, all;
+        if (!tinyi_optim_is(s, TINY_OPTIM_MUON)) continue;
+        if (!tinyi_size_mul(r, r, &square) || !tinyi_size_mul(square, 2, &square) || !tinyi_size_mul(s->n, 3, &all) || !tinyi_size_add(all, square, &all) ||
+            !tinyi_size_mul(all, s->wide ? sizeof(double) : sizeof(float), &all))
+            return tinyi_fail(o->ctx, TINY_E_OVERFLOW, "optimiser: %.60s is too large for Muon", s->name);
+        most = TINYI_MAX(most, all);
+    }
+    if (!most) return TINY_OK;
+    o->muon = tinyi_alloc(o->ctx, most, 1);
+    return o->muon ? TINY_OK : o->ctx->status;
+}
+
+TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out)
+{
+    tiny_optim *o;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i, j;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
+    *out = NULL;
+    if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
+    o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
+    if (!o) return ctx->status;
+    memset(o, 0, sizeof *o);
+    o->ctx = ctx;
+    if (desc) o->desc = *desc;
+    st = tinyi_optim_check_desc(ctx, &o->desc);
+    for (i = 0; i < TINY_OPTIM_GROUPS; i++) tinyi_optim_defaults(&o->desc.group[i]);
+    for (i = 0; !st && i < n_params; i++) st = tinyi_optim_check(ctx, &params[i], i, &o->desc);
+    for (i = 0; !st && i < n_params; i++)
+        for (j = 0; !st && j < i; j++)
+            if (params[i].value.data == params[j].value.data && tiny_tensor_count(&params[i].value))
+                st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu are the same memory", j, i);
+    if (!st) {
+        o->slot = (tinyi_optim_slot *)tinyi_alloc(ctx, n_params, sizeof *o->slot);
+        if (!o->slot) st = ctx->status;
+    }
+    if (!st) {
+        memset(o->slot, 0, n_params * sizeof *o->slot);
+        o->n = n_params;
+        for (i = 0; !st && i < n_params; i++) st = tinyi_optim_fill(o, &o->slot[i], &params[i], i);
+    }
+    if (!st) st = tinyi_optim_muon_room(o);
+    if (st) {
+        tiny_optim_close(o);
+        return st;
+    }
+    *out = o;
+    return TINY_OK;
+}
+
+TINY_API void tiny_optim_close(tiny_optim *o)
+{
+    size_t i;
+    if (!o) return;
+    for (i = 0; i < o->n; i++) {
+        tinyi_optim_slot *s = &o->slot[i];
+        if (s->w != s->value.data) tiny_free(o->ctx, s->w);
+        tiny_free(o->ctx, s->m);
+        tiny_free(o->ctx, s->v);
+        tiny_free(o->ctx, s->ema);
+        tiny_free(o->ctx, s->name);
+    }
+    tiny_free(o->ctx, o->slot);
+    tiny_free(o->ctx, o->muon);
+    tiny_free(o->ctx, o);
+}
+
+/* ---- one step of numbers i0 to i1, in double: for f64 and for the reference target */
+
+TINY_REF_BEGIN
+static void tinyi_optim_plain(const tinyi_optim_slot *s, size_t i0, size_t i1, double scale)
+{
+    const tiny_optim_group *g = s->group;
+    const int apart = g->kind == TINY_OPTIM_ADAMW;      /* its decay does not enter the gradient */
+    const double keep = apart ? 1.0 - s->lr * g->decay : 1.0, decay = apart ? 0.0 : g->decay;
+    size_t i;
+    for (i = i0; i < i1; i++) {
+        double w = tinyi_optim_get(s->w, s->wide, i), d = tinyi_optim_get(s->grad.data, s->wide, i) * scale + decay * w, m = tinyi_optim_get(s->m, s->wide, i);
+        if (s->v) {
+            double v = tinyi_optim_get(s->v, s->wide, i);
+            m += (1.0 - g->beta1) * (d - m);
+            v += (1.0 - g->beta2) * (d * d - v);
+            tinyi_optim_put(s->v, s->wide, i, v);
+            w = keep * w - s->rate * m / (tinyi_sqrt64(v) * s->root + g->eps);
+        } else {
+            m = g->momentum * m + d;
+            w -= s->lr * (g->nesterov ? d + g->momentum * m : m);
+        }
+        tinyi_optim_put(s->m, s->wide, i, m);
+        tinyi_optim_put(s->w, s->wide, i, w);
+    }
+}
+
+static double tinyi_optim_squares64(const double *x, size_t n)
+{
+    double sum = 0.0;
+    size_t i;
+    for (i = 0; i < n; i++) sum += x[i] * x[i];
+    return sum;
+}
+
+static void tinyi_optim_average(tinyi_optim_slot *s, double ema)
+{
+    size_t i;
+    for (i = 0; i < s->n; i++) {
+        double e = tinyi_optim_get(s->ema, s->wide, i);
+        tinyi_optim_put(s->ema, s->wide, i, e + (1.0 - ema) * (tinyi_optim_get(s->w, s->wide, i) - e));
+    }
+}
+TINY_REF_END
+
+static void tinyi_optim_member(tiny_team *team, void *arg)
+{
+    const tiny_optim *o = (const tiny_optim *)arg;
+    tiny_idx u, u1;
+    size_t at = 0;
+    while (tiny_take(team, o->pieces, 1, &u, &u1))
+        for (; u < u1; u++) {
+            const tinyi_optim_slot *s;
+            size_t i0, n;
+            if (at >= o->n || o->slot[at].first_piece > u) at = 0;
+            /* the last one that begins at or before u: those of Muon and empty ones have no pieces and begin where the next does */
+            while (at + 1 < o->n && o->slot[at + 1].first_piece <= u) at++;
+            s = &o->slot[at];
+            i0 = (size_t)(u - s->first_piece) * TINYI_OPTIM_PIECE;
+            n = TINYI_MIN(s->n - i0, TINYI_OPTIM_PIECE);
+            if (s->wide || o->ctx->target == TINY_TARGET_REFERENCE) tinyi_optim_plain(s, i0, i0 + n, o->scale);
+            else if (s->v) {
+                tinyi_adam_step a;
+                const int apart = tinyi_optim_is(s, TINY_OPTIM_ADAMW);
+                a.scale = (float)o->scale;
+                a.b1 = (float)(1.0 - s->group->beta1);
+                a.b2 = (float)(1.0 - s->group->beta2);
+                a.rate = (float)s->rate;
+                a.root = (float)s->root;
+                a.eps = (float)s->group->eps;
+                a.keep = (float)(apart ? 1.0 - s->lr * s->group->decay : 1.0);
+                a.decay = (float)(apart ? 0.0 : s->group->decay);
+                TINYI_K(team, optim_adam_f32)((float *)s->w + i0, (float *)s->m + i0, (float *)s->v + i0, (const float *)s->grad.data + i0, n, &a);
+            } else {
+                tinyi_sgd_step a;
+                a.scale = (float)o->scale;
+                a.momentum = (float)s->group->momentum;
+                a.rate = (float)s->lr;
+                a.decay = (float)s->group->decay;
+                a.nesterov = s->group->nesterov;
+                TINYI_K(team, optim_sgd_f32)((float *)s->w + i0, (float *)s->m + i0, (const float *)s->grad.data + i0, n, &a);
+            }
+        }
+}
+
+static tiny_status tinyi_optim_squares(tiny_ctx *ctx, const tiny_tensor *x, double *squares)
+{
+    tiny_reduce_params all = { 0, 1, 0 };
+    tiny_tensor flat = tiny_tensor_1d(x->data, TINY_F32, tiny_tensor_count(x)), y;
+    float sum = 0.0f;
+    tiny_status st;
+    if (x->dtype == TINY_F64) {
+        *squares = tinyi_optim_squares64((const double *)x->data, (size_t)tiny_tensor_count(x));
+        return TINY_OK;
+    }
+    all.all = 1;
+    y = tiny_tensor_nd(&sum, TINY_F32, 0, NULL);
+    st = tiny_norm2(ctx, &flat, &all, &y);
+    *squares = (double)sum;
+    return st;
+}
+
+/* X, u and a second X are (r, c) with r <= c; A and B (r, r) */
+static tiny_status tinyi_optim_muon(tiny_optim *o, tinyi_optim_slot *s)
+{
+    const tiny_dtype type = s->wide ? TINY_F64 : TINY_F32;
+    const size_t each = s->wide ? sizeof(double) : sizeof(float);
+    const tiny_idx r = TINYI_MIN(s->rows, s->cols), c = TINYI_MAX(s->rows, s->cols);
+    unsigned char *room = (unsigned char *)o->muon;
+    tiny_tensor u = tiny_tensor_2d(room, type, s->rows, s->cols), x = tiny_tensor_2d(room + s->n * each, type, r, c), next = tiny_tensor_2d(room + 2 * s->n * each, type, r, c);
+    tiny_tensor a = tiny_tensor_2d(room + 3 * s->n * each, type, r, r), b = tiny_tensor_2d(room + (3 * s->n + (size_t)(r * r)) * each, type, r, r), turned, swap;
+    tiny_tensor w = tiny_tensor_2d(s->w, type, s->rows, s->cols);
+    const double mu = s->group->momentum, keep = 1.0 - s->lr * s->group->decay;
+    double length = 0.0, rate;
+    tiny_status st;
+    size_t i;
+    int k;
+    if (!s->n) return TINY_OK;
+    for (i = 0; i < s->n; i++) {
+        double g = o->scale * tinyi_optim_get(s->grad.data, s->wide, i), m = mu * tinyi_optim_get(s->m, s->wide, i) + g;
+        tinyi_optim_put(s->m, s->wide, i, m);
+        tinyi_optim_put(u.data, s->wide, i, g + mu * m);
+    }
+    st = tinyi_optim_squares(o->ctx, &u, &length);
+    rate = 1.0 / (tinyi_sqrt64(length) + 1e-7);
+    for (i = 0; i < s->n; i++) tinyi_optim_put(u.data, s->wide, i, rate * tinyi_optim_get(u.data, s->wide, i));
+    turned = s->rows > s->cols ? tiny_tensor_swap(u, 0, 1) : u;
+    if (!st) st = tiny_copy(o->ctx, &turned, &x);
+    for (k = 0; !st && k < 5; k++) {
+        tiny_tensor xt = tiny_tensor_swap(x, 0, 1);
+        st = tiny_matmul(o->ctx, &x, &xt, NULL, TINY_ACT_NONE, &a);
+        if (!st) st = tiny_matmul(o->ctx, &a, &a, NULL, TINY_ACT_NONE, &b);
+        for (i = 0; i < (size_t)(r * r); i++)
+            tinyi_optim_put(b.data, s->wide, i, 2.0315 * tinyi_optim_get(b.data, s->wide, i) - 4.7750 * tinyi_optim_get(a.data, s->wide, i));
+        for (i = 0; i < (size_t)r; i++) tinyi_optim_put(b.data, s->wide, i * (size_t)r + i, 3.4445 + tinyi_optim_get(b.data, s->wide, i * (size_t)r + i));
+        if (!st) st = tiny_matmul(o->ctx, &b, &x, NULL, TINY_ACT_NONE, &next);
+        swap = x;
+        x = next;
+        next = swap;
+    }
+    if (st) return st;
+    if (s->rows > s->cols) {
+        turned = tiny_tensor_swap(x, 0, 1);
+        st = tiny_copy(o->ctx, &turned, &u);
+    } else u = x;
+    rate = s->lr * (s->rows > s->cols ? tinyi_sqrt64((double)s->rows / (double)s->cols) : 1.0);
+    for (i = 0; !st && i < s->n; i++) tinyi_optim_put(w.data, s->wide, i, keep * tinyi_optim_get(w.data, s->wide, i) - rate * tinyi_optim_get(u.data, s->wide, i));
+    return st;
+}
+
+static double tinyi_optim_power(double x, int64_t n)
+{
+    double y = 1.0;
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1) y *= x;
+    return y;
+}
+
+TINY_API tiny_status tiny_optim_step(tiny_optim *o, double factor)
+{
+    double squares = 0.0;
+    tiny_status st;
+    size_t i;
+    if (!o) return TINY_E_ARGUMENT;
+    if (!(factor >= 0.0 && factor < 1e30)) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: step %lld: the factor of the lr is %g", (long long)o->steps, factor);
+    for (i = 0; i < o->n; i++) {
+        double part = 0.0;
+        st = tinyi_optim_squares(o->ctx, &o->slot[i].grad, &part);
+        if (st) return st;
+        if (!(part - part == 0.0))
+            return tinyi_fail(o->ctx, TINY_E_NUMERIC, "optimiser: step %lld: the gradient of %.80s holds NaN, or numbers too large; nothing was changed", (long long)o->steps, o->slot[i].name);
+        squares += part;
+    }
+    o->norm = tinyi_sqrt64(squares);
+    o->scale = o->desc.clip > 0.0 && o->norm > o->desc.clip ? o->desc.clip / o->norm : 1.0;
+    for (i = 0; i < o->n; i++) {
+        tinyi_optim_slot *s = &o->slot[i];
+        s->lr = s->rate = factor * s->group->lr;
+        s->root = 1.0;
+        if (!s->v) continue;
+        s->rate /= 1.0 - tinyi_optim_power(s->group->beta1, o->steps + 1);
+        s->root = 1.0 / tinyi_sqrt64(1.0 - tinyi_optim_power(s->group->beta2, o->steps + 1));
+    }
+    if (o->pieces) {
+        tiny_idx threads = TINYI_MIN(o->pieces, (tiny_idx)o->ctx->n_threads);
+        st = tiny_parallel(o->ctx, o->ctx->target == TINY_TARGET_REFERENCE ? 1 : (int)threads, 0, 0, tinyi_optim_member, o);
+        if (st) return st;
+    }
+    for (i = 0; i < o->n; i++) {
+        if (tinyi_optim_is(&o->slot[i], TINY_OPTIM_MUON)) {
+            st = tinyi_optim_muon(o, &o->slot[i]);
+            if (st) return st;
+        }
+        if (o->slot[i].ema) tinyi_optim_average(&o->slot[i], o->desc.ema);
+        tinyi_optim_to_value(&o->slot[i]);
+    }
+    o->steps++;
+    return TINY_OK;
+}
+
+TINY_API int64_t tiny_optim_steps(const tiny_optim *o) { return o ? o->steps : 0; }
+TINY_API double tiny_optim_grad_norm(const tiny_optim *o) { return o ? o->norm : 0.0; }
+
+TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *o)
+{
+    size_t i, k;
+    if (!o) return TINY_E_ARGUMENT;
+    if (!(o->desc.ema > 0.0)) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: no moving average is kept; ema of the desc is 0");
+    for (i = 0; i < o->n; i++) {
+        tinyi_optim_slot *s = &o->slot[i];
+        for (k = 0; k < s->n; k++) {
+            double w = tinyi_optim_get(s->w, s->wide, k);
+            tinyi_optim_put(s->w, s->wide, k, tinyi_optim_get(s->ema, s->wide, k));
+            tinyi_optim_put(s->ema, s->wide, k, w);
+        }
+        tinyi_optim_to_value(s);
+    }
+    return TINY_OK;
+}
+
+TINY_API int tiny_optim_state(const tiny_optim *o, size_t i, char name[128], tiny_tensor *state)
+{
+    size_t k;
+    for (k = 0; o && k < o->n; k++) {
+        const tinyi_optim_slot *s = &o->slot[k];
+        const char *what[4];
+        void *at[4];
+        int j, n = 0;
+        what[n] = s->v ? "adam.m" : "momentum"; at[n++] = s->m;
+        if (s->v) { what[n] = "adam.v"; at[n++] = s->v; }
+        if (s->ema) { what[n] = "ema"; at[n++] = s->ema; }
+        if (s->w != s->value.data) { what[n] = "master"; at[n++] = s->w; }
+        for (j = 0; j < n; j++)
+            if (i-- == 0) {
+                if (name) (void)snprintf(name, 128, "%s.%.100s", what[j], s->name);
+                if (state) *state = tiny_tensor_nd(at[j], s->wide ? TINY_F64 : TINY_F32, s->value.rank, s->value.dim);
+                return 1;
+            }
+    }
+    return 0;
+}
+
+TINY_API tiny_status tiny_optim_resume(tiny_optim *o, int64_t steps)
+{
+    size_t i;
+    if (!o) return TINY_E_ARGUMENT;
+    if (steps < 0) return tinyi_fail(o->ctx, TINY_E_ARGUMENT, "optimiser: cannot resume after %lld steps", (long long)steps);
+    o->steps = steps;
+    for (i = 0; i < o->n; i++) tinyi_optim_to_value(&o->slot[i]);
+    return TINY_OK;
+}
+#endif
+
+/* ---- schedules */
+
+TINY_API double tiny_schedule_at(const tiny_schedule *s, int64_t step)
+{
+    int64_t left, length, from;
+    double p, factor = 1.0;
+    int i;
+    if (!s) return 1.0;
+    if (step < s->warmup) return (double)(step + 1) / (double)s->warmup;
+    from = s->kind == TINY_SCHEDULE_WSD ? TINYI_MAX(s->decay_at, s->warmup) : s->warmup;
+    left = step - from;
+    length = s->total - from;
+    p = length > 0 ? TINYI_MIN(1.0, TINYI_MAX(0.0, (double)left / (double)length)) : left > 0 ? 1.0 : 0.0;
+    switch (s->kind) {
+    case TINY_SCHEDULE_STEP:
+        for (i = 0; i < 8 && s->at[i]; i++)
+            if (step >= s->at[i]) factor *= s->gamma;
+        return factor;
+    case TINY_SCHEDULE_COSINE: return s->floor + (1.0 - s->floor) * 0.5 * (1.0 + tinyi_cos64(3.141592653589793 * p));
+    case TINY_SCHEDULE_LINEAR: case TINY_SCHEDULE_WSD: return 1.0 - (1.0 - s->floor) * p;
+    default: return 1.0;
+    }
+}
+
+TINY_API double tiny_plateau_next(tiny_plateau *p, double loss)
+{
+    if (!p) return 1.0;
+    if (!p->begun) {
+        p->begun = 1;
+        p->best = loss;
+        p->factor = 1.0;
+        p->bad = 0;
+        return p->factor;
+    }
+    if (loss < p->best - 1e-4 * (p->best < 0.0 ? -p->best : p->best)) {
+        p->best = loss;
+        p->bad = 0;
+    } else if (++p->bad > (p->patience ? p->patience : 10)) {
+        p->bad = 0;
+        p->factor *= p->gamma != 0.0 ? p->gamma : 0.1;
+    }
+    return p->factor;
+}
+
+/* ---- initial values */
+
+static tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (!st) st = tiny_tensor_check(w);
+    if (st) return tinyi_fail(ctx, st, "initial values: there is no tensor to fill");
+    if ((w->dtype != TINY_F32 && w->dtype != TINY_F64) || !tiny_tensor_is_dense(w))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s", tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
+    return TINY_OK;
+}
+
+static void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x)
+{
+    if (w->dtype == TINY_F64) ((double *)w->data)[i] = x;
+    else ((float *)w->data)[i] = (float)x;
+}
+
+static double tinyi_init_fan(const tiny_tensor *w, int out)
+{
+    double n = 1.0;
+    int i;
+    for (i = 0; i < w->rank; i++)
+        if (w->rank == 1 || i != (out ? 1 : 0)) n *= (double)w->dim[i];
+    return n > 0.0 ? n : 1.0;
+}
+
+TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    tiny_idx i;
+    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, value);
+    return st;
+}
+
+TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    tiny_idx i;
+    if (!st && (!rng || !(deviation >= 0.0))) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
+    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, deviation * (double)tiny_rng_normal(rng));
+    return st;
+}
+
+TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    return st ? st : tiny_init_normal(ctx, rng, w, tinyi_sqrt64(2.0 / tinyi_init_fan(w, fan_out)));
+}
+
+TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    double reach;
+    tiny_idx i;
+    if (!st && !rng) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed");
+    if (st) return st;
+    reach = tinyi_sqrt64(6.0 / (tinyi_init_fan(w, 0) + tinyi_init_fan(w, 1)));
+    for (i = 0; i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, reach * (2.0 * tiny_rng_uniform64(rng) - 1.0));
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    tiny_idx rows, cols, tall, thin, i, j;
+    tiny_tensor a, q;
+    double *room;
+    if (!st && (!rng || w->rank < 2)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: orthogonal ones need a generator and a matrix");
+    if (st || !tiny_tensor_count(w)) return st;
+    rows = w->dim[0];
+    cols = tiny_tensor_count(w) / rows;
+    tall = TINYI_MAX(rows, cols);
+    thin = TINYI_MIN(rows, cols);
+    room = (double *)tinyi_alloc(ctx, 2 * (size_t)(tall * thin), sizeof(double));
+    if (!room) return tiny_ctx_status(ctx);
+    for (i = 0; i < tall * thin; i++) room[i] = (double)tiny_rng_normal(rng);
+    a = tiny_tensor_2d(room, TINY_F64, tall, thin);
+    q = tiny_tensor_2d(room + tall * thin, TINY_F64, tall, thin);
+    st = tiny_qr(ctx, &a, &q, NULL);
+    for (i = 0; !st && i < rows; i++)
+        for (j = 0; j < cols; j++) tinyi_init_put(w, i * cols + j, gain * room[tall * thin + (rows >= cols ? i * thin + j : j * thin + i)]);
+    tiny_free(ctx, room);
+    return st;
+}
+
+/* src/math/tape.c - the tape: what ran, and the walk back
+ * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode. Segments:
+ *          T. Chen et al., 2016 (arXiv 1604.06174).
+ * Method   Values lie one after the other in one block, as on a stack, so that a tensor's value is found by bisection over
+ *          addresses; its gradient is a block of the same size and strides. Backward walks the operations from the last to
+ *          the first and calls the gradient of each row with the inputs, the outputs and dL/d(outputs) as they lie. A
+ *          gradient that is computed first is written in place; later ones are added. When the operation that made a value
+ *          has been walked, the memory of its gradient is free for those before it.
+ * Memory   values + the gradients alive at one time + the scratch of one gradient. The stack grows upwards in all phases; a
+ *          dry run makes the same steps with addresses that nobody reads.
+ * Threads  the order of all additions is that of the operations; each operation promises its own result.                  */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_tape_value {
+    unsigned char *lo, *hi;                 /* its bytes */
+    unsigned char *grad;                    /* dense, or NULL */
+    tiny_dtype type;                        /* of the gradient */
+    size_t each;                            /* bytes of a number of the value */
+    tiny_idx count, written;                /* numbers; those that operations have written */
+    size_t maker;                           /* the first recorded operation that wrote */
+    int needs, read, full;                  /* full: the gradient holds something */
+    int param;                              /* its number, or -1 */
+} tinyi_tape_value;
+
+typedef struct tinyi_tape_node {
+    tiny_op op;                             /* points into this struct */
+    const tiny_op_row *row;                 /* NULL: a segment */
+    tiny_tensor in[TINY_OP_MAX_IN], out[TINY_SEGMENT_MOST];
+    union { unsigned char bytes[TINY_OP_MAX_PARAMS]; double align; void *align_p; } params;
+    tiny_segment_fn fn;
+    void *user;
+    int n_in, n_out;
+} tinyi_tape_node;
+
+#define TINYI_TAPE_BLOCK 64                 /* nodes of a block: what is recorded never moves */
+#define TINYI_TAPE_FREE 64                  /* gradients that wait for another use */
+
+struct tiny_tape {
+    tiny_ctx *ctx;
+    tiny_status status;
+    int dry, no_grad, walking;
+    unsigned char *base;
+    size_t size, used, high;
+    tinyi_tape_node **block;
+    size_t n_blocks, n_nodes;
+    tinyi_tape_value *value;                /* by address */
+    size_t n_values, room_values;
+    tiny_param *param;
+    tinyi_tape_value *held;                 /* of the parameters, by address */
+    size_t n_params, room_params;
+    struct { unsigned char *at; size_t bytes; } spare[TINYI_TAPE_FREE];
+    size_t n_spare;
+    size_t below;                           /* values before this one are outside of the segment that is walked */
+};
+
+struct tiny_grad {
+    tiny_tape *tape;
+    const tinyi_tape_node *node;
+    tiny_tensor dout[TINY_OP_MAX_OUT];
+};
+
+static tinyi_tape_node *tinyi_tape_node_at(const tiny_tape *t, size_t i) { return &t->block[i / TINYI_TAPE_BLOCK][i % TINYI_TAPE_BLOCK]; }
+
+#define TINYI_TAPE_FAIL(t, st) ((t)->status ? (t)->status : ((t)->status = (st)))
+
+tiny_status tinyi_tape_refuse(tiny_tape *t, tiny_status st, const char *text) { return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, st, "%s", text)); }
+
+/* ---- open and close */
+
+TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out)
+{
+    tiny_tape *t;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
+    *out = NULL;
+    t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return ctx->status;
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->dry = desc && desc->dry;
+    t->no_grad = desc && desc->no_grad;
+    t->size = desc && desc->bytes ? desc->bytes : (size_t)64 << 20;
+    if (t->dry) {                           /* addresses beyond those that anybody has; they are only compared */
+        t->base = (unsigned char *)(~(uintptr_t)0 / 4 + 1);
+        t->size = (size_t)(~(uintptr_t)0 / 4);
+    } else t->base = (unsigned char *)tinyi_alloc(ctx, t->size, 1);
+    if (!t->base) {
+        tiny_free(ctx, t);
+        return ctx->status;
+    }
+    *out = t;
+    return TINY_OK;
+}
+
+TINY_API void tiny_tape_close(tiny_tape *t)
+{
+    size_t i;
+    if (!t) return;
+    for (i = 0; i < t->n_blocks; i++) tiny_free(t->ctx, t->block[i]);
+    tiny_free(t->ctx, t->block);
+    tiny_free(t->ctx, t->value);
+    tiny_free(t->ctx, t->param);
+    tiny_free(t->ctx, t->held);
+    if (!t->dry) tiny_free(t->ctx, t->base);
+    tiny_free(t->ctx, t);
+}
+
+TINY_API tiny_ctx *tiny_tape_ctx(tiny_tape *t) { return t ? t->ctx : NULL; }
+TINY_API tiny_status tiny_tape_status(const tiny_tape *t) { return t ? t->status : TINY_E_ARGUMENT; }
+TINY_API int tiny_tape_dry(const tiny_tape *t) { return t ? t->dry : 0; }
+TINY_API size_t tiny_tape_high(const tiny_tape *t) { return t ? t->high : 0; }
+TINY_API size_t tiny_tape_count(const tiny_tape *t) { return t ? t->n_nodes : 0; }
+
+/* an array of n with room for one more */
+static tiny_status tinyi_tape_grow(tiny_ctx *ctx, void **array, size_t n, size_t *room, size_t each)
+{
+    void *more;
+    size_t want;
+    if (n < *room) return TINY_OK;
+    want = *room ? 2 * *room : 64;
+    more = tinyi_alloc(ctx, want, each);
+    if (!more) return ctx->status;
+    if (n) memcpy(more, *array, n * each);
+    tiny_free(ctx, *array);
+    *array = more;
+    *room = want;
+    return TINY_OK;
+}
+
+/* ---- memory */
+
+static unsigned char *tinyi_tape_take(tiny_tape *t, size_t bytes)
+{
+    unsigned char *p = t->base + t->used;
+    size_t end;
+    if (!tinyi_size_add(bytes, TINYI_ALIGN - 1, &end) || !tinyi_size_add(t->used, end / TINYI_ALIGN * TINYI_ALIGN, &end) || end > t->size) {
+        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_WORKSPACE, "tape: %zu bytes more do not fit, %zu of %zu are in use; a dry run tells how many are needed", bytes, t->used, t->size));
+        return NULL;
+    }
+    t->used = end;
+    if (t->used > t->high) t->high = t->used;
+    return p;
+}
+
+static void tinyi_tape_drop(tiny_tape *t, size_t used)
+{
+    size_t i, n = 0;
+    t->used = used;
+    for (i = 0; i < t->n_spare; i++)
+        if (t->spare[i].at < t->base + used) t->spare[n++] = t->spare[i];
+    t->n_spare = n;
+}
+
+/* dense, in new memory; data NULL when there is none */
+static tiny_tensor tinyi_tape_fresh(tiny_tape *t, tiny_dtype type, int rank, const tiny_idx *dim)
+{
+    tiny_tensor y = tiny_tensor_nd(t->base, type, rank, dim);
+    tiny_status st = tiny_tensor_check(&y);
+    if (t->status) st = t->status;
+    else if (st) (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, st, "tape: a tensor of these dimensions is not possible"));
+    y.data = st ? NULL : tinyi_tape_take(t, (size_t)tiny_tensor_count(&y) * tiny_dtype_bytes(type));
+    if (!y.data) memset(&y, 0, sizeof y);
+    return y;
+}
+
+static tinyi_tape_value *tinyi_tape_search(tinyi_tape_value *v, size_t n, const unsigned char *p)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if ((uintptr_t)v[mid].lo <= (uintptr_t)p) low = mid + 1;
+        else high = mid;
+    }
+    return low && (uintptr_t)p < (uintptr_t)v[low - 1].hi ? &v[low - 1] : NULL;
+}
+
+/* the value that x is a view of; NULL: a constant */
+static tinyi_tape_value *tinyi_tape_find(tiny_tape *t, const tiny_tensor *x)
+{
+    const unsigned char *p = (const unsigned char *)x->data;
+    if (!x->data) return NULL;
+    if (t->n_values && (uintptr_t)p >= (uintptr_t)t->base && (uintptr_t)p - (uintptr_t)t->base < t->size) return tinyi_tape_search(t->value, t->n_values, p);
+    return tinyi_tape_search(t->held, t->n_params, p);
+}
+
+TINY_API tiny_tensor tiny_tape_new(tiny_tape *t, tiny_dtype type, int rank, const tiny_idx *dim)
+{
+    tiny_tensor y;
+    tinyi_tape_value *v;
+    memset(&y, 0, sizeof y);
+    if (!t || t->status) return y;
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim)) {
+        (void)TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a new tensor of rank %d", rank));
+        return y;
+    }
+    if (tinyi_tape_grow(t->ctx, (void **)&t->value, t->n_values, &t->room_values, sizeof *t->value)) {
+        t->status = tiny_ctx_status(t->ctx);
+        return y;
+    }
+    y = tinyi_tape_fresh(t, type, rank, dim);
+    if (!y.data) return y;
+    v = &t->value[t->n_values++];
+    memset(v, 0, sizeof *v);
+    v->lo = (unsigned char *)y.data;
+    v->hi = t->base + t->used;
+    v->type = type;
+    v->each = tiny_dtype_bytes(type);
+    v->count = tiny_tensor_count(&y);
+    v->maker = (size_t)-1;
+    v->param = -1;
+    return y;
+}
+
+TINY_API tiny_status tiny_tape_param(tiny_tape *t, const tiny_param *p)
+{
+    tinyi_tape_value v;
+    size_t i, room;
+    int k, same;
+    if (!t) return TINY_E_ARGUMENT;
+    if (t->status) return t->status;
+    if (!p || tiny_tensor_check(&p->value) || tiny_tensor_check(&p->grad)) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a parameter without value or gradient"));
+    same = p->value.rank == p->grad.rank && tiny_tensor_is_dense(&p->value) && tiny_tensor_is_dense(&p->grad);
+    for (k = 0; same && k < p->value.rank; k++) same = p->value.dim[k] == p->grad.dim[k];
+    if (!same) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: parameter %.60s: value and gradient must be dense and of one shape", p->name ? p->name : "?"));
+    if (!tinyi_is_real(&p->grad) || (p->value.dtype != p->grad.dtype && !(p->grad.dtype == TINY_F32 && (p->value.dtype == TINY_F16 || p->value.dtype == TINY_BF16))))
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_DTYPE, "tape: parameter %.60s is %s with a gradient of %s", p->name ? p->name : "?", tiny_dtype_name(p->value.dtype),
+                                             tiny_dtype_name(p->grad.dtype)));
+    memset(&v, 0, sizeof v);
+    v.lo = (unsigned char *)p->value.data;
+    v.each = tiny_dtype_bytes(p->value.dtype);
+    v.count = v.written = tiny_tensor_count(&p->value);
+    v.hi = v.lo + (size_t)v.count * v.each;
+    v.grad = (unsigned char *)p->grad.data;
+    v.type = p->grad.dtype;
+    v.needs = 1;
+    if (!v.count) return TINY_OK;
+    for (i = 0; i < t->n_params; i++) {
+        if (t->held[i].lo == v.lo && t->held[i].hi == v.hi && t->held[i].grad == v.grad) return TINY_OK;
+        if ((uintptr_t)t->held[i].lo < (uintptr_t)v.hi && (uintptr_t)v.lo < (uintptr_t)t->held[i].hi)
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: the parameters %.60s and %.60s share memory", p->name ? p->name : "?",
+                                                 t->param[t->held[i].param].name ? t->param[t->held[i].param].name : "?"));
+    }
+    room = t->room_params;
+    if (tinyi_tape_grow(t->ctx, (void **)&t->held, t->n_params, &room, sizeof *t->held) ||
+        tinyi_tape_grow(t->ctx, (void **)&t->param, t->n_params, &t->room_params, sizeof *t->param)) {
+        return t->status = tiny_ctx_status(t->ctx);
+    }
+    v.param = (int)t->n_params;
+    t->param[t->n_params] = *p;
+    for (i = t->n_params; i > 0 && (uintptr_t)t->held[i - 1].lo > (uintptr_t)v.lo; i--) t->held[i] = t->held[i - 1];
+    t->held[i] = v;
+    t->n_params++;
+    return TINY_OK;
+}
+
+TINY_API void tiny_tape_zero(tiny_tape *t)
+{
+    size_t i;
+    for (i = 0; t && i < t->n_params; i++) t->held[i].full = 0;
+}
+
+TINY_API tiny_tape_mark tiny_tape_now(const tiny_tape *t)
+{
+    tiny_tape_mark m = { 0, 0, 0 };
+    if (!t) return m;
+    m.nodes = t->n_nodes;
+    m.values = t->n_values;
+    m.used = t->used;
+    return m;
+}
+
+static void tinyi_tape_back_to(tiny_tape *t, tiny_tape_mark m)
+{
+    t->n_nodes = TINYI_MIN(t->n_nodes, m.nodes);
+    t->n_values = TINYI_MIN(t->n_values, m.values);
+    tinyi_tape_drop(t, TINYI_MIN(t->used, m.used));
+}
+
+TINY_API void tiny_tape_release(tiny_tape *t, tiny_tape_mark m)
+{
+    if (!t) return;
+    tinyi_tape_back_to(t, m);
+    t->status = TINY_OK;
+}
+
+/* ---- recording */
+
+static tinyi_tape_node *tinyi_tape_push(tiny_tape *t)
+{
+    if (t->n_nodes == t->n_blocks * TINYI_TAPE_BLOCK) {
+        tinyi_tape_node **more = (tinyi_tape_node **)tinyi_alloc(t->ctx, t->n_blocks + 1, sizeof *more), *fresh;
+        fresh = more ? (tinyi_tape_node *)tinyi_alloc(t->ctx, TINYI_TAPE_BLOCK, sizeof *fresh) : NULL;
+        if (!fresh) {
+            tiny_free(t->ctx, more);
+            t->status = tiny_ctx_status(t->ctx);
+            return NULL;
+        }
+        if (t->n_blocks) memcpy(more, t->block, t->n_blocks * sizeof *more);
+        more[t->n_blocks++] = fresh;
+        tiny_free(t->ctx, t->block);
+        t->block = more;
+    }
+    return tinyi_tape_node_at(t, t->n_nodes++);
+}
+
+static int tinyi_tape_needs(tiny_tape *t, const tiny_tensor *x)
+{
+    const tinyi_tape_value *v = x && !t->no_grad ? tinyi_tape_find(t, x) : NULL;
+    return v && v->needs;
+}
+
+/* May this operation write where it wants to? */
+static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, const tiny_op_row *row)
+{
+    int i, j;
+    for (i = 0; i < row->n_out; i++) {
+        tinyi_tape_value *v = tinyi_tape_find(t, op->out[i]);
+        if (!v) continue;
+        if (v->param >= 0)
+            return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into the parameter %.60s", row->name, t->param[v->param].name ? t->param[v->param].name : "?");
+        if (v->read) return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that an operation before it has read", row->name);
+        for (j = 0; j < row->n_in; j++)
+            if (op->in[j] && tinyi_tape_find(t, op->in[j]) == v)
+                return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s works in place; its input would be lost for the gradient", row->name);
+        if (row->flags & TINY_OP_ACCUMULATES) continue;
+        v->written += tiny_tensor_count(op->out[i]);
+        if (v->written > v->count) return tinyi_fail(t->ctx, TINY_E_ALIAS, "tape: %s writes into a tensor that is written already", row->name);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tensor *out)
+{
+    const tiny_op_row *row = given ? tinyi_op_row(given) : NULL;
+    tiny_tensor made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
+    tinyi_tape_node *n;
+    tiny_op op;
+    tiny_status st;
+    int i, asked = 0, needs = 0;
+    if (!t) return TINY_E_ARGUMENT;
+    if (t->status) return t->status;
+    if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
+    op = *given;
+    memset(want, 0, sizeof want);
+    for (i = 0; i < row->n_out; i++)
+        if (!op.out[i]) asked = 1;
+    if (asked || t->dry) {
+        tiny_op bare = op;
+        for (i = 0; i < TINY_OP_MAX_OUT; i++) bare.out[i] = NULL;   /* shapes only: data may not be there in a dry run */
+        st = tiny_op_shape(t->ctx, &bare, want);
+        if (st) return t->status = st;
+    }
+    for (i = 0; i < row->n_out; i++) {
+        if (op.out[i]) continue;
+        made[i] = tiny_tape_new(t, want[i].dtype, want[i].rank, want[i].dim);
+        if (t->status) return t->status;
+        if (row->flags & TINY_OP_ACCUMULATES && !t->dry) memset(made[i].data, 0, (size_t)tiny_tensor_count(&made[i]) * tiny_dtype_bytes(made[i].dtype));
+        op.out[i] = &made[i];
+    }
+    st = tinyi_tape_check_writes(t, &op, row);
+    if (!st && !t->dry) st = tiny_run(t->ctx, &op);
+    if (st) return t->status = st;
+    for (i = 0; i < row->n_out; i++)
+        if (out) out[i] = *op.out[i];
+    for (i = 0; i < row->n_in; i++) needs |= tinyi_tape_needs(t, op.in[i]);
+    if (!needs) return TINY_OK;
+    n = tinyi_tape_push(t);
+    if (!n) return t->status;
+    n->row = row;
+    n->fn = NULL;
+    n->op = op;
+    for (i = 0; i < row->n_in; i++)
+        if (op.in[i]) {
+            tinyi_tape_value *v = tinyi_tape_find(t, op.in[i]);
+            n->in[i] = *op.in[i];
+            n->op.in[i] = &n->in[i];
+            if (v) v->read = 1;
+        }
+    for (i = 0; i < row->n_out; i++) {
+        tinyi_tape_value *v = tinyi_tape_find(t, op.out[i]);
+        n->out[i] = *op.out[i];
+        n->op.out[i] = &n->out[i];
+        if (!v) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: %s writes what depends on a parameter outside of the tape; tiny_tape_new makes a place", row->name));
+        v->needs = 1;
+        if (v->maker == (size_t)-1) v->maker = t->n_nodes - 1;
+    }
+    if (op.params && row->params_size) {
+        memcpy(n->params.bytes, op.params, row->params_size);
+        n->op.params = n->params.bytes;
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_tensor tiny_tape_call(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params)
+{
+    tiny_tensor out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(out, 0, sizeof out);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.in[2] = c;
+    op.in[3] = d;
+    op.params = params;
+    if (tiny_tape_op(t, &op, out)) memset(out, 0, sizeof out[0]);
+    return out[0];
+}
+
+/* ---- gradients of values */
+
+/* the gradient of x: the same view of other memory */
+static tiny_tensor tinyi_tape_mirror(const tinyi_tape_value *v, const tiny_tensor *x)
+{
+    tiny_tensor y = *x;
+    y.dtype = v->type;
+    y.data = v->grad + (size_t)((unsigned char *)x->data - v->lo) / v->each * tiny_dtype_bytes(v->type);
+    return y;
+}
+
+static tiny_status tinyi_tape_room(tiny_tape *t, tinyi_tape_value *v)
+{
+    size_t bytes = (size_t)v->count * tiny_dtype_bytes(v->type), i, best = t->n_spare;
+    if (v->grad) return TINY_OK;
+    if (v < t->value + t->below) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment reads a value of the tape that it was not given"));
+    for (i = 0; i < t->n_spare; i++)
+        if (t->spare[i].bytes >= bytes && t->spare[i].bytes / 2 <= bytes && (best == t->n_spare || t->spare[i].bytes < t->spare[best].bytes)) best = i;
+    if (best < t->n_spare) {
+        v->grad = t->spare[best].at;
+        t->spare[best] = t->spare[--t->n_spare];
+    } else v->grad = tinyi_tape_take(t, bytes);
+    v->full = 0;
+    return v->grad ? TINY_OK : t->status;
+}
+
+static tiny_status tinyi_tape_exec(tiny_tape *t, const tiny_op *op)
+{
+    tiny_status st;
+    if (t->status) return t->status;
+    st = t->dry ? TINY_OK : tiny_run(t->ctx, op);
+    return st ? (t->status = st) : TINY_OK;
+}
+
+static tiny_status tinyi_tape_exec2(tiny_tape *t, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    op.in[0] = a;
+    op.in[1] = b;
+    op.out[0] = y;
+    op.params = params;
+    return tinyi_tape_exec(t, &op);
+}
+
+/* sum over one axis, kept with length 1 */
+static tiny_status tinyi_tape_sum(tiny_tape *t, tiny_tensor *x, int axis)
+{
+    tiny_reduce_params p = { 0, 0, 0 };
+    tiny_idx dim[TINY_MAX_RANK];
+    tiny_tensor y;
+    tiny_status st;
+    memcpy(dim, x->dim, sizeof dim);
+    dim[axis] = 1;
+    p.axis = x->rank - 1 - axis;
+    p.keep = 1;
+    y = tinyi_tape_fresh(t, x->dtype, x->rank, dim);
+    if (!y.data) return t->status;
+    st = tinyi_tape_exec2(t, TINY_OP_SUM, x, NULL, &p, &y);
+    *x = y;
+    return st;
+}
+
+static int tinyi_tape_covers(const tinyi_tape_value *v, const tiny_tensor *x)
+{
+    int i;
+    for (i = 0; i < x->rank; i++)
+        if (x->dim[i] > 1 && x->stride[i] == 0) return 0;
+    return tiny_tensor_count(x) == v->count;
+}
+
+static int tinyi_tape_same_view(const tiny_tensor *a, const tiny_tensor *b)
+{
+    int i;
+    if (a->data != b->data || a->rank != b->rank) return 0;
+    for (i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) return 0;
+    return 1;
+}
+
+/* dL/dx += given */
+static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const tiny_tensor *given)
+{
+    tinyi_tape_value *v = tinyi_tape_find(t, x);
+    tiny_tensor dx = *given, to, view = *x;
+    tiny_status st = TINY_OK;
+    int i, extra = dx.rank - view.rank;
+    if (!v || !v->needs || !tiny_tensor_count(x)) return t->status;
+    if (extra < 0) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has a lower rank than its input"));
+    for (i = 0; !st && i < dx.rank; i++) {
+        int own = i - extra;
+        if (dx.dim[i] > 1 && (own < 0 || view.dim[own] == 1 || view.stride[own] == 0)) st = tinyi_tape_sum(t, &dx, i);
+        if (own >= 0 && view.stride[own] == 0 && view.dim[own] > 1) view.dim[own] = 1;
+    }
+    if (st) return st;
+    for (i = 0; i < view.rank; i++) {       /* the leading ones are of length 1 */
+        dx.dim[i] = dx.dim[i + extra];
+        dx.stride[i] = dx.stride[i + extra];
+        if (dx.dim[i] != view.dim[i]) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: a gradient has %td numbers along axis %d, its input %td", dx.dim[i], i, view.dim[i]));
+    }
+    dx.rank = view.rank;
+    to = tinyi_tape_mirror(v, &view);
+    if (!v->full) {
+        v->full = 1;
+        if (tinyi_tape_covers(v, &view)) return tinyi_tape_same_view(&dx, &to) ? TINY_OK : tinyi_tape_exec2(t, TINY_OP_COPY, &dx, NULL, NULL, &to);
+        if (!t->dry) memset(v->grad, 0, (size_t)v->count * tiny_dtype_bytes(v->type));
+    }
+    return tinyi_tape_exec2(t, TINY_OP_ADD, &to, &dx, NULL, &to);
+}
+
+/* ---- what gradients call */
+
+TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
+TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
+TINY_API int tiny_grad_dry(const tiny_grad *g) { return g->tape->dry; }
+TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g->tape->ctx; }
+TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return tinyi_tape_exec(g->tape, op); }
+
+TINY_API tiny_status tiny_grad_new(tiny_grad *g, tiny_dtype type, int rank, const tiny_idx *dim, tiny_tensor *y)
+{
+    *y = tinyi_tape_fresh(g->tape, type, rank, dim);
+    return g->tape->status;
+}
+
+static void tinyi_grad_fill(tiny_op *op, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
+{
+    memset(op, 0, sizeof *op);
+    op->kind = kind;
+    op->in[0] = a;
+    op->in[1] = b;
+    op->params = params;
+}
+
+TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y)
+{
+    tiny_tensor want[TINY_OP_MAX_OUT];
+    tiny_op op;
+    tiny_status st;
+    memset(y, 0, sizeof *y);
+    if (g->tape->status) return g->tape->status;
+    memset(want, 0, sizeof want);
+    tinyi_grad_fill(&op, kind, a, b, params);
+    st = tiny_op_shape(g->tape->ctx, &op, want);
+    if (st) return g->tape->status = st;
+    st = tiny_grad_new(g, want[0].dtype, want[0].rank, want[0].dim, y);
+    op.out[0] = y;
+    return st ? st : tinyi_tape_exec(g->tape, &op);
+}
+
+TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx) { return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status; }
+
+tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx) { return tinyi_tape_add_grad(g->tape, view, dx); }
+size_t tinyi_grad_scratch(tiny_grad *g) { return g->tape->used; }
+void tinyi_grad_drop(tiny_grad *g, size_t used) { tinyi_tape_drop(g->tape, used); }
+
+tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum)
+{
+    tinyi_tape_value *v = tinyi_tape_find(g->tape, view);
+    if (!v->full && !g->tape->dry) memset(v->grad, 0, (size_t)v->count * tiny_dtype_bytes(v->type));
+    v->full = 1;
+    *sum = tinyi_tape_mirror(v, view);
+    return g->tape->status;
+}
+
+tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
+{
+    tinyi_tape_value *v = tinyi_tape_find(g->tape, x);
+    tiny_tensor want[TINY_OP_MAX_OUT], y;
+    tiny_op op;
+    tiny_status st;
+    int k, same;
+    if (g->tape->status) return g->tape->status;
+    memset(want, 0, sizeof want);
+    tinyi_grad_fill(&op, kind, a, b, params);
+    st = tiny_op_shape(g->tape->ctx, &op, want);
+    if (st) return g->tape->status = st;
+    same = v && v->needs && v->grad && !v->full && tinyi_tape_covers(v, x) && want[0].rank == x->rank && want[0].dtype == v->type;
+    for (k = 0; same && k < x->rank; k++) same = want[0].dim[k] == x->dim[k];
+    if (same) y = tinyi_tape_mirror(v, x);
+    else st = tiny_grad_new(g, want[0].dtype, want[0].rank, want[0].dim, &y);
+    op.out[0] = &y;
+    if (!st) st = tinyi_tape_exec(g->tape, &op);
+    return st ? st : tinyi_tape_add_grad(g->tape, x, &y);
+}
+
+TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
+{
+    return tiny_grad_wants(g, i) ? tinyi_grad_make(g, g->node->op.in[i], kind, a, b, params) : g->tape->status;
+}
+
+/* ---- backward */
+
+static tiny_status tinyi_tape_walk(tiny_tape *t, size_t down_to);
+
+static tiny_status tinyi_tape_walk_segment(tiny_tape *t, const tinyi_tape_node *n)
+{
+    tiny_tape_mark mark = tiny_tape_now(t);
+    tiny_tensor in[TINY_SEGMENT_MOST], out[TINY_SEGMENT_MOST];
+    const size_t below = t->below;
+    tiny_status st;
+    int i;
+    memset(out, 0, sizeof out);
+    memcpy(in, n->in, sizeof in);
+    st = n->fn(t, n->user, in, out);
+    if (!st) st = t->status;
+    if (st) return TINYI_TAPE_FAIL(t, st);
+    for (i = 0; !st && i < n->n_out; i++) {
+        tinyi_tape_value *v = tinyi_tape_find(t, &n->out[i]), *again = tinyi_tape_find(t, &out[i]);
+        tiny_tensor dy;
+        if (!v->full || !again || !again->needs) continue;
+        dy = tinyi_tape_mirror(v, &n->out[i]);
+        st = tinyi_tape_room(t, again);
+        if (!st) st = tinyi_tape_add_grad(t, &out[i], &dy);
+    }
+    t->below = mark.values;
+    if (!st) st = tinyi_tape_walk(t, mark.nodes);
+    t->below = below;
+    tinyi_tape_back_to(t, mark);
+    return st;
+}
+
+static tiny_status tinyi_tape_walk_one(tiny_tape *t, size_t i)
+{
+    const tinyi_tape_node *n = tinyi_tape_node_at(t, i);
+    const int n_in = n->row ? n->row->n_in : n->n_in, n_out = n->row ? n->row->n_out : n->n_out;
+    tiny_status st = TINY_OK;
+    size_t used;
+    int k, flows = 0;
+    for (k = 0; k < n_out; k++) flows |= tinyi_tape_find(t, &n->out[k])->full;
+    if (flows) {
+        if (n->row && !n->row->grad)
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_UNSUPPORTED, "tape: %s has no gradient, and the result depends on a parameter through it (operation %zu)", n->row->name, i));
+        for (k = 0; !st && k < n_in; k++)
+            if ((!n->row || n->op.in[k]) && tinyi_tape_needs(t, &n->in[k])) st = tinyi_tape_room(t, tinyi_tape_find(t, &n->in[k]));
+        used = t->used;
+        if (!st && n->row) {
+            tiny_grad g;
+            memset(&g, 0, sizeof g);
+            g.tape = t;
+            g.node = n;
+            for (k = 0; k < n_out; k++) {
+                const tinyi_tape_value *v = tinyi_tape_find(t, &n->out[k]);
+                if (v->full) g.dout[k] = tinyi_tape_mirror(v, &n->out[k]);
+            }
+            st = n->row->grad(&g, &n->op);
+            if (!st) st = t->status;
+            else (void)TINYI_TAPE_FAIL(t, st);
+            tinyi_tape_drop(t, used);
+        } else if (!st) st = tinyi_tape_walk_segment(t, n);
+    }
+    for (k = 0; k < n_out; k++) {           /* the gradient of what this operation was the first to write is used up */
+        tinyi_tape_value *v = tinyi_tape_find(t, &n->out[k]);
+        if (v->maker != i || !v->grad) continue;
+        if (t->n_spare < TINYI_TAPE_FREE && v->count) {
+            t->spare[t->n_spare].at = v->grad;
+            t->spare[t->n_spare++].bytes = (size_t)v->count * tiny_dtype_bytes(v->type);
+        }
+        v->grad = NULL;
+        v->full = 0;
+    }
+    return st;
+}
+
+static tiny_status tinyi_tape_walk(tiny_tape *t, size_t down_to)
+{
+    size_t i;
+    tiny_status st = TINY_OK;
+    for (i = t->n_nodes; !st && i > down_to; i--) st = tinyi_tape_walk_one(t, i - 1);
+    return st;
+}
+
+TINY_REF_BEGIN
+static int tinyi_tape_finite(const tiny_tensor *x)
+{
+    tiny_idx i, n = tiny_tensor_count(x);
+    if (!tinyi_is_real(x)) return 1;
+    for (i = 0; i < n; i++) {
+        double v = tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i));
+        if (!(v - v == 0.0)) return 0;
+    }
+    return 1;
+}
+TINY_REF_END
+
+static tiny_status tinyi_tape_blame(tiny_tape *t, double y)
+{
+    char text[96];
+    size_t i;
+    int k;
+    for (i = 0; i < t->n_params; i++)
+        if (!tinyi_tape_finite(&t->param[i].value))
+            return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: the parameter %.80s holds a number that is not finite", y, t->param[i].name ? t->param[i].name : "?");
+    for (i = 0; i < t->n_nodes; i++) {
+        const tinyi_tape_node *n = tinyi_tape_node_at(t, i);
+        for (k = 0; n->row && k < n->row->n_in; k++)
+            if (n->op.in[k] && !tinyi_tape_needs(t, n->op.in[k]) && !tinyi_tape_finite(n->op.in[k]))
+                return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: input %d of %s (operation %zu, %s), a constant, holds a number that is not finite", y, k, n->row->name, i,
+                                  tinyi_shape_text(n->op.in[k], text));
+        for (k = 0; k < (n->row ? n->row->n_out : n->n_out); k++)
+            if (!tinyi_tape_finite(&n->out[k]))
+                return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g: the first number that is not finite came out of %s (operation %zu, %s)", y, n->row ? n->row->name : "a segment", i,
+                                  tinyi_shape_text(&n->out[k], text));
+    }
+    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "tape: the loss is %g", y);
+}
+
+TINY_API tiny_status tiny_tape_backward(tiny_tape *t, const tiny_tensor *y, const tiny_tensor *dy)
+{
+    tinyi_tape_value *v;
+    tiny_tensor one;
+    char text[96], other[96];
+    double value = 1.0, unit64 = 1.0;
+    float unit = 1.0f;
+    size_t i, used;
+    tiny_status st;
+    int k, same;
+    if (!t) return TINY_E_ARGUMENT;
+    if (t->status) return t->status;
+    if (t->walking || t->no_grad) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, t->walking ? "tape: backward inside of a backward pass" : "tape: this one records nothing (no_grad)"));
+    if (!y || tiny_tensor_check(y)) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: there is no result to go back from"));
+    v = tinyi_tape_find(t, y);
+    if (!v || !v->needs) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: the result (%s) depends on no parameter", tinyi_shape_text(y, text)));
+    if (!dy && tiny_tensor_count(y) != 1)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: backward from %s; without dy the result must be a single number", tinyi_shape_text(y, text)));
+    if (dy) {
+        same = dy->rank == y->rank && dy->dtype == v->type;
+        for (k = 0; same && k < y->rank; k++) same = dy->dim[k] == y->dim[k];
+        if (!same || tiny_tensor_check(dy))
+            return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_SHAPE, "tape: y is %s and dy is %s; they must be alike", tinyi_shape_text(y, text), tinyi_shape_text(dy, other)));
+    } else {
+        one = *y;
+        one.data = y->dtype == TINY_F64 ? (void *)&unit64 : (void *)&unit;
+        dy = &one;
+        if (!t->dry) value = tinyi_real(y->data, y->dtype, 0);
+        if (!(value - value == 0.0)) return TINYI_TAPE_FAIL(t, tinyi_tape_blame(t, value));
+    }
+    used = t->used;
+    t->below = 0;
+    t->walking = 1;
+    st = tinyi_tape_room(t, v);
+    if (!st) st = tinyi_tape_add_grad(t, y, dy);
+    if (!st) st = tinyi_tape_walk(t, 0);
+    t->walking = 0;
+    t->n_spare = 0;
+    for (i = 0; i < t->n_values; i++) {
+        t->value[i].grad = NULL;
+        t->value[i].full = 0;
+    }
+    tinyi_tape_drop(t, used);
+    for (i = 0; i < t->n_params; i++) {     /* no gradient is a gradient of zeros */
+        tinyi_tape_value *p = &t->held[i];
+        if (p->full) continue;
+        if (!t->dry) memset(p->grad, 0, (size_t)p->count * tiny_dtype_bytes(p->type));
+        p->full = 1;
+    }
+    return st;
+}
+
+TINY_API tiny_tensor tiny_tape_grad(tiny_tape *t, const tiny_tensor *x)
+{
+    const tinyi_tape_value *v = t && x ? tinyi_tape_find(t, x) : NULL;
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    return v && v->param >= 0 ? tinyi_tape_mirror(v, x) : none;
+}
+
+TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out)
+{
+    tiny_tensor inner[TINY_SEGMENT_MOST];
+    unsigned char *keep = NULL;
+    tiny_tape_mark mark;
+    size_t bytes = 0, at = 0;
+    tinyi_tape_node *n;
+    tiny_status st;
+    int i, before;
+    if (!t) return TINY_E_ARGUMENT;
+    if (t->status) return t->status;
+    if (!fn || !in || !out || n_in < 0 || n_out < 1 || n_in > TINY_SEGMENT_MOST || n_out > TINY_SEGMENT_MOST)
+        return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: a segment has up to %d inputs and 1 to %d outputs, not %d and %d", TINY_SEGMENT_MOST, TINY_SEGMENT_MOST, n_in, n_out));
+    memset(inner, 0, sizeof inner);
+    mark = tiny_tape_now(t);
+    before = t->no_grad;
+    t->no_grad = 1;
+    st = fn(t, user, in, inner);
+    t->no_grad = before;
+    if (!st) st = t->status;
+    for (i = 0; !st && i < n_out; i++) {
+        if (!inner[i].data || tiny_tensor_check(&inner[i]) || !tiny_tensor_is_dense(&inner[i]))
+            st = tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: output %d of a segment is missing, or has gaps", i);
+        else bytes += (size_t)tiny_tensor_count(&inner[i]) * tiny_dtype_bytes(inner[i].dtype);
+    }
+    if (!st && !t->dry) {                   /* the outputs lie among the values that go away */
+        keep = (unsigned char *)tinyi_alloc(t->ctx, bytes, 1);
+        if (!keep) st = tiny_ctx_status(t->ctx);
+    }
+    for (i = 0; !st && !t->dry && i < n_out; i++) {
+        size_t b = (size_t)tiny_tensor_count(&inner[i]) * tiny_dtype_bytes(inner[i].dtype);
+        if (b) memcpy(keep + at, inner[i].data, b);
+        at += b;
+    }
+    if (!st) tinyi_tape_back_to(t, mark);
+    for (i = 0, at = 0; !st && i < n_out; i++) {
+        size_t b = (size_t)tiny_tensor_count(&inner[i]) * tiny_dtype_bytes(inner[i].dtype);
+        out[i] = tiny_tape_new(t, inner[i].dtype, inner[i].rank, inner[i].dim);
+        st = t->status;
+        if (!st && !t->dry && b) memcpy(out[i].data, keep + at, b);
+        at += b;
+    }
+    tiny_free(t->ctx, keep);
+    if (st) return TINYI_TAPE_FAIL(t, st);
+    if (t->no_grad || !t->n_params) return TINY_OK;
+    n = tinyi_tape_push(t);
+    if (!n) return t->status;
+    memset(&n->op, 0, sizeof n->op);
+    n->row = NULL;
+    n->fn = fn;
+    n->user = user;
+    n->n_in = n_in;
+    n->n_out = n_out;
+    for (i = 0; i < n_in; i++) {
+        tinyi_tape_value *v = tinyi_tape_find(t, &in[i]);
+        n->in[i] = in[i];
+        if (v) v->read = 1;
+    }
+    for (i = 0; i < n_out; i++) {
+        tinyi_tape_value *v = tinyi_tape_find(t, &out[i]);
+        n->out[i] = out[i];
+        v->needs = 1;
+        v->written = v->count;
+        v->maker = t->n_nodes - 1;
+    }
+    return TINY_OK;
+}
+#endif
+
+/* src/math/layer.c - layers and losses made of rows
+ * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G. Hinton,
+ *          O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P. Huber, 1964.
+ * Formula  see math/layer.h. Batch norm is the group norm of the axes (C, N, ...), one group of all images for a channel.
+ *          huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a view whose
+ *          rows and columns are repeated by stride 0.                                                                   */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+static tiny_tensor tinyi_layer_none(void)
+{
+    tiny_tensor t;
+    memset(&t, 0, sizeof t);
+    return t;
+}
+
+static tiny_tensor tinyi_layer_bad(tiny_tape *tape, tiny_status st, const char *text)
+{
+    (void)tinyi_tape_refuse(tape, st, text);
+    return tinyi_layer_none();
+}
+
+/* a tensor of one number that the tape does not know */
+static tiny_tensor tinyi_layer_number(tiny_tape *tape, tiny_dtype type, double x)
+{
+    tiny_tensor t = tiny_tape_new(tape, type, 0, NULL);
+    if (t.data && !tiny_tape_dry(tape)) tinyi_real_set(t.data, type, 0, x);
+    return t;
+}
+
+TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_ADD, a, b, NULL, NULL, NULL); }
+TINY_API tiny_tensor tiny_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_SUB, a, b, NULL, NULL, NULL); }
+TINY_API tiny_tensor tiny_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tiny_tape_call(tape, TINY_OP_MUL, a, b, NULL, NULL, NULL); }
+
+TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act)
+{
+    tiny_tensor wt;
+    tiny_matmul_params p;
+    if (!tape || !x || !w || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (w->rank != 2) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: linear: w must be a matrix (out, in)");
+    wt = tiny_tensor_swap(*w, 0, 1);
+    p.act = act;
+    return tiny_tape_call(tape, TINY_OP_MATMUL, x, &wt, bias, NULL, &p);
+}
+
+TINY_API tiny_tensor tiny_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta)
+{
+    tiny_tensor a, b, t;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (x->dtype == TINY_F32) {
+        tiny_scale_params p;
+        p.alpha = (float)alpha;
+        p.beta = (float)beta;
+        return tiny_tape_call(tape, TINY_OP_SCALE, x, NULL, NULL, NULL, &p);
+    }
+    a = tinyi_layer_number(tape, x->dtype, alpha);
+    t = tiny_tape_mul(tape, x, &a);
+    if (beta == 0.0) return t;
+    b = tinyi_layer_number(tape, x->dtype, beta);
+    return tiny_tape_add(tape, &t, &b);
+}
+
+TINY_API tiny_tensor tiny_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high)
+{
+    tiny_tensor a, b, t;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    a = tinyi_layer_number(tape, x->dtype, low);
+    b = tinyi_layer_number(tape, x->dtype, high);
+    t = tiny_tape_call(tape, TINY_OP_MAXIMUM, x, &a, NULL, NULL, NULL);
+    return tiny_tape_call(tape, TINY_OP_MINIMUM, &t, &b, NULL, NULL, NULL);
+}
+
+TINY_API tiny_tensor tiny_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope)
+{
+    tiny_tensor a, b, t;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    a = tiny_tape_call(tape, TINY_OP_RELU, x, NULL, NULL, NULL, NULL);
+    t = tiny_tape_scale(tape, x, slope, 0.0);
+    b = tiny_tape_scale(tape, &a, 1.0 - slope, 0.0);        /* slope x + (1 - slope) max(x, 0) */
+    return tiny_tape_add(tape, &t, &b);
+}
+
+TINY_API tiny_tensor tiny_tape_mean(tiny_tape *tape, const tiny_tensor *x)
+{
+    tiny_reduce_params p = { 0, 0, 0 };
+    p.all = 1;
+    return tiny_tape_call(tape, TINY_OP_MEAN, x, NULL, NULL, NULL, &p);
+}
+
+TINY_API tiny_tensor tiny_tape_constant(tiny_tape *tape, const tiny_tensor *x)
+{
+    tiny_tensor y;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    y = tiny_tape_new(tape, x->dtype, x->rank, x->dim);
+    if (y.data && !tiny_tape_dry(tape) && tiny_copy(tiny_tape_ctx(tape), x, &y)) return tinyi_layer_bad(tape, tiny_ctx_status(tiny_tape_ctx(tape)), "tape: constant: x is no tensor");
+    return y;
+}
+
+TINY_API tiny_tensor tiny_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim)
+{
+    tiny_tensor y, dense;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim)) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: reshape to a rank that is not 0 to 4");
+    dense = tiny_tensor_is_dense(x) ? *x : tiny_tape_call(tape, TINY_OP_COPY, x, NULL, NULL, NULL, NULL);
+    y = tiny_tensor_nd(dense.data, dense.dtype, rank, dim);
+    if (!tiny_tape_status(tape) && (tiny_tensor_check(&y) || tiny_tensor_count(&y) != tiny_tensor_count(x)))
+        return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: reshape to a shape with another number of elements");
+    return y;
+}
+
+/* x into a part of y that begins at from along axis */
+static void tinyi_layer_put(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *y, int axis, tiny_idx from)
+{
+    tiny_tensor part = *y, out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    part.data = (unsigned char *)y->data + from * y->stride[axis] * (tiny_idx)tiny_dtype_bytes(y->dtype);
+    part.dim[axis] = x->dim[axis];
+    op.kind = TINY_OP_COPY;
+    op.in[0] = x;
+    op.out[0] = &part;
+    if (tiny_tensor_count(x)) (void)tiny_tape_op(tape, &op, out);
+}
+
+TINY_API tiny_tensor tiny_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis)
+{
+    tiny_idx dim[TINY_MAX_RANK], at = 0;
+    tiny_tensor y;
+    int i, k;
+    if (!tape || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (n < 1 || !x || axis < 0 || axis >= x[0].rank) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: concat needs a tensor and one of its axes");
+    memcpy(dim, x[0].dim, sizeof dim);
+    for (i = 1; i < n; i++) {
+        for (k = 0; k < x[0].rank; k++)
+            if (x[i].rank != x[0].rank || x[i].dtype != x[0].dtype || (k != axis && x[i].dim[k] != dim[k]))
+                return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: concat of tensors that differ in more than the one axis");
+        dim[axis] += x[i].dim[axis];
+    }
+    y = tiny_tape_new(tape, x[0].dtype, x[0].rank, dim);
+    for (i = 0; y.data && i < n; i++) {
+        tinyi_layer_put(tape, &x[i], &y, axis, at);
+        at += x[i].dim[axis];
+    }
+    return y;
+}
+
+TINY_API tiny_tensor tiny_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after)
+{
+    tiny_idx dim[TINY_MAX_RANK], at = 0;
+    tiny_tensor y, part, out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    int k;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    for (k = 0; k < x->rank; k++) {
+        if (before[k] < 0 || after[k] < 0 || before[k] > TINY_IDX_MAX / 4 || after[k] > TINY_IDX_MAX / 4) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: padding below 0");
+        dim[k] = before[k] + x->dim[k] + after[k];
+    }
+    y = tiny_tape_new(tape, x->dtype, x->rank, dim);
+    if (!y.data) return y;
+    if (!tiny_tape_dry(tape)) memset(y.data, 0, (size_t)tiny_tensor_count(&y) * tiny_dtype_bytes(y.dtype));
+    part = y;
+    for (k = 0; k < x->rank; k++) {
+        at += before[k] * y.stride[k];
+        part.dim[k] = x->dim[k];
+    }
+    part.data = (unsigned char *)y.data + at * (tiny_idx)tiny_dtype_bytes(y.dtype);
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_COPY;
+    op.in[0] = x;
+    op.out[0] = &part;
+    if (tiny_tensor_count(x)) (void)tiny_tape_op(tape, &op, out);
+    return tiny_tape_status(tape) ? tinyi_layer_none() : y;
+}
+
+TINY_API tiny_tensor tiny_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c)
+{
+    tiny_tensor t = tiny_tape_call(tape, TINY_OP_GATHER, z, index, NULL, NULL, NULL);
+    return tiny_tape_mul(tape, &t, c);
+}
+
+TINY_API tiny_tensor tiny_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x)
+{
+    tiny_idx dim[4];
+    tiny_tensor view, y;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (x->rank != 4) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: upsample2x: x must be (N, C, H, W)");
+    dim[0] = x->dim[0] * x->dim[1] * x->dim[2];
+    dim[1] = x->dim[3];
+    view = tiny_tape_reshape(tape, x, 2, dim);
+    if (!view.data) return tinyi_layer_none();
+    view.rank = 4;                          /* (rows, 2, columns, 2), the twos repeated */
+    view.dim[2] = view.dim[1];
+    view.stride[2] = view.stride[1];
+    view.dim[1] = view.dim[3] = 2;
+    view.stride[1] = view.stride[3] = 0;
+    y = tiny_tape_call(tape, TINY_OP_COPY, &view, NULL, NULL, NULL, NULL);
+    memcpy(dim, x->dim, sizeof dim);
+    dim[2] *= 2;
+    dim[3] *= 2;
+    return tiny_tape_reshape(tape, &y, 4, dim);
+}
+
+TINY_API tiny_tensor tiny_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out)
+{
+    tiny_idx dim[3], o, i;
+    tiny_tensor a, v, y;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (x->rank < 2 || n_out < 1 || x->dim[1] < 1 || n_out > TINY_IDX_MAX / 2 / x->dim[1]) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: channel_pool: x must be (N, C, ...), and at least one channel come out");
+    dim[0] = n_out;
+    dim[1] = x->dim[1];
+    a = tiny_tape_new(tape, x->dtype, 2, dim);
+    if (!a.data) return a;
+    for (o = 0; !tiny_tape_dry(tape) && o < n_out; o++) {
+        const tiny_idx low = o * dim[1] / n_out, high = ((o + 1) * dim[1] + n_out - 1) / n_out;
+        for (i = 0; i < dim[1]; i++) tinyi_real_set(a.data, a.dtype, o * dim[1] + i, i >= low && i < high ? 1.0 / (double)(high - low) : 0.0);
+    }
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]);
+    v = tiny_tape_reshape(tape, x, 3, dim);
+    y = tiny_tape_call(tape, TINY_OP_MATMUL, &a, &v, NULL, NULL, NULL);
+    v = *x;
+    v.dim[1] = n_out;
+    return tiny_tape_reshape(tape, &y, x->rank, v.dim);
+}
+
+TINY_API tiny_tensor tiny_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params)
+{
+    tiny_patch_params p;
+    tiny_tensor turned, flat, wt, col, y, b;
+    tiny_idx dim[4];
+    int i;
+    memset(&p, 0, sizeof p);
+    if (!tape || !x || !w || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (x->rank != 4 || w->rank != 4 || x->dim[1] != w->dim[0]) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: conv_transpose: x must be (N, C, H, W) and w (C, C out, R, S)");
+    if (params && params->groups > 1) return tinyi_layer_bad(tape, TINY_E_UNSUPPORTED, "tape: conv_transpose: groups are not supported");
+    for (i = 0; i < 2; i++) {
+        p.size[i] = (int)w->dim[2 + i];
+        p.stride[i] = params && params->stride[i] ? params->stride[i] : 1;
+        p.dilation[i] = params && params->dilation[i] ? params->dilation[i] : 1;
+        p.pad[i] = params ? params->pad[i] : 0;
+        p.pad[i + 2] = params ? params->pad[i + 2] : 0;
+        p.image[i] = (int)((x->dim[2 + i] - 1) * p.stride[i] + p.dilation[i] * (p.size[i] - 1) + 1 - p.pad[i] - p.pad[i + 2]);
+        if (p.image[i] < 1) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: conv_transpose: the padding leaves nothing");
+    }
+    turned = tiny_tensor_swap(*x, 0, 1);
+    flat = tiny_tape_call(tape, TINY_OP_COPY, &turned, NULL, NULL, NULL, NULL);
+    dim[0] = x->dim[1];
+    dim[1] = x->dim[0] * x->dim[2] * x->dim[3];
+    flat = tiny_tape_reshape(tape, &flat, 2, dim);
+    dim[0] = w->dim[0];
+    dim[1] = w->dim[1] * w->dim[2] * w->dim[3];
+    wt = tiny_tape_reshape(tape, w, 2, dim);
+    wt = tiny_tensor_swap(wt, 0, 1);
+    col = tiny_tape_call(tape, TINY_OP_MATMUL, &wt, &flat, NULL, NULL, NULL);
+    y = tiny_tape_call(tape, TINY_OP_COL2IM, &col, NULL, NULL, NULL, &p);
+    if (bias && !tiny_tape_status(tape)) {
+        b = *bias;
+        b.rank = 3;
+        b.dim[1] = b.dim[2] = 1;
+        b.stride[1] = b.stride[2] = 0;
+        y = tiny_tape_add(tape, &y, &b);
+    }
+    if (params && params->relu) y = tiny_tape_call(tape, TINY_OP_RELU, &y, NULL, NULL, NULL, NULL);
+    return y;
+}
+
+/* a vector of channels before n more axes */
+static tiny_tensor tinyi_layer_channels(const tiny_tensor *v, int n)
+{
+    tiny_tensor t = *v;
+    int i;
+    t.rank = 1 + n;
+    for (i = 1; i <= n; i++) {
+        t.dim[i] = 1;
+        t.stride[i] = 0;
+    }
+    return t;
+}
+
+/* run = (1 - m) run + m new; mean or biased variance of each channel of x (N, C, n), in double */
+static void tinyi_layer_running(const tiny_tensor *x, const tiny_tensor *run, double m, int variance)
+{
+    tiny_idx c, i, j;
+    const double n = (double)x->dim[0] * (double)x->dim[2];
+    for (c = 0; c < x->dim[1]; c++) {
+        double mean = 0.0, ss = 0.0, old = tinyi_real(run->data, run->dtype, c * run->stride[0]);
+        for (i = 0; i < x->dim[0]; i++)
+            for (j = 0; j < x->dim[2]; j++) {
+                const double v = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]);
+                mean += v;
+                ss += v * v;
+            }
+        mean /= n;
+        if (variance && !(ss / n - mean * mean > 1e-6 * mean * mean))   /* the squares cancel: once more about the mean */
+            for (ss = 0.0, i = 0; i < x->dim[0]; i++)
+                for (j = 0; j < x->dim[2]; j++) {
+                    const double d = tinyi_real(x->data, x->dtype, i * x->stride[0] + c * x->stride[1] + j * x->stride[2]) - mean;
+                    ss += d * d;
+                }
+        else ss -= n * mean * mean;
+        tinyi_real_set(run->data, run->dtype, c * run->stride[0], (1.0 - m) * old + m * (variance ? ss / n : mean));
+    }
+}
+
+TINY_API tiny_tensor tiny_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean,
+                                          const tiny_tensor *run_var, const tiny_batch_norm_params *params)
+{
+    const double eps = params && params->eps != 0.0f ? (double)params->eps : 1e-5, momentum = params && params->momentum != 0.0f ? (double)params->momentum : 0.1;
+    tiny_idx dim[3];
+    tiny_tensor v, y, t, e;
+    int k;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (x->rank < 2) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: batch_norm: x must be (N, C, ...)");
+    for (k = 0; k < 4; k++) {
+        const tiny_tensor *c = k == 0 ? g : k == 1 ? b : k == 2 ? run_mean : run_var;
+        if (c && (c->rank != 1 || c->dim[0] != x->dim[1] || c->dtype != x->dtype)) return tinyi_layer_bad(tape, TINY_E_SHAPE, "tape: batch_norm: g, b and the running values must have one number for each channel, of the type of x");
+    }
+    if (!(params && params->train) && (!run_mean || !run_var)) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: batch_norm: without train it needs run_mean and run_var");
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    dim[2] = tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]);
+    v = tiny_tape_reshape(tape, x, 3, dim);
+    if (!v.data) return tinyi_layer_none();
+    if (params && params->train) {
+        tiny_norm_params p;
+        tiny_tensor turned = tiny_tensor_swap(v, 0, 1);
+        memset(&p, 0, sizeof p);
+        p.eps = (float)eps;
+        y = tiny_tape_call(tape, TINY_OP_GROUPNORM, &turned, NULL, NULL, NULL, &p);
+        y = tiny_tensor_swap(y, 0, 1);
+        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_mean) tinyi_layer_running(&v, run_mean, momentum, 0);
+        if (!tiny_tape_dry(tape) && !tiny_tape_status(tape) && run_var) tinyi_layer_running(&v, run_var, momentum, 1);
+    } else {
+        t = tinyi_layer_channels(run_mean, 1);
+        y = tiny_tape_sub(tape, &v, &t);
+        t = tinyi_layer_channels(run_var, 1);
+        e = tinyi_layer_number(tape, x->dtype, eps);
+        t = tiny_tape_add(tape, &t, &e);
+        t = tiny_tape_call(tape, TINY_OP_RSQRT, &t, NULL, NULL, NULL, NULL);
+        y = tiny_tape_mul(tape, &y, &t);
+    }
+    if (g) {
+        t = tinyi_layer_channels(g, 1);
+        y = tiny_tape_mul(tape, &y, &t);
+    }
+    if (b) {
+        t = tinyi_layer_channels(b, 1);
+        y = tiny_tape_add(tape, &y, &t);
+    }
+    return tiny_tape_reshape(tape, &y, x->rank, x->dim);
+}
+
+TINY_API tiny_tensor tiny_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing)
+{
+    tiny_cross_entropy_params p;
+    memset(&p, 0, sizeof p);
+    p.smoothing = (float)smoothing;
+    return tiny_tape_call(tape, TINY_OP_CROSS_ENTROPY, x, label, NULL, NULL, &p);
+}
+
+TINY_API tiny_tensor tiny_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target)
+{
+    tiny_tensor d = tiny_tape_sub(tape, x, target), s = tiny_tape_mul(tape, &d, &d);
+    return tiny_tape_mean(tape, &s);
+}
+
+TINY_API tiny_tensor tiny_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta)
+{
+    tiny_tensor d, a, m, s, t, number;
+    if (!tape || !x || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (!(delta > 0.0)) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: huber: delta must be above 0");
+    number = tinyi_layer_number(tape, x->dtype, delta);
+    d = tiny_tape_sub(tape, x, target);
+    a = tiny_tape_call(tape, TINY_OP_ABS, &d, NULL, NULL, NULL, NULL);
+    m = tiny_tape_call(tape, TINY_OP_MINIMUM, &a, &number, NULL, NULL, NULL);
+    s = tiny_tape_mul(tape, &m, &m);
+    s = tiny_tape_scale(tape, &s, 0.5, 0.0);
+    t = tiny_tape_sub(tape, &a, &m);
+    t = tiny_tape_scale(tape, &t, delta, 0.0);
+    s = tiny_tape_add(tape, &s, &t);
+    return tiny_tape_mean(tape, &s);
+}
+
+TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature)
+{
+    tiny_tensor a, b, p, d;
+    if (!tape || !student || !teacher || tiny_tape_status(tape)) return tinyi_layer_none();
+    if (!(temperature > 0.0) || student->rank < 1 || !tiny_tensor_count(student)) return tinyi_layer_bad(tape, TINY_E_ARGUMENT, "tape: kl_distill: the temperature must be above 0, and there must be logits");
+    a = tiny_tape_scale(tape, student, 1.0 / temperature, 0.0);
+    b = tiny_tape_scale(tape, teacher, 1.0 / temperature, 0.0);
+    a = tiny_tape_call(tape, TINY_OP_LOG_SOFTMAX, &a, NULL, NULL, NULL, NULL);
+    b = tiny_tape_call(tape, TINY_OP_LOG_SOFTMAX, &b, NULL, NULL, NULL, NULL);
+    p = tiny_tape_call(tape, TINY_OP_EXP, &b, NULL, NULL, NULL, NULL);
+    d = tiny_tape_sub(tape, &b, &a);
+    d = tiny_tape_mul(tape, &p, &d);
+    d = tiny_tape_mean(tape, &d);           /* of all numbers: times those of a row it is the mean of rows */
+    return tiny_tape_scale(tape, &d, temperature * temperature * (double)student->dim[student->rank - 1], 0.0);
+}
+
+/* ---- curvature */
+
+static double tinyi_hvp_squares(const tiny_tensor *x)
+{
+    double sum = 0.0;
+    tiny_idx i;
+    for (i = 0; i < tiny_tensor_count(x); i++) sum += ((const double *)x->data)[i] * ((const double *)x->data)[i];
+    return sum;
+}
+
+static void tinyi_hvp_move(const tiny_param *p, size_t n, const tiny_tensor *v, double by)
+{
+    size_t k;
+    tiny_idx i;
+    for (k = 0; k < n; k++)
+        for (i = 0; i < tiny_tensor_count(&p[k].value); i++) ((double *)p[k].value.data)[i] += by * ((const double *)v[k].data)[i];
+}
+
+TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h)
+{
+    double *keep, size = 0.0, length = 0.0, e;
+    size_t k, total = 0;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!p || !n || !fn || !v || !h) return tinyi_fail(ctx, TINY_E_ARGUMENT, "hvp: parameters, directions, results and a gradient function are needed");
+    for (k = 0; k < n; k++) {
+        const tiny_tensor *t[4];
+        int j;
+        t[0] = &p[k].value; t[1] = &p[k].grad; t[2] = &v[k]; t[3] = &h[k];
+        for (j = 0; j < 4; j++)
+            if (tiny_tensor_check(t[j]) || t[j]->dtype != TINY_F64 || !tiny_tensor_is_dense(t[j]) || tiny_tensor_count(t[j]) != tiny_tensor_count(t[0]))
+                return tinyi_fail(ctx, TINY_E_DTYPE, "hvp: parameter %zu: value, gradient, direction and result must be dense f64 of one size", k);
+        total += (size_t)tiny_tensor_count(t[0]);
+        size += tinyi_hvp_squares(t[0]);
+        length += tinyi_hvp_squares(t[2]);
+    }
+    for (k = 0; k < n; k++) memset(h[k].data, 0, (size_t)tiny_tensor_count(&h[k]) * sizeof(double));
+    if (length == 0.0) return TINY_OK;
+    e = 1e-3 * tinyi_sqrt64(size == 0.0 ? 1.0 : size) / tinyi_sqrt64(length);
+    keep = (double *)tinyi_alloc(ctx, total, sizeof *keep);
+    if (!keep) return tiny_ctx_status(ctx);
+    for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
+        if (tiny_tensor_count(&p[k].value)) memcpy(keep + total, p[k].value.data, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+    tinyi_hvp_move(p, n, v, e);
+    st = fn(user);
+    for (k = 0; !st && k < n; k++)
+        for (i = 0; i < tiny_tensor_count(&h[k]); i++) ((double *)h[k].data)[i] = ((const double *)p[k].grad.data)[i];
+    for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
+        if (tiny_tensor_count(&p[k].value)) memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+    if (!st) {
+        tinyi_hvp_move(p, n, v, -e);
+        st = fn(user);
+    }
+    for (k = 0; !st && k < n; k++)
+        for (i = 0; i < tiny_tensor_count(&h[k]); i++) ((double *)h[k].data)[i] = (((double *)h[k].data)[i] - ((const double *)p[k].grad.data)[i]) / (2.0 * e);
+    for (k = 0, total = 0; k < n; total += (size_t)tiny_tensor_count(&p[k].value), k++)
+        if (tiny_tensor_count(&p[k].value)) memcpy(p[k].value.data, keep + total, (size_t)tiny_tensor_count(&p[k].value) * sizeof *keep);
+    tiny_free(ctx, keep);
+    return st;
+}
+#endif
+
+/* src/math/train.c - the training loop; parameters in a file
+ * Data     one permutation of the samples, one tape of the size of the dry run.
+ * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order.                    */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n)
+{
+    tiny_tensor y;
+    tiny_idx dim[TINY_MAX_RANK], i;
+    size_t row;
+    memset(&y, 0, sizeof y);
+    if (!tape || tiny_tape_status(tape)) return y;
+    if (!data || !sample || tiny_tensor_check(data) || data->rank < 1 || !tiny_tensor_is_dense(data) || n < 0) {
+        (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: the data must be a dense tensor with rows");
+        return y;
+    }
+    memcpy(dim, data->dim, sizeof dim);
+    dim[0] = n;
+    y = tiny_tape_new(tape, data->dtype, data->rank, dim);
+    if (!y.data || tiny_tape_dry(tape) || !n) return y;
+    row = (size_t)(tiny_tensor_count(&y) / n) * tiny_dtype_bytes(data->dtype);
+    for (i = 0; i < n; i++) {
+        if ((tiny_idx)sample[i] >= data->dim[0]) {
+            (void)tinyi_tape_refuse(tape, TINY_E_ARGUMENT, "tape: rows: a sample is beyond the data");
+            memset(&y, 0, sizeof y);
+            return y;
+        }
+        if (row) memcpy((unsigned char *)y.data + (size_t)i * row, (const unsigned char *)data->data + (size_t)sample[i] * row, row);
+    }
+    return y;
+}
+
+/* ---- files */
+
+static const char *tinyi_params_name(char text[160], const tiny_param *p, size_t i)
+{
+    if (p->name) (void)snprintf(text, 160, "param/%.140s", p->name);
+    else (void)snprintf(text, 160, "param/%zu", i);
+    return text;
+}
+
+TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt)
+{
+    tiny_checkpoint_writer_desc d;
+    tiny_checkpoint_writer *w = NULL;
+    tiny_tensor state;
+    char name[160], of[128];
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i;
+    if (st) return st;
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "save: a path and parameters are needed");
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    st = tiny_checkpoint_create(ctx, &d, &w);
+    for (i = 0; !st && i < n; i++) st = tiny_checkpoint_put_tensor(ctx, w, tinyi_params_name(name, &params[i], i), &params[i].value);
+    for (i = 0; !st && opt && tiny_optim_state(opt, i, of, &state); i++) {
+        (void)snprintf(name, sizeof name, "optim/%.140s", of);
+        st = tiny_checkpoint_put_tensor(ctx, w, name, &state);
+    }
+    if (!st && opt) st = tiny_checkpoint_put_u64(ctx, w, "steps", (uint64_t)tiny_optim_steps(opt));
+    if (!st) st = tiny_checkpoint_finish(ctx, w);
+    tiny_checkpoint_writer_close(ctx, w);
+    return st;
+}
+
+TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt)
+{
+    tiny_checkpoint_desc d;
+    tiny_checkpoint *c = NULL;
+    tiny_tensor state;
+    uint64_t steps = 0;
+    char name[160], of[128];
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t i;
+    if (st) return st;
+    if (!path || (!params && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "load: a path and parameters are needed");
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    st = tiny_checkpoint_open(ctx, &d, &c);
+    for (i = 0; !st && i < n; i++) st = tiny_checkpoint_expect(ctx, c, tinyi_params_name(name, &params[i], i), &params[i].value);
+    for (i = 0; !st && opt && tiny_optim_state(opt, i, of, &state); i++) {
+        (void)snprintf(name, sizeof name, "optim/%.140s", of);
+        st = tiny_checkpoint_expect(ctx, c, name, &state);
+    }
+    for (i = 0; !st && i < n; i++) {        /* all is there: nothing stays half read */
+        tiny_tensor t = params[i].value;
+        st = tiny_checkpoint_get_tensor(ctx, c, tinyi_params_name(name, &params[i], i), &t);
+    }
+    for (i = 0; !st && opt && tiny_optim_state(opt, i, of, &state); i++) {
+        (void)snprintf(name, sizeof name, "optim/%.140s", of);
+        st = tiny_checkpoint_get_tensor(ctx, c, name, &state);
+    }
+    if (!st && opt) st = tiny_checkpoint_get_u64(ctx, c, "steps", &steps);
+    if (!st && opt) st = tiny_optim_resume(opt, (int64_t)steps);
+    tiny_checkpoint_close(ctx, c);
+    return st;
+}
+
+/* ---- the loop */
+
+static tiny_status tinyi_train_tape(tiny_ctx *ctx, const tiny_train_desc *d, size_t bytes, int dry, tiny_tape **tape)
+{
+    tiny_tape_desc t;
+    tiny_status st;
+    size_t i;
+    memset(&t, 0, sizeof t);
+    t.bytes = bytes;
+    t.dry = dry;
+    st = tiny_tape_open(ctx, &t, tape);
+    for (i = 0; !st && i < d->n_params; i++) st = tiny_tape_param(*tape, &d->params[i]);
+    return st;
+}
+
+static tiny_status tinyi_train_step(const tiny_train_desc *d, tiny_tape *tape, const uint32_t *sample, tiny_idx batch, double *loss)
+{
+    const tiny_tensor y = d->model(tape, d->user, sample, batch);
+    tiny_tape_zero(tape);
+    if (!tiny_tape_status(tape) && !tiny_tape_dry(tape) && y.data && tiny_tensor_count(&y) == 1) *loss = y.dtype == TINY_F64 ? *(const double *)y.data : (double)*(const float *)y.data;
+    return tiny_tape_backward(tape, &y, NULL);
+}
+
+TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_train_state *last)
+{
+    tiny_train_state s;
+    tiny_schedule schedule;
+    tiny_tape_mark mark;
+    tiny_tape *tape = NULL;
+    uint32_t *order = NULL;
+    char says[320];
+    tiny_idx batch, batches;
+    int64_t at;
+    int stop = 0, stepping = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    memset(&s, 0, sizeof s);
+    if (last) *last = s;
+    if (st) return st;
+    if (!d || !d->params || !d->n_params || !d->model || !d->n_samples) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: parameters, a model and samples are needed");
+    if (d->batch < 0 || d->batch > (tiny_idx)d->n_samples || d->epochs < 0 || d->save_every < 0 || ((d->resume || d->save_every) && !d->save))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: batch %td of %u samples, %lld epochs, save every %lld steps%s", d->batch, (unsigned)d->n_samples, (long long)d->epochs,
+                          (long long)d->save_every, d->save ? "" : " without a file");
+    batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
+    batches = (tiny_idx)d->n_samples / batch;
+    s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
+    schedule = d->schedule;
+    if (!schedule.total) schedule.total = s.steps;
+    order = (uint32_t *)tinyi_alloc(ctx, d->n_samples, sizeof *order);
+    if (!order) return tiny_ctx_status(ctx);
+    for (at = 0; at < (int64_t)d->n_samples; at++) order[at] = (uint32_t)at;
+    st = tinyi_train_tape(ctx, d, 0, 1, &tape);
+    if (!st) st = tinyi_train_step(d, tape, order, batch, &s.loss);
+    s.tape_bytes = tiny_tape_high(tape);
+    tiny_tape_close(tape);
+    tape = NULL;
+    if (!st) st = tinyi_train_tape(ctx, d, s.tape_bytes, 0, &tape);
+    if (!st) st = tiny_optim_open(ctx, d->params, d->n_params, &d->optim, &s.optim);
+    if (!st && d->resume) st = tiny_params_load(ctx, d->save, d->params, d->n_params, s.optim);
+    mark = tiny_tape_now(tape);
+    s.epoch = -1;
+    for (at = tiny_optim_steps(s.optim); !st && !stop && at < s.steps; at++) {
+        const int64_t epoch = at / batches;
+        if (epoch != s.epoch && !d->in_order) {
+            tiny_rng rng = tiny_rng_make(d->seed, (uint64_t)epoch);
+            tiny_rng_permutation(&rng, order, d->n_samples);
+        }
+        s.epoch = epoch;
+        s.step = at + 1;
+        s.factor = tiny_schedule_at(&schedule, at);
+        stepping = 1;
+        st = tinyi_train_step(d, tape, order + (at % batches) * batch, batch, &s.loss);
+        if (!st) st = tiny_optim_step(s.optim, s.factor);
+        if (st) break;
+        stepping = 0;
+        s.grad_norm = tiny_optim_grad_norm(s.optim);
+        tiny_tape_release(tape, mark);
+        if (d->callback) stop = d->callback(d->user, &s);
+        if (d->save && d->save_every && s.step % d->save_every == 0 && s.step < s.steps) st = tiny_params_save(ctx, d->save, d->params, d->n_params, s.optim);
+    }
+    if (!st && d->save) st = tiny_params_save(ctx, d->save, d->params, d->n_params, s.optim);
+    if (st && stepping) {
+        (void)snprintf(says, sizeof says, "%.300s", tiny_ctx_message(ctx));
+        (void)tinyi_fail(ctx, st, "train: step %lld: %s", (long long)s.step, says);
+    }
+    tiny_optim_close(s.optim);
+    s.optim = NULL;
+    tiny_tape_close(tape);
+    tiny_free(ctx, order);
+    if (last) *last = s;
+    return st;
+}
+#endif
+
 /* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -22712,6 +26644,787 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
     tinyi_hash_add(&h, bytes, n);
     return tinyi_hash_value(&h);
 }
+
+/* src/math/grad.c - the gradients of the rows of math, each by further rows
+ * Formula  dy is dL/dy. What a row computes stands in its own file; here
+ *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
+ *          softmax           dx = s y (dy - sum dy y)                  log_softmax   dx = s (dy - e^y sum dy)
+ *          cross_entropy     dx = (softmax x - target) dy / N          max, min      dy to the first extreme value
+ *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without mean t
+ *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
+ *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
+ *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s
+ *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
+ * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+/* ---- helpers */
+
+static tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
+{
+    tiny_status st = tiny_grad_new(g, type, 0, NULL, y);
+    if (!st && !tiny_grad_dry(g)) tinyi_real_set(y->data, type, 0, x);
+    return st;
+}
+
+/* y = x * factor */
+static tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
+{
+    tiny_tensor f;
+    tiny_status st;
+    if (factor == 1.0) {
+        *y = *x;
+        return TINY_OK;
+    }
+    st = tinyi_grad_number(g, x->dtype, factor, &f);
+    return st ? st : tiny_grad_run(g, TINY_OP_MUL, x, &f, NULL, y);
+}
+
+/* a reduction over the last axis, which stays with length 1 */
+static tiny_status tinyi_grad_rows(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, tiny_tensor *y)
+{
+    tiny_reduce_params p = { 0, 0, 0 };
+    p.keep = 1;
+    return tiny_grad_run(g, kind, a, b, &p, y);
+}
+
+static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
+{
+    if (tiny_tensor_is_dense(x)) {
+        *y = *x;
+        return TINY_OK;
+    }
+    return tiny_grad_run(g, TINY_OP_COPY, x, NULL, NULL, y);
+}
+
+static tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+{
+    tiny_idx dim[4];
+    dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;
+    return tiny_tensor_nd(x->data, x->dtype, rank, dim);
+}
+
+/* dL/d(input i), one number for each channel, from a tensor (N, C, ...) */
+static tiny_status tinyi_grad_channels(tiny_grad *g, int i, const tiny_tensor *x)
+{
+    tiny_reduce_params p = { 0, 0, 0 };
+    tiny_tensor dense, sum;
+    tiny_status st;
+    if (!tiny_grad_wants(g, i)) return TINY_OK;
+    st = tinyi_grad_dense(g, x, &dense);
+    if (st) return st;
+    dense = tinyi_grad_as(&dense, 3, x->dim[0], x->dim[1], tiny_tensor_count(x) / TINYI_MAX(1, x->dim[0] * x->dim[1]), 1);
+    st = tiny_grad_run(g, TINY_OP_SUM, &dense, NULL, &p, &sum);
+    p.axis = 1;
+    return st ? st : tiny_grad_give(g, i, TINY_OP_SUM, &sum, NULL, &p);
+}
+
+/* ---- one and two numbers to one */
+
+tiny_status tinyi_grad_binary(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *a = op->in[0], *b = op->in[1];
+    const tiny_scale_params *line = (const tiny_scale_params *)op->params;
+    tiny_slope_params relu;
+    tiny_tensor t, u;
+    tiny_status st = TINY_OK;
+    relu.of = TINY_OP_RELU;
+    switch (op->kind) {
+    case TINY_OP_SCALE: case TINY_OP_AXPY:
+        st = tinyi_grad_number(g, dy->dtype, line ? (double)line->alpha : 0.0, &t);
+        return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, dy, &t, NULL);
+    case TINY_OP_ADD:
+        st = tiny_grad_add(g, 0, dy);
+        return st || !b ? st : tiny_grad_add(g, 1, dy);
+    case TINY_OP_SUB:
+        st = tiny_grad_add(g, 0, dy);
+        return st || !b ? st : tiny_grad_give(g, 1, TINY_OP_NEG, dy, NULL, NULL);
+    case TINY_OP_MUL:
+        st = tiny_grad_give(g, 0, TINY_OP_MUL, dy, b, op->params);
+        return st || !b ? st : tiny_grad_give(g, 1, TINY_OP_MUL, dy, a, NULL);
+    case TINY_OP_DIV:
+        st = tiny_grad_give(g, 0, TINY_OP_DIV, dy, b, op->params);
+        if (st || !b || !tiny_grad_wants(g, 1)) return st;
+        st = tiny_grad_run(g, TINY_OP_MUL, dy, op->out[0], NULL, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_DIV, &t, b, NULL, &u);
+        return st ? st : tiny_grad_give(g, 1, TINY_OP_NEG, &u, NULL, NULL);
+    default:                                /* the smaller or larger one takes it; both alike: the second */
+        st = tiny_grad_run(g, TINY_OP_SUB, a, b, op->params, &t);
+        if (!st && op->kind == TINY_OP_MINIMUM) {
+            st = tiny_grad_run(g, TINY_OP_NEG, &t, NULL, NULL, &u);
+            t = u;
+        }
+        if (!st) st = tiny_grad_run(g, TINY_OP_SLOPE, &t, dy, &relu, &u);
+        if (!st) st = tiny_grad_add(g, 0, &u);
+        return st || !b ? st : tiny_grad_give(g, 1, TINY_OP_SUB, dy, &u, NULL);
+    }
+}
+
+tiny_status tinyi_grad_elem(tiny_grad *g, const tiny_op *op)
+{
+    tiny_slope_params p;
+    p.of = op->kind;
+    if (op->kind == TINY_OP_ROUND) return tiny_grad_add(g, 0, tiny_grad_of(g, 0));
+    return tiny_grad_give(g, 0, TINY_OP_SLOPE, op->in[0], tiny_grad_of(g, 0), &p);
+}
+
+tiny_status tinyi_grad_glu(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0);
+    tiny_slope_params p;
+    tiny_tensor t;
+    tiny_status st = TINY_OK;
+    p.of = op->kind == TINY_OP_SWIGLU ? TINY_OP_SILU : op->kind == TINY_OP_GEGLU ? TINY_OP_GELU : op->kind == TINY_OP_GEGLU_TANH ? TINY_OP_GELU_TANH : TINY_OP_RELU;
+    if (tiny_grad_wants(g, 0)) {
+        st = tiny_grad_run(g, TINY_OP_MUL, dy, op->in[1], NULL, &t);
+        if (!st) st = tiny_grad_give(g, 0, TINY_OP_SLOPE, op->in[0], &t, &p);
+    }
+    return st ? st : tiny_grad_give(g, 1, op->kind, op->in[0], dy, NULL);   /* f(a) dy */
+}
+
+/* ---- reductions */
+
+/* t, a result, under the shape of x */
+static tiny_tensor tinyi_grad_widen(const tiny_op *op, const tiny_tensor *t)
+{
+    static const tiny_reduce_params none = { 0, 0, 0 };
+    const tiny_reduce_params *p = op->params ? (const tiny_reduce_params *)op->params : &none;
+    tiny_tensor w = *op->in[0];
+    int i, at = 0;
+    w.data = t->data;
+    w.dtype = t->dtype;
+    for (i = 0; i < w.rank; i++) {
+        const int gone = p->all || i == w.rank - 1 - p->axis;
+        w.stride[i] = gone ? 0 : t->stride[at];
+        if (!gone || p->keep) at++;
+    }
+    return w;
+}
+
+tiny_status tinyi_grad_reduce(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0];
+    tiny_tensor t, u, w;
+    tiny_status st;
+    switch (op->kind) {
+    case TINY_OP_SUM: w = tinyi_grad_widen(op, dy); return tiny_grad_add(g, 0, &w);
+    case TINY_OP_MEAN:
+        st = tinyi_grad_times(g, dy, (double)tiny_tensor_count(dy) / (double)TINYI_MAX(1, tiny_tensor_count(x)), &t);
+        w = tinyi_grad_widen(op, &t);
+        return st ? st : tiny_grad_add(g, 0, &w);
+    case TINY_OP_NORM2:
+        st = tinyi_grad_times(g, dy, 2.0, &t);
+        w = tinyi_grad_widen(op, &t);
+        return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, x, &w, NULL);
+    case TINY_OP_DOT:
+        w = tinyi_grad_widen(op, dy);
+        st = tiny_grad_give(g, 0, TINY_OP_MUL, op->in[1], &w, NULL);
+        return st ? st : tiny_grad_give(g, 1, TINY_OP_MUL, x, &w, NULL);
+    default:                                /* logsumexp: dx = e^(x - y) dy */
+        w = tinyi_grad_widen(op, op->out[0]);
+        st = tiny_grad_run(g, TINY_OP_SUB, x, &w, NULL, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_EXP, &t, NULL, NULL, &u);
+        w = tinyi_grad_widen(op, dy);
+        return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, &u, &w, NULL);
+    }
+}
+
+tiny_status tinyi_grad_extreme(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0], *y = op->out[0];
+    tiny_tensor taken, dx, wt, wy, wd;
+    tiny_idx i, n = tiny_tensor_count(x);
+    tiny_status st = tiny_grad_new(g, TINY_U8, y->rank, y->dim, &taken);
+    if (!st) st = tiny_grad_new(g, x->dtype, x->rank, x->dim, &dx);
+    if (st) return st;
+    wt = tinyi_grad_widen(op, &taken);
+    wy = tinyi_grad_widen(op, y);
+    wd = tinyi_grad_widen(op, dy);
+    if (!tiny_grad_dry(g)) memset(taken.data, 0, (size_t)tiny_tensor_count(&taken));
+    for (i = 0; !tiny_grad_dry(g) && i < n; i++) {
+        unsigned char *seen = (unsigned char *)taken.data + tinyi_walk_element(&wt, i);
+        const int here = !*seen && tinyi_real(x->data, x->dtype, tinyi_walk_element(x, i)) == tinyi_real(y->data, y->dtype, tinyi_walk_element(&wy, i));
+        if (here) *seen = 1;
+        tinyi_real_set(dx.data, dx.dtype, i, here ? tinyi_real(dy->data, dy->dtype, tinyi_walk_element(&wd, i)) : 0.0);
+    }
+    return tiny_grad_add(g, 0, &dx);
+}
+
+/* ---- softmax and cross-entropy */
+
+tiny_status tinyi_grad_softmax(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_softmax_params *p = (const tiny_softmax_params *)op->params;
+    const double scale = p && p->scale != 0.0f ? (double)p->scale : 1.0;
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *y = op->out[0];
+    tiny_tensor t, u, v, s;
+    tiny_status st;
+    if (op->kind == TINY_OP_SOFTMAX) {
+        st = tinyi_grad_rows(g, TINY_OP_DOT, dy, y, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUB, dy, &t, NULL, &u);
+        if (!st && scale == 1.0) return tiny_grad_give(g, 0, TINY_OP_MUL, &u, y, NULL);
+        if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, y, NULL, &v);
+    } else {
+        st = tinyi_grad_rows(g, TINY_OP_SUM, dy, NULL, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_EXP, y, NULL, NULL, &u);
+        if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, &t, NULL, &v);
+        if (!st && scale == 1.0) return tiny_grad_give(g, 0, TINY_OP_SUB, dy, &v, NULL);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUB, dy, &v, NULL, &u);
+        v = u;
+    }
+    if (!st) st = tinyi_grad_number(g, dy->dtype, scale, &s);
+    return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, &v, &s, NULL);
+}
+
+tiny_status tinyi_grad_cross_entropy(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_cross_entropy_params *q = (const tiny_cross_entropy_params *)op->params;
+    const double e = q ? (double)q->smoothing : 0.0;
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0];
+    const tiny_idx rows = tiny_tensor_count(op->in[1]), n = tinyi_row_length(x);
+    tiny_tensor p, f;
+    tiny_idx r, i, count = 0;
+    tiny_status st = tiny_grad_run(g, TINY_OP_SOFTMAX, x, NULL, NULL, &p);
+    for (r = 0; !st && !tiny_grad_dry(g) && r < rows; r++) {
+        const tiny_idx label = tinyi_loss_label(op, r);
+        if (label < 0) {
+            for (i = 0; i < n; i++) tinyi_real_set(p.data, p.dtype, r * n + i, 0.0);
+            continue;
+        }
+        count++;
+        for (i = 0; e != 0.0 && i < n; i++) tinyi_real_set(p.data, p.dtype, r * n + i, tinyi_real(p.data, p.dtype, r * n + i) - e / (double)n);
+        tinyi_real_set(p.data, p.dtype, r * n + label, tinyi_real(p.data, p.dtype, r * n + label) - (1.0 - e));
+    }
+    if (!st) st = tinyi_grad_number(g, x->dtype, 0.0, &f);
+    if (!st && !tiny_grad_dry(g)) tinyi_real_set(f.data, f.dtype, 0, count ? tinyi_real(dy->data, dy->dtype, 0) / (double)count : 0.0);
+    return st ? st : tiny_grad_give(g, 0, TINY_OP_MUL, &p, &f, NULL);
+}
+
+/* ---- norms */
+
+/* h and r of the rows of x: h = (x - mean) r, r = 1 / sqrt(mean square + eps) */
+static tiny_status tinyi_grad_normed(tiny_grad *g, const tiny_tensor *x, int centred, double eps, tiny_tensor *h, tiny_tensor *r)
+{
+    const double n = (double)TINYI_MAX(1, tinyi_row_length(x));
+    tiny_tensor c = *x, t, u, e;
+    tiny_status st = TINY_OK;
+    if (centred) {
+        st = tinyi_grad_rows(g, TINY_OP_MEAN, x, NULL, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUB, x, &t, NULL, &c);
+    }
+    if (!st) st = tinyi_grad_rows(g, TINY_OP_NORM2, &c, NULL, &t);
+    if (!st) st = tinyi_grad_times(g, &t, 1.0 / n, &u);
+    if (!st) st = tinyi_grad_number(g, x->dtype, eps, &e);
+    if (!st) st = tiny_grad_run(g, TINY_OP_ADD, &u, &e, NULL, &t);
+    if (!st) st = tiny_grad_run(g, TINY_OP_RSQRT, &t, NULL, NULL, r);
+    return st ? st : tiny_grad_run(g, TINY_OP_MUL, &c, r, NULL, h);
+}
+
+/* u = t - mean t - h mean(t h); the gradient is r u */
+static tiny_status tinyi_grad_unnorm(tiny_grad *g, const tiny_tensor *t, const tiny_tensor *h, int centred, tiny_tensor *u)
+{
+    tiny_tensor a, b, c = *t;
+    tiny_status st = TINY_OK;
+    if (centred) {
+        st = tinyi_grad_rows(g, TINY_OP_MEAN, t, NULL, &a);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUB, t, &a, NULL, &c);
+    }
+    if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, t, h, &a);
+    if (!st) st = tinyi_grad_times(g, &a, 1.0 / (double)TINYI_MAX(1, tinyi_row_length(t)), &b);
+    if (!st) st = tiny_grad_run(g, TINY_OP_MUL, h, &b, NULL, &a);
+    return st ? st : tiny_grad_run(g, TINY_OP_SUB, &c, &a, NULL, u);
+}
+
+static tiny_status tinyi_grad_l2norm(tiny_grad *g, const tiny_op *op, double eps)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0);
+    tiny_slope_params relu;
+    tiny_tensor s, length, e, long_by, k, m, u, v, top;
+    tiny_status st = tinyi_grad_rows(g, TINY_OP_NORM2, op->in[0], NULL, &s);
+    relu.of = TINY_OP_RELU;
+    if (!st) st = tiny_grad_run(g, TINY_OP_SQRT, &s, NULL, NULL, &length);
+    if (!st) st = tinyi_grad_number(g, dy->dtype, eps, &e);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &length, &e, NULL, &long_by);
+    if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, dy, op->out[0], &k);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SLOPE, &long_by, &k, &relu, &m);     /* no such term where eps divides */
+    if (!st) st = tiny_grad_run(g, TINY_OP_MUL, op->out[0], &m, NULL, &u);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SUB, dy, &u, NULL, &v);
+    if (!st) st = tiny_grad_run(g, TINY_OP_MAXIMUM, &length, &e, NULL, &top);
+    return st ? st : tiny_grad_give(g, 0, TINY_OP_DIV, &v, &top, NULL);
+}
+
+tiny_status tinyi_grad_norm(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_norm_params *p = (const tiny_norm_params *)op->params;
+    const int adds = op->kind == TINY_OP_ADD_RMSNORM || op->kind == TINY_OP_ADD_LAYERNORM, grouped = op->kind == TINY_OP_GROUPNORM;
+    const int centred = grouped || op->kind == TINY_OP_LAYERNORM || op->kind == TINY_OP_ADD_LAYERNORM, at = 1 + adds;
+    const tiny_tensor *x = adds ? op->out[0] : op->in[0], *dy = tiny_grad_of(g, adds), *weight;
+    const float given = p ? p->eps : 0.0f;
+    const double eps = given < 0.0f ? 0.0 : given > 0.0f ? (double)given : op->kind == TINY_OP_L2NORM ? (double)1e-12f : (double)1e-5f;
+    tiny_tensor rows, h, r, t, u, full;
+    tiny_status st = TINY_OK;
+    if (adds && tiny_grad_of(g, 0)) {       /* what flows into the sum itself */
+        st = tiny_grad_add(g, 0, tiny_grad_of(g, 0));
+        if (!st) st = tiny_grad_add(g, 1, tiny_grad_of(g, 0));
+    }
+    if (st || !dy || !tiny_tensor_count(x)) return st;
+    if (op->kind == TINY_OP_L2NORM) return tinyi_grad_l2norm(g, op, eps);
+    weight = op->in[at];
+    rows = *x;
+    if (grouped) {
+        st = tinyi_grad_dense(g, x, &rows);
+        if (st) return st;
+        rows = tinyi_grad_as(&rows, 2, x->dim[0] * (p && p->groups ? p->groups : 1), tiny_tensor_count(x) / (x->dim[0] * (p && p->groups ? p->groups : 1)), 1, 1);
+    }
+    st = tinyi_grad_normed(g, &rows, centred, eps, &h, &r);
+    if (st) return st;
+    full = grouped ? tiny_tensor_nd(h.data, h.dtype, x->rank, x->dim) : h;
+    if (tiny_grad_wants(g, at)) {
+        st = tiny_grad_run(g, TINY_OP_MUL, dy, &full, NULL, &t);
+        if (!st) st = grouped ? tinyi_grad_channels(g, at, &t) : tiny_grad_add(g, at, &t);
+    }
+    if (!st && centred && tiny_grad_wants(g, at + 1)) st = grouped ? tinyi_grad_channels(g, at + 1, dy) : tiny_grad_add(g, at + 1, dy);
+    if (st || !(tiny_grad_wants(g, 0) || (adds && tiny_grad_wants(g, 1)))) return st;
+    t = *dy;
+    if (weight) {
+        tiny_tensor w = *weight;
+        if (grouped) {                      /* (C) as (C, 1, 1) before the places */
+            int i;
+            w = *x;
+            w.data = weight->data;
+            w.rank = x->rank - 1;
+            for (i = 0; i < w.rank; i++) {
+                w.dim[i] = i ? 1 : weight->dim[0];
+                w.stride[i] = i ? 0 : weight->stride[0];
+            }
+        }
+        st = tiny_grad_run(g, TINY_OP_MUL, dy, &w, NULL, &t);
+    }
+    if (!st && grouped) {
+        tiny_tensor dense;
+        st = tinyi_grad_dense(g, &t, &dense);
+        t = tinyi_grad_as(&dense, 2, rows.dim[0], rows.dim[1], 1, 1);
+    }
+    if (!st) st = tinyi_grad_unnorm(g, &t, &h, centred, &u);
+    if (st) return st;
+    if (!grouped && !adds) return tiny_grad_give(g, 0, TINY_OP_MUL, &u, &r, NULL);
+    st = tiny_grad_run(g, TINY_OP_MUL, &u, &r, NULL, &t);
+    if (grouped) t = tiny_tensor_nd(t.data, t.dtype, x->rank, x->dim);
+    if (!st) st = tiny_grad_add(g, 0, &t);
+    return st || !adds ? st : tiny_grad_add(g, 1, &t);
+}
+
+/* ---- products */
+
+tiny_status tinyi_grad_matmul(tiny_grad *g, const tiny_op *op)
+{
+    static const int slopes[TINY_ACT_COUNT] = { 0, TINY_OP_RELU, TINY_OP_RELU2, TINY_OP_SILU, TINY_OP_GELU, TINY_OP_GELU_TANH };
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    const int act = op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE;
+    tiny_tensor dz = *tiny_grad_of(g, 0), t, bt, at;
+    tiny_slope_params p;
+    tiny_status st = TINY_OK;
+    if (act) {
+        tiny_tensor z = *op->out[0];
+        p.of = slopes[act];
+        if (act != TINY_ACT_RELU) {         /* the values before the activation, anew */
+            st = tiny_grad_run(g, TINY_OP_MATMUL, a, b, NULL, &z);
+            if (!st && op->in[2]) {
+                st = tiny_grad_run(g, TINY_OP_ADD, &z, op->in[2], NULL, &t);
+                z = t;
+            }
+        }
+        if (!st) st = tiny_grad_run(g, TINY_OP_SLOPE, &z, &dz, &p, &t);
+        if (st) return st;
+        dz = t;
+    }
+    if (op->in[2]) st = tiny_grad_add(g, 2, &dz);
+    if (!st && tiny_grad_wants(g, 0)) {
+        bt = tiny_tensor_swap(*b, b->rank - 2, b->rank - 1);
+        st = tiny_grad_give(g, 0, TINY_OP_MATMUL, &dz, &bt, NULL);
+    }
+    if (st || !tiny_grad_wants(g, 1)) return st;
+    t = *a;
+    if (b->rank == 2 && dz.rank > 2) {      /* one matrix for all batches: one long product */
+        tiny_tensor x, y;
+        tiny_idx n = tiny_tensor_count(&dz) / TINYI_MAX(1, dz.dim[dz.rank - 1]);
+        st = tinyi_grad_dense(g, a, &x);
+        if (!st) st = tinyi_grad_dense(g, &dz, &y);
+        if (st) return st;
+        t = tinyi_grad_as(&x, 2, n, a->dim[a->rank - 1], 1, 1);
+        dz = tinyi_grad_as(&y, 2, n, dz.dim[dz.rank - 1], 1, 1);
+    }
+    if (b->stride[b->rank - 1] != 1 && b->stride[b->rank - 2] == 1) {   /* written as b lies */
+        bt = tiny_tensor_swap(*b, b->rank - 2, b->rank - 1);
+        at = tiny_tensor_swap(dz, dz.rank - 2, dz.rank - 1);
+        return tinyi_grad_make(g, &bt, TINY_OP_MATMUL, &at, &t, NULL);
+    }
+    at = tiny_tensor_swap(t, t.rank - 2, t.rank - 1);
+    return tiny_grad_give(g, 1, TINY_OP_MATMUL, &at, &dz, NULL);
+}
+
+/* ---- moves */
+
+tiny_status tinyi_grad_copy(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_permute_params *p = (const tiny_permute_params *)op->params;
+    const tiny_tensor *dy = tiny_grad_of(g, 0);
+    tiny_tensor t = *dy;
+    int i, all_zero = 1;
+    if (op->kind == TINY_OP_PERMUTE) {
+        for (i = 0; p && i < dy->rank; i++)
+            if (p->axes[i]) all_zero = 0;
+        for (i = 0; i < dy->rank; i++) {
+            int axis = all_zero ? dy->rank - 1 - i : p->axes[i];
+            t.dim[axis] = dy->dim[i];
+            t.stride[axis] = dy->stride[i];
+        }
+    }
+    return tiny_grad_add(g, 0, &t);
+}
+
+tiny_status tinyi_grad_gather(tiny_grad *g, const tiny_op *op)
+{
+    tiny_scatter_params p;
+    tiny_tensor sum;
+    tiny_op add;
+    tiny_status st;
+    if (!tiny_grad_wants(g, 0)) return TINY_OK;
+    st = tinyi_grad_begin(g, op->in[0], &sum);
+    p.n_rows = op->in[0]->dim[0];
+    memset(&add, 0, sizeof add);
+    add.kind = TINY_OP_SCATTER_ADD;
+    add.in[0] = tiny_grad_of(g, 0);
+    add.in[1] = op->in[1];
+    add.out[0] = &sum;
+    add.params = &p;
+    return st ? st : tiny_grad_op(g, &add);
+}
+
+tiny_status tinyi_grad_scatter_add(tiny_grad *g, const tiny_op *op) { return tiny_grad_give(g, 0, TINY_OP_GATHER, tiny_grad_of(g, 0), op->in[1], NULL); }
+
+tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
+{
+    tiny_rope_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_rope_params *)op->params;
+    p.backward = !p.backward;
+    return tiny_grad_give(g, 0, TINY_OP_ROPE, tiny_grad_of(g, 0), op->in[1], &p);
+}
+
+tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op) { return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, op->params); }
+
+/* ---- windows and convolution */
+
+tiny_status tinyi_grad_im2col(tiny_grad *g, const tiny_op *op)
+{
+    tiny_patch_params p = *(const tiny_patch_params *)op->params;
+    if (op->kind == TINY_OP_COL2IM) return tiny_grad_give(g, 0, TINY_OP_IM2COL, tiny_grad_of(g, 0), NULL, &p);
+    p.image[0] = (int)op->in[0]->dim[2];
+    p.image[1] = (int)op->in[0]->dim[3];
+    return tiny_grad_give(g, 0, TINY_OP_COL2IM, tiny_grad_of(g, 0), NULL, &p);
+}
+
+tiny_status tinyi_grad_avg_pool(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0];
+    tiny_patch_params p = *(const tiny_patch_params *)op->params;
+    tiny_tensor t, dense;
+    tinyi_patch q;
+    tiny_status st;
+    tinyi_patch_read(&q, op);
+    p.stride[0] = (int)q.sh;
+    p.stride[1] = (int)q.sw;
+    p.image[0] = (int)q.h;
+    p.image[1] = (int)q.w;
+    st = tinyi_grad_times(g, tiny_grad_of(g, 0), 1.0 / (double)(q.r * q.s), &t);
+    if (!st) st = tinyi_grad_dense(g, &t, &dense);
+    if (st || !tiny_tensor_count(x)) return st;
+    dense = tinyi_grad_as(&dense, 2, q.r * q.s, q.n * q.c * q.oh * q.ow, 1, 1);
+    dense.stride[0] = 0;                    /* every tap has the same share */
+    st = tiny_grad_run(g, TINY_OP_COL2IM, &dense, NULL, &p, &t);
+    t = tiny_tensor_nd(t.data, t.dtype, 4, x->dim);
+    return st ? st : tiny_grad_add(g, 0, &t);
+}
+
+tiny_status tinyi_grad_max_pool(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *x = op->in[0];
+    tinyi_patch q;
+    tiny_tensor dx;
+    tiny_idx n, c, i, j, r, s;
+    tiny_status st = tiny_grad_new(g, x->dtype, 4, x->dim, &dx);
+    if (st || tiny_grad_dry(g)) return st ? st : tiny_grad_add(g, 0, &dx);
+    memset(dx.data, 0, (size_t)tiny_tensor_count(&dx) * tiny_dtype_bytes(dx.dtype));
+    tinyi_patch_read(&q, op);
+    for (n = 0; n < q.n; n++) for (c = 0; c < q.c; c++) for (i = 0; i < q.oh; i++) for (j = 0; j < q.ow; j++) {
+        const tiny_idx base = n * x->stride[0] + c * x->stride[1];
+        tiny_idx best = -1;
+        double top = 0.0;
+        for (r = 0; r < q.r; r++)
+            for (s = 0; s < q.s; s++) {
+                const tiny_idx h = i * q.sh - q.pt + r * q.dh, w = j * q.sw - q.pl + s * q.dw;
+                double v;
+                if (h < 0 || h >= q.h || w < 0 || w >= q.w) continue;
+                v = tinyi_real(x->data, x->dtype, base + h * x->stride[2] + w * x->stride[3]);
+                if (best >= 0 && !(v > top)) continue;
+                top = v;
+                best = (n * q.c + c) * q.h * q.w + h * q.w + w;
+            }
+        if (best < 0) continue;
+        tinyi_real_set(dx.data, dx.dtype, best, tinyi_real(dx.data, dx.dtype, best) +
+                       tinyi_real(dy->data, dy->dtype, n * dy->stride[0] + c * dy->stride[1] + i * dy->stride[2] + j * dy->stride[3]));
+    }
+    return tiny_grad_add(g, 0, &dx);
+}
+
+/* (N, C, L) as (N, C, 1, L) */
+static tiny_tensor tinyi_grad_flat(const tiny_tensor *x)
+{
+    tiny_tensor t = *x;
+    if (x->rank == 4) return t;
+    t.rank = 4;
+    t.dim[3] = x->dim[2];
+    t.stride[3] = x->stride[2];
+    t.dim[2] = 1;
+    t.stride[2] = 0;
+    return t;
+}
+
+#define TINYI_GRAD_COLUMNS 2097152.0        /* numbers of the columns that are made at once */
+
+/* one group of channels of some images */
+static tiny_status tinyi_grad_conv_part(tiny_grad *g, const tiny_patch_params *p, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *dz, int wants_x, int wants_w)
+{
+    const tiny_idx taps = w->dim[1] * w->dim[2] * w->dim[3], places = dz->dim[2] * dz->dim[3];
+    tiny_tensor turned, flat, col, t, d, wd;
+    tiny_status st;
+    turned = tiny_tensor_swap(*dz, 0, 1);   /* (K, N, OH, OW) */
+    st = tiny_grad_run(g, TINY_OP_COPY, &turned, NULL, NULL, &flat);
+    if (st) return st;
+    flat = tinyi_grad_as(&flat, 2, dz->dim[1], dz->dim[0] * places, 1, 1);
+    if (wants_w) {
+        st = tiny_grad_run(g, TINY_OP_IM2COL, x, NULL, p, &col);
+        col = tiny_tensor_swap(col, 0, 1);
+        if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, &flat, &col, NULL, &t);
+        t = tinyi_grad_as(&t, 4, w->dim[0], w->dim[1], w->dim[2], w->dim[3]);
+        if (!st) st = tinyi_grad_put(g, w, &t);
+    }
+    if (st || !wants_x) return st;
+    st = tinyi_grad_dense(g, w, &wd);
+    if (st) return st;
+    wd = tinyi_grad_as(&wd, 2, w->dim[0], taps, 1, 1);
+    wd = tiny_tensor_swap(wd, 0, 1);
+    st = tiny_grad_run(g, TINY_OP_MATMUL, &wd, &flat, NULL, &col);
+    if (!st) st = tiny_grad_run(g, TINY_OP_COL2IM, &col, NULL, p, &d);
+    return st ? st : tinyi_grad_put(g, x, &d);
+}
+
+tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
+{
+    tiny_tensor x = tinyi_grad_flat(op->in[0]), w = tinyi_grad_flat(op->in[1]), dz = tinyi_grad_flat(tiny_grad_of(g, 0)), z = tinyi_grad_flat(op->out[0]), t;
+    tiny_patch_params p;
+    tiny_slope_params relu_of;
+    tiny_status st = TINY_OK;
+    tiny_idx groups = 1, i, n, some, cg, kg;
+    int relu = 0;
+    double each;
+    memset(&p, 0, sizeof p);
+    if (op->params && op->kind == TINY_OP_CONV1D) {
+        const tiny_conv1d_params *q = (const tiny_conv1d_params *)op->params;
+        p.stride[1] = q->stride;
+        p.dilation[1] = q->dilation;
+        p.pad[1] = q->pad_left;
+        p.pad[3] = q->pad_right;
+        groups = q->groups ? q->groups : 1;
+        relu = q->relu;
+    } else if (op->params) {
+        const tiny_conv2d_params *q = (const tiny_conv2d_params *)op->params;
+        memcpy(p.stride, q->stride, sizeof p.stride);
+        memcpy(p.dilation, q->dilation, sizeof p.dilation);
+        memcpy(p.pad, q->pad, sizeof p.pad);
+        groups = q->groups ? q->groups : 1;
+        relu = q->relu;
+    }
+    p.size[0] = (int)w.dim[2];
+    p.size[1] = (int)w.dim[3];
+    p.image[0] = (int)x.dim[2];
+    p.image[1] = (int)x.dim[3];
+    if (relu) {
+        relu_of.of = TINY_OP_RELU;
+        st = tiny_grad_run(g, TINY_OP_SLOPE, &z, &dz, &relu_of, &t);
+        if (st) return st;
+        dz = t;
+    }
+    if (op->in[2]) st = tinyi_grad_channels(g, 2, &dz);
+    cg = w.dim[1];
+    kg = w.dim[0] / groups;
+    each = (double)cg * (double)(w.dim[2] * w.dim[3]) * (double)(dz.dim[2] * dz.dim[3]);
+    some = each > 0.0 && TINYI_GRAD_COLUMNS / each < (double)x.dim[0] ? (tiny_idx)(TINYI_GRAD_COLUMNS / each) : x.dim[0];
+    some = TINYI_MAX(1, some);
+    for (i = 0; !st && i < groups; i++)
+        for (n = 0; !st && n < x.dim[0]; n += some) {
+            const size_t used = tinyi_grad_scratch(g);
+            const tiny_idx es = (tiny_idx)tiny_dtype_bytes(x.dtype);
+            tiny_tensor xp = x, wp = w, dp = dz;
+            xp.dim[0] = dp.dim[0] = TINYI_MIN(some, x.dim[0] - n);
+            xp.dim[1] = cg;
+            dp.dim[1] = wp.dim[0] = kg;
+            xp.data = (unsigned char *)x.data + (n * x.stride[0] + i * cg * x.stride[1]) * es;
+            dp.data = (unsigned char *)dz.data + (n * dz.stride[0] + i * kg * dz.stride[1]) * es;
+            wp.data = (unsigned char *)w.data + i * kg * w.stride[0] * es;
+            st = tinyi_grad_conv_part(g, &p, &xp, &wp, &dp, tiny_grad_wants(g, 0), tiny_grad_wants(g, 1));
+            tinyi_grad_drop(g, used);
+        }
+    return st;
+}
+
+/* ---- attention */
+
+typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal; } tinyi_grad_att;
+
+/* the query heads of one key head: (group, tokens, d) */
+static tiny_tensor tinyi_grad_heads(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
+{
+    tiny_tensor t = *x;
+    t.data = (unsigned char *)x->data + kv * a->group * x->stride[1] * a->es;
+    t.dim[0] = a->group;
+    t.dim[1] = x->dim[0];
+    t.stride[0] = x->stride[1];
+    t.stride[1] = x->stride[0];
+    return t;
+}
+
+static tiny_tensor tinyi_grad_keys(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
+{
+    tiny_tensor t = *x;
+    t.data = (unsigned char *)x->data + kv * x->stride[1] * a->es;
+    t.rank = 2;
+    t.dim[1] = x->dim[2];
+    t.stride[1] = x->stride[2];
+    return t;
+}
+
+/* 0 where the query sees the key, else -inf */
+static tiny_status tinyi_grad_mask(tiny_grad *g, const tinyi_grad_att *a, tiny_dtype type, tiny_tensor *mask)
+{
+    tiny_idx dim[2], t, c;
+    tiny_status st;
+    dim[0] = a->tq;
+    dim[1] = a->tk;
+    st = tiny_grad_new(g, type, 2, dim, mask);
+    if (st || tiny_grad_dry(g)) return st;
+    for (t = 0; t < a->tq; t++)
+        for (c = 0; c < a->tk; c++) tinyi_real_set(mask->data, type, t * a->tk + c, c < a->tk - a->tq + t + 1 ? 0.0 : -(double)INFINITY);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tinyi_grad_att *a, const tiny_tensor *mask, tiny_idx kv)
+{
+    const tiny_idx rows = a->group * a->tq;
+    const tiny_tensor *bias = op->in[3];
+    tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv), k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
+    tiny_tensor q, o, kt, vt, s, t, th, p, dp, ds, bh, u;
+    tiny_status st = tiny_grad_run(g, TINY_OP_COPY, &qh, NULL, NULL, &q);
+    memset(&th, 0, sizeof th);
+    if (!st) st = tiny_grad_run(g, TINY_OP_COPY, &oh, NULL, NULL, &o);
+    if (st) return st;
+    q = tinyi_grad_as(&q, 2, rows, a->d, 1, 1);
+    o = tinyi_grad_as(&o, 2, rows, a->dv, 1, 1);
+    kt = tiny_tensor_swap(k, 0, 1);
+    vt = tiny_tensor_swap(v, 0, 1);
+    st = tiny_grad_run(g, TINY_OP_MATMUL, &q, &kt, NULL, &t);
+    if (!st) st = tinyi_grad_times(g, &t, a->scale, &s);
+    if (!st && a->cap > 0.0) {
+        st = tinyi_grad_times(g, &s, 1.0 / a->cap, &t);
+        if (!st) st = tiny_grad_run(g, TINY_OP_TANH, &t, NULL, NULL, &th);
+        if (!st) st = tinyi_grad_times(g, &th, a->cap, &s);
+    }
+    if (st) return st;
+    s = tinyi_grad_as(&s, 3, a->group, a->tq, a->tk, 1);
+    memset(&bh, 0, sizeof bh);
+    if (bias) {
+        bh = *bias;
+        if (bias->rank == 3) {
+            bh.data = (unsigned char *)bias->data + kv * a->group * bias->stride[0] * a->es;
+            bh.dim[0] = a->group;
+        }
+        st = tiny_grad_run(g, TINY_OP_ADD, &s, &bh, NULL, &t);
+        s = t;
+    }
+    if (!st && a->causal) {
+        st = tiny_grad_run(g, TINY_OP_ADD, &s, mask, NULL, &t);
+        s = t;
+    }
+    s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    if (st) return st;
+    if (tiny_grad_wants(g, 2)) {
+        tiny_tensor pt = tiny_tensor_swap(p, 0, 1);
+        st = tinyi_grad_make(g, &v, TINY_OP_MATMUL, &pt, &o, NULL);
+    }
+    if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, &o, &vt, NULL, &dp);
+    if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, &dp, &p, &t);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &dp, &t, NULL, &u);
+    if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, &p, NULL, &ds);
+    if (!st && bias && tiny_grad_wants(g, 3)) {
+        t = tinyi_grad_as(&ds, 3, a->group, a->tq, a->tk, 1);
+        st = tinyi_grad_put(g, &bh, &t);
+    }
+    if (!st && a->cap > 0.0) {              /* 1 - tanh^2 */
+        tiny_tensor one, w;
+        st = tiny_grad_run(g, TINY_OP_MUL, &th, &th, NULL, &t);
+        if (!st) st = tinyi_grad_number(g, t.dtype, 1.0, &one);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &one, &t, NULL, &w);
+        if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &ds, &w, NULL, &u);
+        ds = u;
+    }
+    if (!st) st = tinyi_grad_times(g, &ds, a->scale, &t);
+    if (st) return st;
+    ds = t;
+    if (tiny_grad_wants(g, 0)) {
+        st = tiny_grad_run(g, TINY_OP_MATMUL, &ds, &k, NULL, &t);
+        t = tinyi_grad_as(&t, 3, a->group, a->tq, a->d, 1);
+        if (!st) st = tinyi_grad_put(g, &qh, &t);
+    }
+    if (!st && tiny_grad_wants(g, 1)) {
+        tiny_tensor dst = tiny_tensor_swap(ds, 0, 1);
+        st = tinyi_grad_make(g, &k, TINY_OP_MATMUL, &dst, &q, NULL);
+    }
+    return st;
+}
+
+tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_attention_params *p = (const tiny_attention_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1];
+    tinyi_grad_att a;
+    tiny_tensor mask;
+    tiny_status st = TINY_OK;
+    tiny_idx kv;
+    a.tq = q->dim[0];
+    a.heads = q->dim[1];
+    a.d = q->dim[2];
+    a.tk = k->dim[0];
+    a.kv = k->dim[1];
+    a.dv = op->in[2]->dim[2];
+    a.group = a.kv ? a.heads / a.kv : 1;
+    a.es = (tiny_idx)tiny_dtype_bytes(q->dtype);
+    a.scale = (double)(p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a.d ? a.d : 1))));
+    a.cap = p ? (double)p->softcap : 0.0;
+    a.causal = p ? p->causal : 0;
+    memset(&mask, 0, sizeof mask);
+    if (a.causal) st = tinyi_grad_mask(g, &a, q->dtype, &mask);
+    for (kv = 0; !st && kv < a.kv; kv++) {
+        const size_t used = tinyi_grad_scratch(g);
+        st = tinyi_grad_attend(g, op, &a, &mask, kv);
+        tinyi_grad_drop(g, used);
+    }
+    return st;
+}
+#endif
 
 /* src/math/matvec.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
@@ -24304,6 +29017,14 @@ TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan) { return tinyl
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work) { return tinyllm_fft_plan_run(plan, x, inverse, norm, y, work); }
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinyllm_fwht(ctx, x, params, y); }
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinyllm_attention(ctx, q, k, v, bias, params, o); }
+TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinyllm_slope(ctx, of, x, dy, dx); }
+TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyllm_round(ctx, x, y); }
+TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y) { return tinyllm_cross_entropy(ctx, x, label, params, y); }
+TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y) { return tinyllm_rope(ctx, x, position, params, y); }
+TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_im2col(ctx, x, params, y); }
+TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_col2im(ctx, x, params, y); }
+TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_max_pool(ctx, x, params, y); }
+TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_avg_pool(ctx, x, params, y); }
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a) { return tinyllm_sparse_check(ctx, a); }
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinyllm_sparse_convert(ctx, a, desc, out); }
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room) { return tinyllm_sparse_size(ctx, a, desc, room); }
@@ -24312,6 +29033,193 @@ TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinyllm_sparse_to_dense(ctx, a, y); }
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinyllm_sparse_free(ctx, a); }
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form) { return tinyllm_sparse_form_name(form); }
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinyllm_optim_open(ctx, params, n_params, desc, out); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_optim_close(tiny_optim *opt) { tinyllm_optim_close(opt); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor) { return tinyllm_optim_step(opt, factor); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt) { return tinyllm_optim_steps(opt); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt) { return tinyllm_optim_grad_norm(opt); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt) { return tinyllm_optim_ema_swap(opt); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state) { return tinyllm_optim_state(opt, i, name, state); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps) { return tinyllm_optim_resume(opt, steps); }
+#endif
+TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step) { return tinyllm_schedule_at(s, step); }
+TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss) { return tinyllm_plateau_next(p, loss); }
+TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value) { return tinyllm_init_constant(ctx, w, value); }
+TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation) { return tinyllm_init_normal(ctx, rng, w, deviation); }
+TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out) { return tinyllm_init_he(ctx, rng, w, fan_out); }
+TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w) { return tinyllm_init_xavier(ctx, rng, w); }
+TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain) { return tinyllm_init_orthogonal(ctx, rng, w, gain); }
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out) { return tinyllm_tape_open(ctx, desc, out); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_close(tiny_tape *tape) { tinyllm_tape_close(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_ctx *tinygnn_tape_ctx(tiny_tape *tape) { return tinyllm_tape_ctx(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_status(const tiny_tape *tape) { return tinyllm_tape_status(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_tape_dry(const tiny_tape *tape) { return tinyllm_tape_dry(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API size_t tinygnn_tape_high(const tiny_tape *tape) { return tinyllm_tape_high(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API size_t tinygnn_tape_count(const tiny_tape *tape) { return tinyllm_tape_count(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_param(tiny_tape *tape, const tiny_param *param) { return tinyllm_tape_param(tape, param); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_zero(tiny_tape *tape) { tinyllm_tape_zero(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tape_mark tinygnn_tape_now(const tiny_tape *tape) { return tinyllm_tape_now(tape); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API void tinygnn_tape_release(tiny_tape *tape, tiny_tape_mark mark) { tinyllm_tape_release(tape, mark); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinyllm_tape_new(tape, dtype, rank, dim); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out) { return tinyllm_tape_op(tape, op, out); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params) { return tinyllm_tape_call(tape, kind, a, b, c, d, params); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy) { return tinyllm_tape_backward(tape, y, dy); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_grad(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_grad(tape, x); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out) { return tinyllm_tape_segment(tape, fn, user, n_in, in, n_out, out); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API const tiny_tensor *tinygnn_grad_of(tiny_grad *g, int i_output) { return tinyllm_grad_of(g, i_output); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_grad_wants(const tiny_grad *g, int i_input) { return tinyllm_grad_wants(g, i_input); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API int tinygnn_grad_dry(const tiny_grad *g) { return tinyllm_grad_dry(g); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_ctx *tinygnn_grad_ctx(const tiny_grad *g) { return tinyllm_grad_ctx(g); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_new(tiny_grad *g, tiny_dtype dtype, int rank, const tiny_idx *dim, tiny_tensor *y) { return tinyllm_grad_new(g, dtype, rank, dim, y); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y) { return tinyllm_grad_run(g, kind, a, b, params, y); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_op(tiny_grad *g, const tiny_op *op) { return tinyllm_grad_op(g, op); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx) { return tinyllm_grad_add(g, i_input, dx); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params) { return tinyllm_grad_give(g, i_input, kind, a, b, params); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act) { return tinyllm_tape_linear(tape, x, w, bias, act); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_add(tape, a, b); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_sub(tape, a, b); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_mul(tape, a, b); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta) { return tinyllm_tape_scale(tape, x, alpha, beta); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high) { return tinyllm_tape_clamp(tape, x, low, high); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope) { return tinyllm_tape_leaky_relu(tape, x, slope); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mean(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_mean(tape, x); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_constant(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_constant(tape, x); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim) { return tinyllm_tape_reshape(tape, x, rank, dim); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis) { return tinyllm_tape_concat(tape, n, x, axis); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after) { return tinyllm_tape_pad(tape, x, before, after); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c) { return tinyllm_tape_hash_gather(tape, z, index, c); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_upsample2x(tape, x); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out) { return tinyllm_tape_channel_pool(tape, x, n_out); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params) { return tinyllm_tape_conv_transpose(tape, x, w, bias, params); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var, const tiny_batch_norm_params *params) { return tinyllm_tape_batch_norm(tape, x, g, b, run_mean, run_var, params); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing) { return tinyllm_tape_cross_entropy(tape, x, label, smoothing); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target) { return tinyllm_tape_mse(tape, x, target); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta) { return tinyllm_tape_huber(tape, x, target, delta); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature) { return tinyllm_tape_kl_distill(tape, student, teacher, temperature); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h) { return tinyllm_hvp(ctx, params, n, fn, user, v, h); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last) { return tinyllm_train(ctx, desc, last); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tinygnn_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n) { return tinyllm_tape_rows(tape, data, sample, n); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt) { return tinyllm_params_save(ctx, path, params, n, opt); }
+#endif
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt) { return tinyllm_params_load(ctx, path, params, n, opt); }
+#endif
 #endif
 
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
