@@ -100,6 +100,10 @@ run_platform() {
     grep -v '^target' "$exe.out" >"$exe.sums"
     if said=$(sh tests/ports/compare.sh "$exe.sums" "$golden"); then
         bits="same, $(echo "$said" | tail -n 1 | sed 's/ passed.*//')"
+    elif ! float_products && without_models "$golden" >"$job.golden" && without_models "$exe.sums" >"$job.sums" &&
+        said=$(sh tests/ports/compare.sh "$job.sums" "$job.golden"); then
+        bits="same, $(echo "$said" | tail -n 1 | sed 's/ passed.*//'), no models"
+        echo "models left out: ${runner%% *} multiplies two floats to a wrong double (MDEB of s390x under QEMU 7.2)" >&2
     else
         bits=DIFFERENT verdict=failed
         { echo "$said" | head -n 4; head -n 4 "$exe.err"; } >&2
@@ -121,6 +125,20 @@ hello() {
     # shellcheck disable=SC2086
     $cc $flags "$job.c" -o "$job.hello$suffix" $libs >/dev/null 2>&1 && [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
 }
+
+# QEMU 7.2 takes the first of two floats that s390x multiplies to a double (MDEB, MDEBR) for a double: 1.5 * 3 is 0.375. clang
+# uses these instructions (in the scans of recurrent models), gcc does not; the same program is right under QEMU 10. Asked only
+# where bits differ.
+float_products() {
+    cat >"$job.c" <<'END'
+static double product(float a, float b) { return (double)a * (double)b; }
+static double (*volatile wide)(float, float) = product;
+int main(void) { return !(wide(1.5f, 3.0f) == 4.5); }
+END
+    # shellcheck disable=SC2086
+    ! $cc $flags "$job.c" -o "$job.wide$suffix" $libs >/dev/null 2>&1 || $runner "$job.wide$suffix" >/dev/null 2>&1
+}
+without_models() { grep -v '^model:' "$1"; }
 
 # both headers implemented in one unit, declarations of both in a second
 two_units() {
