@@ -67,4 +67,7 @@
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
 #include "math/all.h"
+#include "gnn/graph/graph.h"
+#include "gnn/graph/npy.h"
+#include "gnn/graph/read.h"
 #endif
