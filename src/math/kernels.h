@@ -20,6 +20,7 @@
 #include "math/gemv.simd.h"
 #include "math/linalg.simd.h"
 #include "math/fwht.simd.h"
+#include "math/edges.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -41,6 +42,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_gemv)(k);
     TINY_FN(tinyi_use_linalg)(k);
     TINY_FN(tinyi_use_fwht)(k);
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }

@@ -16,12 +16,14 @@
 #include "math/fft.h"
 #include "math/fwht.h"
 #include "math/attention.h"
+#include "math/edges.h"
 TINYI_C_BEGIN
 
 #define TINYI_OPS(ROW)                                                                                  \
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)
+    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW) \
+    TINYI_OPS_EDGES(ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
