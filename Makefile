@@ -34,6 +34,7 @@ TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/ports/% tests/units
 TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
 PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
+GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
 .PHONY: help all demo test sweep run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
@@ -153,9 +154,13 @@ $(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/has
 	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
-$(EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a
+$(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -DTINYLLM_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+
+$(GNN_EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinygnn.a
+	@mkdir -p $(@D)
+	$(COMPILE) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
 $(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a

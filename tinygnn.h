@@ -1,123 +1,141 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     123  the manual
- *     192  math/kernels.h
- *    6102  options and names
- *    6670  core/config.h
- *    6794  core/status.h
- *    6827  core/tensor.h
- *    6880  core/ctx.h
- *    6957  core/mem.h
- *    6998  core/thread.h
- *    7049  core/rng.h
- *    7075  core/op.h
- *    7169  core/record.h
- *    7191  core/accel.h
- *    7228  core/bytes.h
- *    7253  core/file.h
- *    7297  core/checkpoint.h
- *    7396  core/time.h
- *    7406  core/conform.h
- *    7489  math/binary.h
- *    7530  math/elem.h
- *    7597  math/convert.h
- *    7638  math/reduce.h
- *    7685  math/softmax.h
- *    7736  math/norm.h
- *    7785  math/matmul.h
- *    7853  math/layout.h
- *    7906  math/conv.h
- *    7960  math/sort.h
- *    8021  math/linalg_lu.h
- *    8038  math/linalg_qr.h
- *    8054  math/linalg_eig.h
- *    8067  math/linalg_svd.h
- *    8080  math/linalg.h
- *    8136  math/fft.h
- *    8205  math/fwht.h
- *    8228  math/attention.h
- *    8257  math/slope.h
- *    8278  math/loss.h
- *    8298  math/rope.h
- *    8319  math/patch.h
- *    8348  math/ops.h
- *    8366  math/sparse.h
- *    8439  math/optim.h
- *    8552  math/tape.h
- *    8656  math/layer.h
- *    8701  math/train.h
- *    8755  math/all.h
- *    8761  the shared functions again, where the other header came first
- *    9159  gnn/tinygnn.h
- *    9176  internal functions
- *    9234  core/status.c
- *    9244  core/atomic.h
- *    9296  core/state.h
- *    9386  core/tensor.c
- *    9537  core/cpu.h
- *    9571  core/ctx.c
- *    9811  core/mem.c
- *    9907  core/thread.c
- *   10381  core/rng.c
- *   10464  core/op.c
- *   10806  core/record.c
- *   10904  core/bytes.c
- *   10984  core/file.c
- *   11223  core/hash.h
- *   11243  core/checkpoint.c
- *   11906  core/time.c
- *   11953  core/half.h
- *   12006  core/conform.c
- *   12765  math/grad.h
- *   12797  math/table.h
- *   12844  math/rows.h
- *   12909  math/walk.h
- *   13028  math/binary.c
- *   13319  math/elem.c
- *   14055  math/convert.c
- *   14530  math/reduce.c
- *   15048  math/softmax.c
- *   15411  math/norm.c
- *   15936  math/gemm.h
- *   16015  math/gemm_i8.h
- *   16031  math/matmul.c
- *   16388  math/layout.c
- *   17131  math/conv.c
- *   17655  math/sort.c
- *   18538  math/linalg_block.h
- *   18684  math/linalg_lu.c
- *   19029  math/linalg_qr.c
- *   19376  math/linalg_eig.c
- *   19884  math/linalg_svd.c
- *   20279  math/linalg.c
- *   20547  math/fft.c
- *   21474  math/fwht.c
- *   21617  math/attention.c
- *   21914  math/slope.c
- *   22095  math/loss.c
- *   22261  math/rope.c
- *   22404  math/patch.c
- *   22702  math/ops.c
- *   22739  math/sparse.c
- *   23728  math/optim.c
- *   24349  math/tape.c
- *   25197  math/layer.c
- *   25661  math/train.c
- *   25855  math/normal.c
- *   25874  core/target.h
- *   26198  math/targets.c
- *   26327  math/all.c
- *   26331  core/cpu.c
- *   26545  core/hash.c
- *   26648  math/grad.c
- *   27429  math/matvec.h
- *   27440  math/gemm.c
- *   28024  math/gemm_i8.c
- *   28247  math/linalg_block.c
- *   28780  math/matvec.c
- *   28832  the shared functions forwarded, where the other header has their bodies
- *   29225  gnn/tinygnn.c
- *   29236  the licence
+ *     141  the manual
+ *     213  math/kernels.h
+ *    6331  options and names
+ *    6909  core/config.h
+ *    7033  core/status.h
+ *    7066  core/tensor.h
+ *    7119  core/ctx.h
+ *    7196  core/mem.h
+ *    7237  core/thread.h
+ *    7288  core/rng.h
+ *    7314  core/op.h
+ *    7408  core/record.h
+ *    7430  core/accel.h
+ *    7467  core/bytes.h
+ *    7492  core/file.h
+ *    7536  core/checkpoint.h
+ *    7635  core/time.h
+ *    7645  core/conform.h
+ *    7728  math/binary.h
+ *    7769  math/elem.h
+ *    7836  math/convert.h
+ *    7877  math/reduce.h
+ *    7924  math/softmax.h
+ *    7975  math/norm.h
+ *    8024  math/matmul.h
+ *    8092  math/layout.h
+ *    8145  math/conv.h
+ *    8199  math/sort.h
+ *    8260  math/linalg_lu.h
+ *    8277  math/linalg_qr.h
+ *    8293  math/linalg_eig.h
+ *    8306  math/linalg_svd.h
+ *    8319  math/linalg.h
+ *    8375  math/fft.h
+ *    8444  math/fwht.h
+ *    8467  math/attention.h
+ *    8496  math/slope.h
+ *    8517  math/loss.h
+ *    8537  math/rope.h
+ *    8558  math/patch.h
+ *    8587  math/sparse.h
+ *    8660  math/edges.h
+ *    8731  math/ops.h
+ *    8749  math/optim.h
+ *    8862  math/tape.h
+ *    8966  math/layer.h
+ *    9011  math/train.h
+ *    9065  math/all.h
+ *    9071  the shared functions again, where the other header came first
+ *    9474  gnn/graph/graph.h
+ *    9562  gnn/graph/npy.h
+ *    9594  gnn/graph/read.h
+ *    9637  gnn/layer/layer.h
+ *    9712  gnn/embed/fastrp.h
+ *    9751  gnn/tinygnn.h
+ *    9768  internal functions
+ *    9826  core/status.c
+ *    9836  core/atomic.h
+ *    9888  core/state.h
+ *    9978  core/tensor.c
+ *   10129  core/cpu.h
+ *   10163  core/ctx.c
+ *   10403  core/mem.c
+ *   10499  core/thread.c
+ *   10973  core/rng.c
+ *   11056  core/op.c
+ *   11398  core/record.c
+ *   11496  core/bytes.c
+ *   11576  core/file.c
+ *   11815  core/hash.h
+ *   11835  core/checkpoint.c
+ *   12498  core/time.c
+ *   12545  core/half.h
+ *   12598  core/conform.c
+ *   13357  math/grad.h
+ *   13389  math/table.h
+ *   13436  math/rows.h
+ *   13501  math/walk.h
+ *   13620  math/binary.c
+ *   13911  math/elem.c
+ *   14647  math/convert.c
+ *   15122  math/reduce.c
+ *   15640  math/softmax.c
+ *   16003  math/norm.c
+ *   16528  math/gemm.h
+ *   16607  math/gemm_i8.h
+ *   16623  math/matmul.c
+ *   16980  math/layout.c
+ *   17723  math/conv.c
+ *   18247  math/sort.c
+ *   19130  math/linalg_block.h
+ *   19276  math/linalg_lu.c
+ *   19621  math/linalg_qr.c
+ *   19968  math/linalg_eig.c
+ *   20476  math/linalg_svd.c
+ *   20871  math/linalg.c
+ *   21139  math/fft.c
+ *   22066  math/fwht.c
+ *   22209  math/attention.c
+ *   22506  math/slope.c
+ *   22687  math/loss.c
+ *   22853  math/rope.c
+ *   22996  math/patch.c
+ *   23294  math/sparse.c
+ *   24283  math/edges.c
+ *   25160  math/ops.c
+ *   25197  math/optim.c
+ *   25818  math/tape.c
+ *   26666  math/layer.c
+ *   27130  math/train.c
+ *   27324  math/normal.c
+ *   27343  core/target.h
+ *   27667  math/targets.c
+ *   27796  math/all.c
+ *   27800  core/cpu.c
+ *   28014  core/hash.c
+ *   28117  math/grad.c
+ *   28898  math/matvec.h
+ *   28909  math/gemm.c
+ *   29493  math/gemm_i8.c
+ *   29716  math/linalg_block.c
+ *   30249  math/matvec.c
+ *   30301  the shared functions forwarded, where the other header has their bodies
+ *   30699  internal functions of this header
+ *   30705  gnn/graph/inside.h
+ *   30724  gnn/graph/graph.c
+ *   31329  gnn/graph/inflate.h
+ *   31346  gnn/graph/words.h
+ *   31373  gnn/graph/npy.c
+ *   31849  gnn/graph/read.c
+ *   32550  gnn/layer/layer.c
+ *   33070  gnn/embed/fastrp.c
+ *   33441  gnn/graph/inflate.c
+ *   33746  gnn/graph/words.c
+ *   33893  gnn/tinygnn.c
+ *   33904  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -178,11 +196,14 @@
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
+ *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
+ *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
+ *
  * What is not there
- *     Graphs, samplers and layers.
+ *     Training, sampling, partitions and quantization of graphs.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, FastRP
  *
  * Licence
  *     MIT, at the end of this file.
@@ -5610,6 +5631,213 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
 }
 #endif
 
+/* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
+
+/* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
+#define TINYI_EDGE_AHEAD 16
+
+TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+{
+    size_t i;
+    if (!j->col || p + TINYI_EDGE_AHEAD >= j->m) return;
+    for (i = 0; i < n; i += 16) TINYI_PREFETCH(j->x + (ptrdiff_t)j->col[p + TINYI_EDGE_AHEAD] * j->x_row + f + i);
+}
+
+/* R vectors of the row from feature f on */
+#define TINYI_SPMM_BLOCK(R)                                                                                 \
+    for (; f + R * V_LANES <= n; f += R * V_LANES) {                                                        \
+        v_f32 acc[R];                                                                                       \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_zero();                                             \
+        if (w) for (p = p0; p < p1; p++) {                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
+            const v_f32 wp = v_set(w[p]);                                                                   \
+            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(wp, v_load(x + r * V_LANES), acc[r]);       \
+        } else for (p = p0; p < p1; p++) {                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
+            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));           \
+        }                                                                                                   \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, acc[r]);                          \
+    }
+
+static void TINY_FN(tinyi_spmm_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const float *w = j->w;
+    const size_t n = j->f;
+    size_t f = 0;
+    int64_t p;
+    int r;
+#if !V_SCALAR
+    TINYI_SPMM_BLOCK(8)
+#endif
+    TINYI_SPMM_BLOCK(4)
+    TINYI_SPMM_BLOCK(2)
+    TINYI_SPMM_BLOCK(1)
+    if (f < n) {
+        v_f32 acc = v_zero();
+        for (p = p0; p < p1; p++) {
+            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n - f);
+            TINY_FN(tinyi_edge_fetch)(j, p, f, n - f);
+            acc = w ? v_fma(v_set(w[p]), x, acc) : v_add(acc, x);
+        }
+        v_store_n(y + f, acc, n - f);
+    }
+}
+#undef TINYI_SPMM_BLOCK
+
+static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads;
+    size_t h, f, k;
+    int64_t p;
+    for (h = 0; h < j->heads; h++)
+        for (k = 0; k < each; k += V_LANES) {
+            const size_t n = TINYI_MIN(each - k, (size_t)V_LANES);
+            v_f32 acc = v_zero();
+            f = h * each + k;
+            for (p = p0; p < p1; p++) {
+                v_f32 v = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n);
+                TINY_FN(tinyi_edge_fetch)(j, p, f, n);
+                if (j->e) v = v_add(v, v_load_n(j->e + (size_t)p * j->f + f, n));
+                if (j->relu) v = v_select(v_lt(v, v_zero()), v_zero(), v);
+                if (j->w) v = v_mul(v, v_set(j->w[(size_t)p * j->heads + h]));
+                if (j->reduce < TINY_EDGE_MAX) acc = v_add(acc, v);
+                else if (p == p0) acc = v;
+                else {
+                    v_mask keep = j->reduce == TINY_EDGE_MAX ? v_le(v, acc) : v_le(acc, v);
+                    acc = v_select(v_isnan(acc), acc, v_select(keep, acc, v));
+                }
+            }
+            v_store_n(y + f, acc, n);
+        }
+}
+
+static void TINY_FN(tinyi_sddmm_f32)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads;
+    const v_f32 slope = v_set(j->slope);
+    size_t h, k;
+    int64_t p;
+    for (p = p0; p < p1; p++, s += j->heads) {
+        const float *b = TINY_FN(tinyi_edge_row)(j, p), *e = j->e ? j->e + (size_t)p * j->f : NULL;
+        TINY_FN(tinyi_edge_fetch)(j, p, 0, j->f);
+        if (j->add && !j->att) {
+            for (k = 0; k < j->f; k += V_LANES) {
+                const size_t n = TINYI_MIN(j->f - k, (size_t)V_LANES);
+                v_f32 t = v_load_n(b + k, n);
+                if (e) t = v_add(t, v_load_n(e + k, n));
+                t = v_add(v_load_n(a + k, n), t);
+                v_store_n(s + k, v_select(v_le(t, v_zero()), v_mul(slope, t), t), n);
+            }
+            continue;
+        }
+        for (h = 0; h < j->heads; h++) {
+            const size_t at = h * each;
+            v_f32 s0 = v_zero(), s1 = v_zero();
+            for (k = 0; k < each; k += V_LANES) {
+                const size_t n = TINYI_MIN(each - k, (size_t)V_LANES);
+                v_f32 t = v_load_n(b + at + k, n), q = v_load_n(a + at + k, n);
+                if (e) t = v_add(t, v_load_n(e + at + k, n));
+                if (j->add) {
+                    t = v_add(q, t);
+                    t = v_select(v_le(t, v_zero()), v_mul(slope, t), t);
+                    q = v_load_n(j->att + at + k, n);
+                }
+                if (k / V_LANES & 1) s1 = v_fma(q, t, s1);
+                else s0 = v_fma(q, t, s0);
+            }
+            s[h] = v_sum(v_add(s0, s1)) * (j->add ? 1.0f : j->scale);
+        }
+    }
+}
+
+/* one head: the edges of the row are the lanes; several: the heads are */
+static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t n, size_t heads)
+{
+    size_t i, h, m;
+    if (heads == 1) {
+        v_f32 most = v_set(s[0]), sum = v_zero();
+        float top, r;
+        for (i = 0; i + V_LANES <= n; i += V_LANES) most = v_max(most, v_load(s + i));
+        if (i < n) most = v_max(most, v_select(v_first(n - i), v_load_n(s + i, n - i), v_set(s[0])));
+        top = v_hmax(most);
+        most = v_set(top);
+        for (i = 0; i + V_LANES <= n; i += V_LANES) {
+            v_f32 v = v_exp(v_sub(v_load(s + i), most));
+            v_store(p + i, v);
+            sum = v_add(sum, v);
+        }
+        if (i < n) {
+            v_f32 v = v_select(v_first(n - i), v_exp(v_sub(v_load_n(s + i, n - i), most)), v_zero());
+            v_store_n(p + i, v, n - i);
+            sum = v_add(sum, v);
+        }
+        r = 1.0f / v_sum(sum);
+        for (i = 0; i < n; i += V_LANES) {
+            m = TINYI_MIN(n - i, (size_t)V_LANES);
+            v_store_n(p + i, v_mul(v_load_n(p + i, m), v_set(r)), m);
+        }
+        return;
+    }
+    for (h = 0; h < heads; h += V_LANES) {
+        v_f32 most, sum = v_zero(), r;
+        m = TINYI_MIN(heads - h, (size_t)V_LANES);
+        most = v_load_n(s + h, m);
+        for (i = 1; i < n; i++) most = v_max(most, v_load_n(s + i * heads + h, m));
+        for (i = 0; i < n; i++) {
+            v_f32 v = v_exp(v_sub(v_load_n(s + i * heads + h, m), most));
+            v_store_n(p + i * heads + h, v, m);
+            sum = v_add(sum, v);
+        }
+        r = v_div(v_set(1.0f), sum);
+        for (i = 0; i < n; i++) v_store_n(p + i * heads + h, v_mul(v_load_n(p + i * heads + h, m), r), m);
+    }
+}
+
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads, n = (size_t)(p1 - p0);
+    size_t h, i, k;
+    for (h = 0; h < j->heads; h++) {
+        float top = max[h], part = 0.0f, scale;
+        float *ps = s + h;
+        for (i = 0; i < n; i++)
+            if (ps[i * j->heads] > top) top = ps[i * j->heads];
+        for (i = 0; i < n; i += V_LANES) {  /* gathered, so that heads do not matter to exp */
+            const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
+            float lane[V_LANES];
+            for (k = 0; k < m; k++) lane[k] = ps[(i + k) * j->heads];
+            v_store_n(lane, v_exp(v_sub(v_load_n(lane, m), v_set(top))), m);
+            for (k = 0; k < m; k++) {
+                ps[(i + k) * j->heads] = lane[k];
+                part += lane[k];
+            }
+        }
+        scale = max[h] == top ? 1.0f : max[h] == -INFINITY ? 0.0f : tinyi_exp_ref(max[h] - top);
+        sum[h] = sum[h] * scale + part;
+        max[h] = top;
+        for (k = 0; k < each; k += V_LANES) {
+            const size_t m = TINYI_MIN(each - k, (size_t)V_LANES), f = h * each + k;
+            v_f32 acc = v_mul(v_load_n(y + f, m), v_set(scale));
+            for (i = 0; i < n; i++) acc = v_fma(v_set(ps[i * j->heads]), v_load_n(TINY_FN(tinyi_edge_row)(j, p0 + (int64_t)i) + f, m), acc);
+            v_store_n(y + f, acc, m);
+        }
+    }
+}
+#undef TINYI_EDGE_AHEAD
+
+static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
+{
+    TINYI_USE(k, spmm_f32);
+    TINYI_USE(k, spmm_any_f32);
+    TINYI_USE(k, sddmm_f32);
+    TINYI_USE(k, segment_softmax_f32);
+    TINYI_USE(k, edge_mix_f32);
+}
+
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -5970,6 +6198,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -6120,7 +6349,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xed08db9f
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x958d0f13
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6529,6 +6758,16 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_free tinygnn_sparse_free
 #undef tiny_sparse_form_name
 #define tiny_sparse_form_name tinygnn_sparse_form_name
+#undef tiny_spmm
+#define tiny_spmm tinygnn_spmm
+#undef tiny_spmm_csr
+#define tiny_spmm_csr tinygnn_spmm_csr
+#undef tiny_sddmm
+#define tiny_sddmm tinygnn_sddmm
+#undef tiny_segment_softmax
+#define tiny_segment_softmax tinygnn_segment_softmax
+#undef tiny_edge_attention
+#define tiny_edge_attention tinygnn_edge_attention
 #undef tiny_optim_open
 #define tiny_optim_open tinygnn_optim_open
 #undef tiny_optim_close
@@ -6665,7 +6904,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xed08db9f
+#define TINYI_SHARED_DECLARED 0x958d0f13
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -8345,24 +8584,6 @@ typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, 
 TINYI_C_END
 #endif
 
-/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
-#ifndef TINYI_OPS_H
-#define TINYI_OPS_H
-TINYI_C_BEGIN
-
-#define TINYI_OPS(ROW)                                                                                  \
-    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
-    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
-    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW)
-
-#define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
-#undef TINYI_ROW_KIND
-
-TINYI_C_END
-#endif
-
 /* src/math/sparse.h - six forms of a sparse matrix, and the ways between them
  *
  * One struct for all forms; unused members are NULL or 0. Row and column numbers have 32 bits, offsets 64: a graph may
@@ -8432,6 +8653,95 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
+
+TINYI_C_END
+#endif
+
+/* src/math/edges.h - what graphs compute: sums over the edges of a row, products along edges, softmax over a row, attention
+ *
+ * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
+ * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
+ * fails with a sentence; the row is zeros.
+ *
+ * heads: a row of h * c features is h heads of c; an edge has a number for each head.                                          */
+#ifndef TINYI_EDGES_H
+#define TINYI_EDGES_H
+TINYI_C_BEGIN
+
+typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TINY_EDGE_MIN, TINY_EDGE_REDUCE_COUNT } tiny_edge_reduce;
+
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number of edges.
+ *   x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
+ *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
+ *   max and min are NaN where one value is. */
+typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y);
+/* The same for a matrix: a in CSR form; its values are the weights. */
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+
+/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
+ *   DOT    scale * sum_c a[r][h c] t[h c]
+ *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
+ * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
+typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+
+/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
+ * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* What the kernels get of an operation; rows are dense along their features. */
+typedef struct tinyi_edges {
+    const int32_t *col;                     /* NULL: p itself */
+    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
+    const float *x;                         /* rows of sources */
+    ptrdiff_t x_row;
+    size_t f, heads;
+    const float *w, *e, *att;
+    int reduce, relu, add;
+    float scale, slope;
+} tinyi_edges;
+
+#define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_KERNELS_EDGES(K)                                                                                          \
+    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
+    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
+    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
+    /* s[(p - p0) heads + h] */                                                                                         \
+    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
+    /* n edges of one row; p may be s */                                                                                \
+    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
+    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
+    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+
+TINYI_C_END
+#endif
+
+/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
+#ifndef TINYI_OPS_H
+#define TINYI_OPS_H
+TINYI_C_BEGIN
+
+#define TINYI_OPS(ROW)                                                                                  \
+    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
+    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
+    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
+    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW) TINYI_OPS_EDGES(ROW)
+
+#define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
+#undef TINYI_ROW_KIND
 
 TINYI_C_END
 #endif
@@ -8963,6 +9273,11 @@ TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form);
+TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 #endif
@@ -9155,6 +9470,283 @@ TINYI_C_END
 
 #ifndef TINYI_GNN_DECLARED
 #define TINYI_GNN_DECLARED 1
+
+/* src/gnn/graph/graph.h - a graph: edges by destination, by source, and what layers want of them
+ *
+ * An edge s -> d carries a message from its source s to its destination d. The graph holds compressed rows of destinations
+ * (tgnn_graph_in); the rows of sources are made when they are first asked for (tgnn_graph_out). Both are plain tiny_sparse
+ * matrices, so everything of math/sparse.h and math/graph.h takes them as they are. Rows ascend; edges at one place keep
+ * their order. What the edges carry (weights, features) stands in the order of the rows of tgnn_graph_in: number
+ * source[p] of that matrix is the number of the edge as it was given, -1 for a loop that was added.
+ *
+ * A graph belongs to the context that made it, and does not change. Two threads may read one graph when tgnn_graph_out was
+ * called before. */
+#ifndef TINYI_GRAPH_H
+#define TINYI_GRAPH_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_graph tgnn_graph;
+
+typedef struct tgnn_edges {                 /* a view: the arrays are yours */
+    tiny_idx n_src, n_dst;                  /* 0: one more than the largest number; for one set of nodes give both the same */
+    int64_t n;
+    const int32_t *src, *dst;
+    const float *weight;                    /* NULL: every edge weighs 1 */
+} tgnn_edges;
+
+typedef struct tgnn_graph_desc {            /* all zero: the edges as they are, between one set of nodes */
+    tiny_idx n_nodes;                       /* at least so many; 0: as many as the edges name, or the file says */
+    tiny_duplicates duplicates;             /* several edges from s to d */
+    int symmetrize;                         /* each edge in both directions; both carry its number */
+    int drop_loops;
+    int add_loops;                          /* a loop of weight 1 for every node that has none */
+    int bipartite;                          /* sources and destinations are two sets of nodes: no symmetrize, no loops */
+} tgnn_graph_desc;
+
+/* Every number is checked. desc may be NULL. */
+TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out);
+/* From a matrix of any form, rows = destinations; it is checked and copied. */
+TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a, tgnn_graph **out);
+TINY_API void tgnn_graph_close(tiny_ctx *ctx, tgnn_graph *g);      /* takes NULL */
+
+TINY_API tiny_idx tgnn_graph_nodes(const tgnn_graph *g);           /* destinations */
+TINY_API tiny_idx tgnn_graph_sources(const tgnn_graph *g);
+TINY_API int64_t tgnn_graph_edges(const tgnn_graph *g);
+TINY_API const tiny_sparse *tgnn_graph_in(const tgnn_graph *g);    /* CSR: row d, columns its sources */
+/* CSR: row s, columns its destinations; source[q] is the place p of that edge in tgnn_graph_in. */
+TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out);
+
+/* Sum of the weights of each row into degree[n]; by_source: of each source. counted: 1 for each edge, whatever it weighs. */
+TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree);
+
+/* The weights that convolutions want, as a new graph.
+ *   SYMMETRIC  w / sqrt(degree of the source) / sqrt(degree of the destination), both by destination as in GCN (eq. 2 of
+ *              Kipf and Welling); a degree of 0 gives 0
+ *   ROW        w / degree of the destination: each row sums to 1                                                        */
+typedef enum tgnn_norm { TGNN_NORM_NONE, TGNN_NORM_SYMMETRIC, TGNN_NORM_ROW } tgnn_norm;
+typedef struct tgnn_normalize_desc {
+    tgnn_norm norm;
+    int ignore_weights;                     /* as if every edge weighed 1 */
+    int add_loops;                          /* before: every node gets exactly one loop, of weight 1 or of what its last one weighed */
+    int drop_loops;                         /* before: none is left; with add_loops, each weighs 1 */
+} tgnn_normalize_desc;
+TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *desc, tgnn_graph **out);
+
+/* Node order[i] becomes node i, on both sides; order names every node once. Edge numbers stay those of the old graph's edges. */
+TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out);
+
+/* An order of the nodes that brings neighbours together, or hubs to the front.
+ *   DEGREE  most edges first
+ *   BFS     breadth first from the node of least degree of each component
+ *   RCM     reverse Cuthill-McKee: breadth first, neighbours by ascending degree, the whole turned round
+ *           (E. Cuthill, J. McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969; A. George, 1971)
+ * Edges count in both directions. */
+typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM } tgnn_order_kind;
+TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
+
+/* Several graphs as one: nodes and edges one after the other (the block-diagonal union of a batch). graph_at[n + 1]: where the
+ * nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed. */
+TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out);
+
+/* Synthetic graphs, the same for a seed on every machine: in a clone without data they are what programs work on.
+ *   planted  n nodes in k classes (class of node i: i % k), each with `degree` edges drawn on average, a share `inside` of them to
+ *            its own class; both directions, no loops, no doubles
+ *   rmat     2^scale nodes, n_edges edges by the recursive quadrants .57 .19 .19 .05 with 10% noise a level, numbers shuffled
+ *            (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT", 2004): degrees follow a power law; doubles stay              */
+TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_graph **out);
+TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64_t seed, tgnn_graph **out);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and the features.coo of our data folders
+ *
+ *   tgnn_array a;
+ *   if (tgnn_array_read(ctx, "features.npy", NULL, &a)) ... the sentence names the file ...
+ *   ... a.t is a tensor of the type and shape of the file ...
+ *   tgnn_array_free(ctx, &a);
+ *
+ * Types: <f4 <f8 <f2 <i1 <i2 <i4 <i8 |u1 |b1, also in big-endian order; unsigned numbers of 2, 4 and 8 bytes become i32, i64 and i64
+ * (refused above 2^63). Rank 0 to 4; both C and Fortran order. Zip members may be stored or deflated, in Zip64 too. */
+#ifndef TINYI_NPY_H
+#define TINYI_NPY_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_array { tiny_tensor t; } tgnn_array;   /* dense; its data belongs to the context */
+
+/* member: the name inside a .npz, without .npy; NULL takes the only one. A file whose first line is "rows cols stored", then
+ * "row col value" (features.coo), gives f32 with zeros where nothing stands. */
+TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out);
+TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const char *member, tgnn_array *out);
+TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a);       /* takes NULL */
+/* A .npy file of any dense or strided tensor but bf16, written as a whole or not at all. */
+TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t);
+/* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
+TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
+
+/* A file may unpack to so many times its size, and this. */
+#define TGNN_UNPACK_TIMES 64
+#define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/read.h - graphs from files, and into them
+ *
+ *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks
+ *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
+ *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
+ *   .npy            an integer array (2, m) or (m, 2)
+ *   .tgraph         ours: little-endian, mapped and used in place (tgnn_graph_write)
+ * each of the text forms also packed by gzip. Which one it is, the first bytes say, never the name.
+ *
+ * Entry (i, j) of a matrix is an edge i -> j, as in scipy and SuiteSparse; a symmetric matrix gives both directions.         */
+#ifndef TINYI_GRAPH_READ_H
+#define TINYI_GRAPH_READ_H
+TINYI_C_BEGIN
+
+/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing. A file may make
+ * the context take at most 64 times its size (a packed one 64 times that); weights must be finite. */
+TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
+/* name stands in the sentences. The bytes may go afterwards. */
+TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out);
+
+/* Our binary form. */
+TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
+/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. */
+TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
+
+/* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,
+ * graph_of_node.txt, graph_labels.txt, node_labels.txt, folds.txt */
+typedef struct tgnn_data {
+    tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
+    int directed;
+    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data */
+    tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
+    int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
+    char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */
+    tiny_idx n_split;
+    int32_t *graph_of_node, *node_label, *graph_label, *fold, n_graph_class;   /* n_nodes, n_nodes, n_graphs, n_graphs; NULL: none */
+} tgnn_data;
+TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data *out);
+TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *data);      /* takes NULL */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/layer/layer.h - the convolutions people train, run with the weights that PyTorch Geometric gives them
+ *
+ *   tgnn_layer conv1;
+ *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, &s);                                   once for a graph: loops, norms, relations
+ *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
+ *
+ * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations, in, out).
+ * Names are those of the state_dict of the layer; (1, heads, c) counts as (heads, c). What is not named has data NULL and is left
+ * out of the sum. x_j: features of a source, x_i: of the destination; sums go over the edges j -> i.
+ *
+ *   GCN          sum norm_ij x_j W' + b                                  lin.weight bias
+ *   SAGE         aggr_j(x_j) W_l' + b_l + x_i W_r'                       lin_l.weight lin_l.bias lin_r.weight
+ *   GAT          sum alpha_ij h_j + b, h = x W', alpha = softmax of      lin.weight att_src att_dst bias
+ *                leaky(att_src . h_j + att_dst . h_i) for each head
+ *   GATV2        sum alpha_ij l_j + b, l = x W_l' + b_l, r = x W_r' + b_r,   lin_l.weight lin_l.bias lin_r.weight lin_r.bias att bias
+ *                alpha = softmax of att . leaky(l_j + r_i)
+ *   GIN          mlp((1 + eps) x_i + sum x_j), mlp: Linear, ReLU, Linear nn.0.weight nn.0.bias nn.2.weight nn.2.bias eps
+ *   GINE         the same with relu(x_j + e_ij W_e' + b_e)               the five of GIN, lin.weight lin.bias
+ *   RGCN         x_i root + b + sum_r mean over relation r of x_j W_r    weight root bias comp   (W_r = sum_b comp[r][b] weight[b])
+ *   TRANSFORMER  sum alpha_ij (v_j + e_ij W_e') + x_i W_s' + b_s,        lin_query.weight .bias lin_key.weight .bias lin_value.weight .bias
+ *                alpha = softmax of q_i . (k_j + e_ij W_e') / sqrt c     lin_edge.weight lin_skip.weight .bias
+ *   SGC          S^steps x W' + b                                        lin.weight lin.bias
+ *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none)                                                     */
+#ifndef TINYI_GNN_LAYER_H
+#define TINYI_GNN_LAYER_H
+TINYI_C_BEGIN
+
+#define TGNN_LAYERS(L)                                                                                                          \
+    L(GCN, "gcn") L(SAGE, "sage") L(GAT, "gat") L(GATV2, "gatv2") L(GIN, "gin") L(GINE, "gine") L(RGCN, "rgcn")                  \
+    L(TRANSFORMER, "transformer") L(SGC, "sgc") L(APPNP, "appnp")
+#define TGNN_LAYER_ENUM(name, text) TGNN_LAYER_##name,
+typedef enum tgnn_layer_kind { TGNN_LAYERS(TGNN_LAYER_ENUM) TGNN_LAYER_COUNT } tgnn_layer_kind;
+#undef TGNN_LAYER_ENUM
+
+#define TGNN_LAYER_WEIGHTS 9
+typedef struct tgnn_layer {
+    tgnn_layer_kind kind;
+    int heads;                              /* attention: 0 is 1, or what att says */
+    int average;                            /* attention: the heads are averaged instead of standing side by side */
+    int aggr;                               /* SAGE: a tiny_edge_reduce; all zero is the SUM, PyG's default is TINY_EDGE_MEAN */
+    int normalize;                          /* SAGE: rows of y get the length 1 */
+    int no_loops;                           /* GCN, SGC, APPNP, GAT, GATV2: the graph gets no loops */
+    int weighted;                           /* GCN, SGC, APPNP: with the weights of the graph; else every edge weighs 1 */
+    int steps;                              /* SGC: 0 is 2; APPNP: 0 is 10 */
+    float alpha;                            /* APPNP: 0 is 0.1 */
+    float slope;                            /* GAT, GATV2: 0 is 0.2 */
+    float eps;                              /* GIN, GINE: used when there is no tensor eps */
+    tiny_tensor w[TGNN_LAYER_WEIGHTS];      /* f32, in the order of the names above; views */
+    void *owned[TGNN_LAYER_WEIGHTS];        /* what tgnn_layer_read took */
+} tgnn_layer;
+
+TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?" for an unknown one */
+TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);   /* "lin.weight"; NULL: the kind has no such weight */
+
+/* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in which
+ * the edges were given, 0 .. n_relations - 1 of the layer's weights. */
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out);
+
+/* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go without.
+ * alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.
+ * Memory for what lies between is taken from the context and given back. */
+TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y,
+                                    const tiny_tensor *alpha);
+/* How wide y is; 0: the weights do not fit together. */
+TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *layer, tiny_idx n_in);
+
+/* Weights from a .npz file with the names prefix + name of the table above; numpy.savez(path, **{k: v.numpy() for k, v in
+ * model.state_dict().items()}) writes it. Those that are not there stay out; kind and heads are set, the rest is 0. */
+TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind, tgnn_layer *out);
+TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *layer);   /* takes NULL */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection: seconds for a million nodes, no training
+ *
+ *   float *y = ...;                                          nodes x 128
+ *   tiny_tensor t = tiny_tensor_2d(y, TINY_F32, n, 128);
+ *   tgnn_fastrp(ctx, graph, NULL, &t);
+ *
+ * Each node gets the sum over k of weight[k - 1] U_k, U_1 = P L R / sqrt(d), U_k = P U_(k-1): P takes the mean over the neighbours
+ * (the edges into a node: give undirected graphs both directions), R is a sparse random matrix of entries +-sqrt(s), one in s of them,
+ * L = diag((degree / sum of degrees)^beta). The same seed gives the same numbers for any number of threads and any tile.       */
+#ifndef TINYI_FASTRP_H
+#define TINYI_FASTRP_H
+TINYI_C_BEGIN
+
+#define TGNN_FASTRP_POWERS 16
+
+typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of length 1, s = sqrt(nodes) */
+    int n_weights;                          /* powers; 0: three, with the weights 0, 1, 1 */
+    float weight[TGNN_FASTRP_POWERS];
+    double s;                               /* 0: sqrt(nodes); at least 1. 3 is the denser choice */
+    double beta;                            /* below 0 the hubs weigh less; the authors try -1 .. 1 */
+    int adjacency;                          /* P = A instead of the mean */
+    int no_l2;                              /* rows of each U_k are not brought to the length 1 */
+    int raw;                                /* without the factor 1 / sqrt(d) */
+    int standardize;                        /* at last each column gets mean 0 and variance 1, as the authors' program does; a constant one 0 */
+    int tile;                               /* columns at a time, a multiple of 16; 0: all. With 16 or 32 hardly more memory than y is taken,
+                                             * for twice the time where rows are normalised */
+    uint64_t seed;
+    const tiny_tensor *projection;          /* R itself (nodes, d), f32; NULL: drawn from seed */
+} tgnn_fastrp_desc;
+
+/* y (nodes, d) dense f32. Isolated nodes give zeros (before standardize). A context whose target is REFERENCE computes everything in
+ * double by the formula; it holds two matrices of that size. Weights of edges must not be negative. */
+TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y);
+/* Row j of R for d columns: up to d places, ascending, into col, their signs (1 or -1) into sign; returns how many. */
+TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t *col, int8_t *sign);
+
+TINYI_C_END
+#endif
 
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
@@ -12804,7 +13396,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -22699,43 +23291,6 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
-/* src/math/ops.c - the table itself */
-#include <string.h>
-
-#define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
-#undef TINYI_ROW_POINTER
-
-#define TINYI_SLOT_NAME(name, type, params) #name,
-static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
-#undef TINYI_SLOT_NAME
-
-TINY_API const tiny_op_row *tiny_op_row_of(int kind)
-{
-    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
-}
-
-const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
-
-TINY_API const tiny_op_row *tiny_op_at(size_t i)
-{
-    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
-}
-
-TINY_API const tiny_op_row *tiny_op_find(const char *name)
-{
-    size_t i;
-    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
-    return NULL;
-}
-
-size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
-
-tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_target)k->from[slot]; }
-
-const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
-
 /* src/math/sparse.c - conversions between sparse forms
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -23724,6 +24279,920 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     tinyi_lines_free(ctx, &l);
     return st;
 }
+
+/* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
+ * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
+ *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
+ *          (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one pass over a row).
+ * Formula  in math/edges.h.
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
+ *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
+ *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
+ *          take a row as a whole.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
+ *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
+ *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
+ *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
+ * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_EDGE_PIECES 256
+#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+
+/* ---- what every operation here has: offsets, columns, sizes */
+
+typedef struct tinyi_edge_op {
+    const int64_t *offset;
+    const int32_t *col;                     /* NULL: none */
+    tiny_idx n, n_x;                        /* rows, and rows of the table that col points into */
+    int64_t m;
+    int64_t grain;
+    tiny_idx pieces;
+} tinyi_edge_op;
+
+static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+{
+    o->offset = (const int64_t *)offset->data;
+    o->col = col ? (const int32_t *)col->data : NULL;
+    o->n = offset->dim[0] - 1;
+    o->m = m;
+    o->n_x = n_x;
+    o->grain = TINYI_MAX((int64_t)(m + o->n) / TINYI_EDGE_PIECES + 1, (int64_t)TINYI_EDGE_GRAIN);
+    o->pieces = (tiny_idx)(((int64_t)(m + o->n) + o->grain - 1) / o->grain);
+    if (o->pieces < 1) o->pieces = 1;
+}
+
+/* the first row that begins at work u or after */
+static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
+{
+    tiny_idx low = 0, high = o->n;
+    int64_t u = (int64_t)piece * o->grain;
+    if (piece == 0) return 0;
+    if (piece >= o->pieces) return o->n;
+    while (low < high) {
+        tiny_idx mid = low + (high - low) / 2;
+        if (o->offset[mid] + mid < u) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* What is wrong with row r; 0: nothing. */
+static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], const char *name)
+{
+    int64_t p0 = o->offset[r], p1 = o->offset[r + 1], p;
+    uint32_t bad = 0;
+    if (p0 < 0 || p1 < p0 || p1 > o->m || (r == 0 && p0 != 0) || (r == o->n - 1 && p1 != o->m)) {
+        if (says) (void)snprintf(says, 160, "%s: row %td has the edges %lld to %lld of %lld", name, r, (long long)p0, (long long)p1, (long long)o->m);
+        return 1;
+    }
+    for (p = p0; o->col && p < p1; p++) bad |= (uint32_t)((uint32_t)o->col[p] >= (uint32_t)o->n_x);
+    if (!bad) return 0;
+    for (p = p0; p < p1 && (uint32_t)o->col[p] < (uint32_t)o->n_x; p++) {}
+    if (says) (void)snprintf(says, 160, "%s: edge %lld comes from row %ld, there are %td", name, (long long)p, p < p1 ? (long)o->col[p] : -1L, o->n_x);
+    return 1;
+}
+
+static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
+{
+    char says[160];
+    if (!tinyi_edge_fault(o, r, says, name)) return 0;
+    tiny_team_fail(team, TINY_E_ARGUMENT, says);
+    return 1;
+}
+
+/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+{
+    const tiny_tensor *offset = op->in[0];
+    int i;
+    if (offset->dtype != TINY_I64 || offset->rank != 1 || offset->dim[0] < 1)
+        return tinyi_fail(ctx, offset->dtype != TINY_I64 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: offset must be i64 of rank 1, with one number more than rows", name);
+    if (col && (col->dtype != TINY_I32 || col->rank != 1)) return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1", name);
+    if (n_x > 0x7fffffff && col) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+    if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
+    for (i = 0; i < 3; i++) {
+        char text[96];
+        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+    }
+    /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+        tinyi_edge_op o;
+        char says[160];
+        tiny_idx r;
+        tinyi_edge_read(&o, offset, col, m, n_x);
+        if (o.n == 0 && o.m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %lld edges and no rows", name, (long long)o.m);
+        for (r = 0; r < o.n; r++)
+            if (tinyi_edge_fault(&o, r, says, name)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", says);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+{
+    char text[96];
+    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+}
+
+/* longest row of the cases and of the bounds */
+static double tinyi_edge_longest(const tiny_op *op)
+{
+    const int64_t *offset = (const int64_t *)op->in[0]->data;
+    int64_t most = 1;
+    tiny_idx r;
+    for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
+    return (double)most;
+}
+
+/* ---- spmm */
+
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+
+static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+{
+    static const tiny_spmm_params none = { 0, 0 };
+    return op->params ? (const tiny_spmm_params *)op->params : &none;
+}
+
+static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tiny_idx dim[2], m;
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    if (st) return st;
+    if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+    m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
+    if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m)) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
+    if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
+    dense[0] = w;
+    dense[1] = e;
+    dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    if (st) return st;
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = x->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+
+static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
+    memset(&s->j, 0, sizeof s->j);
+    s->x = x;
+    s->y = op->out[0];
+    s->reduce = p->reduce;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)x->data;
+    s->j.x_row = x->stride[0];
+    s->j.f = (size_t)x->dim[1];
+    s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
+    s->j.w = w ? (const float *)w->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.reduce = p->reduce;
+    s->j.relu = p->relu != 0;
+    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+}
+
+TINY_REF_BEGIN
+/* row r by the formula, value by value */
+static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
+{
+    const float *x = (const float *)s->x->data;
+    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
+    int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
+    tiny_idx f;
+    for (f = 0; f < n; f++) {
+        double sum = 0.0;
+        for (p = p0; p < p1; p++) {
+            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
+            if (s->j.e) v += (double)s->j.e[p * n + f];
+            if (s->j.relu && v < 0.0) v = 0.0;
+            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->reduce < TINY_EDGE_MAX) sum += v;
+            else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
+        }
+        if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
+        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+    }
+}
+
+static void tinyi_spmm_ref(const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx r;
+    tinyi_spmm_read(op, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_spmm_row(&s, r);
+}
+TINY_REF_END
+
+/* 1: the kernels take it as it lies */
+static int tinyi_spmm_dense(const tinyi_spmm_op *s) { return s->j.f > 0 && (s->x->stride[1] == 1 || s->x->dim[1] == 1) && (s->y->stride[1] == 1 || s->y->dim[1] == 1); }
+
+/* pieces of hubs at most: each has more than two pieces of edges */
+static size_t tinyi_spmm_slots(const tinyi_spmm_op *s) { return (size_t)(s->o.m / s->o.grain) + (size_t)(s->o.m / (2 * s->o.grain)) + 2; }
+
+static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_spmm_op s;
+    (void)n_threads;
+    (void)own;
+    tinyi_spmm_read(op, &s);
+    if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
+}
+
+static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
+{
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
+    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+}
+
+static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
+{
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* y = y + or max or min part, by the rule of the operation */
+static void tinyi_spmm_join(const tinyi_spmm_op *s, float *y, const float *part)
+{
+    size_t f;
+    for (f = 0; f < s->j.f; f++) {
+        float v = part[f];
+        if (s->reduce < TINY_EDGE_MAX) y[f] += v;
+        else if (y[f] == y[f] && (v != v || (s->reduce == TINY_EDGE_MAX ? v > y[f] : v < y[f]))) y[f] = v;
+    }
+}
+
+static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx k, k1, r, r1, t, n_tasks = 0, *hub;
+    float *slot;
+    int hubs, dense;
+    tinyi_spmm_read(op, &s);
+    (void)TINYI_K(team, spmm_f32);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "spmm: there are edges, but no rows");
+        return;
+    }
+    dense = tinyi_spmm_dense(&s);
+    hubs = dense && s.o.m > 2 * s.o.grain;
+    slot = (float *)team->shared;
+    hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
+    if (hubs) {                             /* also for pieces that a cancel leaves out */
+        for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++) {
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
+                float *y = (float *)s.y->data + r * s.y->stride[0];
+                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    tiny_idx f;
+                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                } else if (!dense) tinyi_spmm_row(&s, r);
+                else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
+                else {
+                    tinyi_spmm_part(team, &s, y, p0, p1);
+                    tinyi_spmm_mean(team, &s, y, p1 - p0);
+                }
+            }
+        }
+    if (!hubs) return;
+    tiny_barrier(team);
+    for (k = 0; k < s.o.pieces; k++)
+        if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
+        for (; t < k1; t++) {
+            tiny_idx before = 0, parts = 0;
+            for (k = 0; k < s.o.pieces; k++) {
+                if (hub[k] < 0) continue;
+                parts = (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+                if (t < before + parts) break;
+                before += parts;
+            }
+            if (k < s.o.pieces) {
+                int64_t p0 = s.o.offset[hub[k]] + (int64_t)(t - before) * s.o.grain, p1 = s.o.offset[hub[k] + 1];
+                tinyi_spmm_part(team, &s, slot + (size_t)t * s.j.f, p0, TINYI_MIN(p1, p0 + s.o.grain));
+            }
+        }
+    tiny_barrier(team);
+    if (team->i) return;
+    for (t = 0, k = 0; k < s.o.pieces; k++) {
+        int64_t n, done;
+        float *y;
+        if (hub[k] < 0) continue;
+        n = s.o.offset[hub[k] + 1] - s.o.offset[hub[k]];
+        y = (float *)s.y->data + hub[k] * s.y->stride[0];
+        for (done = 0; done < n; done += s.o.grain, t++) {
+            if (done) tinyi_spmm_join(&s, y, slot + (size_t)t * s.j.f);
+            else memcpy(y, slot + (size_t)t * s.j.f, s.j.f * sizeof *y);
+        }
+        tinyi_spmm_mean(team, &s, y, n);
+    }
+}
+
+static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    tinyi_spmm_op s;
+    double m, f;
+    tinyi_spmm_read(op, &s);
+    m = (double)s.o.m;
+    f = (double)s.j.f;
+    cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
+    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+}
+
+static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
+
+/* offsets that ascend from 0 to limit; now and then a row takes half of all */
+static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
+{
+    int64_t *offset = (int64_t *)data;
+    tiny_idx n = c->in[i_input].dim[0] - 1, r;
+    uint32_t m = (uint32_t)c->limit[i_input];
+    int hub = n > 2 && tiny_case_pick(c, 2);
+    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
+    for (r = 1; r < n; r++)
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+    for (r = 2; r < n; r++) {               /* few enough for insertion */
+        tiny_idx k;
+        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
+            int64_t t = offset[k];
+            offset[k] = offset[k - 1];
+            offset[k - 1] = t;
+        }
+    }
+    offset[0] = 0;
+}
+
+/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
+static void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
+{
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
+    c->fill[i_col] = TINY_FILL_INDEX;
+    c->limit[i_col] = n_x;
+    c->dense[i_col] = 1;
+}
+
+static void tinyi_spmm_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
+    tiny_idx each = tiny_case_dim(c, big ? 20 : 300 / heads), n_x = tiny_case_dim(c, 200), f = heads * each;
+    tiny_spmm_params p;
+    memset(&p, 0, sizeof p);
+    p.reduce = tiny_case_pick(c, 4);
+    p.relu = tiny_case_pick(c, 4) == 0;
+    tinyi_edge_case(c, n, m, n_x, TINYI_SPMM_COL);
+    if (tiny_case_pick(c, 5) == 0) {
+        c->in[TINYI_SPMM_COL].rank = -1;
+        n_x = m;
+    }
+    c->in[TINYI_SPMM_X] = tiny_tensor_2d(NULL, TINY_F32, n_x, f);
+    c->in[TINYI_SPMM_W] = heads > 1 ? tiny_tensor_2d(NULL, TINY_F32, m, heads) : tiny_tensor_1d(NULL, TINY_F32, m);
+    if (tiny_case_pick(c, 3) == 0) c->in[TINYI_SPMM_W].rank = -1;
+    c->in[TINYI_SPMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, f);
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SPMM_E].rank = -1;
+    c->dense[TINYI_SPMM_W] = c->dense[TINYI_SPMM_E] = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    /* of absolute values the largest, also where the smallest is asked for */
+    if (p.reduce == TINY_EDGE_MIN) p.reduce = TINY_EDGE_MAX;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, -1 };
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+    "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
+
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SPMM;
+    op.in[0] = offset;
+    op.in[TINYI_SPMM_X] = x;
+    op.in[TINYI_SPMM_COL] = col;
+    op.in[TINYI_SPMM_W] = w;
+    op.in[TINYI_SPMM_E] = e;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
+{
+    tiny_tensor offset, col, w;
+    tiny_spmm_params p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
+    if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
+    memset(&p, 0, sizeof p);
+    p.reduce = (int)reduce;
+    offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
+    col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
+    w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
+    return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
+}
+
+/* ---- sddmm */
+
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+
+static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+{
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_sddmm_params *)op->params;
+    if (p.heads == 0) p.heads = 1;
+    if (p.scale == 0.0f) p.scale = 1.0f;
+    return p;
+}
+
+static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e)
+{
+    const tiny_tensor *col = op->in[1], *dense[3];
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    if (st) return st;
+    if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+    if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
+    if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %td x %td and b %td x %td for %td rows", name, a->dim[0], a->dim[1], b->dim[0], b->dim[1], op->in[0]->dim[0] - 1);
+    if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
+    if (p.add && !att && a->dim[1] != p.heads) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name, a->dim[1], p.heads);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
+    dense[0] = att;
+    dense[1] = e;
+    dense[2] = NULL;
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+}
+
+static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tiny_idx dim[2];
+    tiny_status st = tinyi_sddmm_shapes(ctx, op, "sddmm", op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E]);
+    if (st) return st;
+    dim[0] = op->in[1]->dim[0];
+    dim[1] = tinyi_sddmm_params_of(op).heads;
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+
+static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
+{
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    memset(s, 0, sizeof *s);
+    tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
+    s->a = a;
+    s->b = b;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)b->data;
+    s->j.x_row = b->stride[0];
+    s->j.f = (size_t)b->dim[1];
+    s->j.heads = (size_t)p.heads;
+    s->j.att = att ? (const float *)att->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.add = p.add != 0;
+    s->j.scale = p.scale;
+    s->j.slope = p.slope;
+    s->dense = s->j.f > 0 && (a->stride[1] == 1 || a->dim[1] == 1) && (b->stride[1] == 1 || b->dim[1] == 1);
+}
+
+TINY_REF_BEGIN
+/* the score of edge p of row r for a head, in double */
+static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
+{
+    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
+    double sum = 0.0;
+    tiny_idx f;
+    for (f = h * each; f < (h + 1) * each; f++) {
+        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
+        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        if (s->j.add) {
+            t += q;
+            if (t <= 0.0) t *= (double)s->j.slope;
+            q = s->j.att ? (double)s->j.att[f] : 1.0;
+        }
+        sum += q * t;
+    }
+    return s->j.add ? sum : sum * (double)s->j.scale;
+}
+
+static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
+{
+    int64_t p;
+    tiny_idx h;
+    for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+}
+
+static void tinyi_sddmm_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
+}
+TINY_REF_END
+
+static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_sddmm_f32 kernel = TINYI_K(team, sddmm_f32);
+    tinyi_sddmm_op s;
+    tiny_idx k, k1, r, r1;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "sddmm: there are edges, but no rows");
+        return;
+    }
+    dense = s.dense && s.s_row == (tiny_idx)s.j.heads && (s.s_step == 1 || s.j.heads == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
+                if (!dense) tinyi_sddmm_rows(&s, r);
+                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+            }
+}
+
+static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
+    cost->flops = 2.0 * m * f;
+    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+}
+
+static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
+
+/* params and the two tables; returns the number of edges */
+static tiny_idx tinyi_sddmm_case(tiny_case *c, int i_a, int i_b, int i_att, tiny_idx heads, tiny_idx *n_b)
+{
+    tiny_idx n = tiny_case_dim(c, 100), m = tiny_case_dim(c, 500), f;
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    *n_b = tiny_case_dim(c, 100);
+    p.heads = (int)heads;
+    p.add = tiny_case_pick(c, 3);           /* 0: dot; 1: with att; 2: GAT */
+    f = p.add == 2 ? heads : heads * tiny_case_dim(c, 160 / heads);
+    p.slope = 0.2f;
+    p.scale = tiny_case_pick(c, 2) ? 0.25f : 0.0f;
+    tinyi_edge_case(c, n, m, *n_b, 1);
+    c->in[i_a] = tiny_tensor_2d(NULL, TINY_F32, n, f);
+    c->in[i_b] = tiny_tensor_2d(NULL, TINY_F32, *n_b, f);
+    c->in[i_att] = tiny_tensor_1d(NULL, TINY_F32, f);
+    c->dense[i_att] = 1;
+    if (p.add != 1) c->in[i_att].rank = -1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    p.slope = 1.0f;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+    return m;
+}
+
+static void tinyi_sddmm_cases(tiny_case *c)
+{
+    tiny_idx n_b, m = tinyi_sddmm_case(c, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, 1 + tiny_case_pick(c, 5), &n_b);
+    c->in[TINYI_SDDMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, c->in[TINYI_SDDMM_A].dim[1]);
+    c->dense[TINYI_SDDMM_E] = 1;
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SDDMM_E].rank = -1;
+}
+
+static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+    "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
+
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SDDMM;
+    op.in[0] = offset;
+    op.in[TINYI_SDDMM_COL] = col;
+    op.in[TINYI_SDDMM_A] = a;
+    op.in[TINYI_SDDMM_B] = b;
+    op.in[TINYI_SDDMM_ATT] = att;
+    op.in[TINYI_SDDMM_E] = e;
+    op.out[0] = s;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* ---- segment softmax */
+
+static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *s = op->in[1], *dense[3];
+    tiny_status st;
+    if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
+    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    dense[0] = dense[1] = dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    if (st) return st;
+    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o, tiny_idx r)
+{
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
+    const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
+    const float *s = (const float *)op->in[1]->data;
+    float *y = (float *)op->out[0]->data;
+    int64_t p;
+    tiny_idx h;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+    }
+}
+
+static void tinyi_segment_softmax_ref(const tiny_op *op)
+{
+    tinyi_edge_op o;
+    tiny_idx r;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    for (r = 0; r < o.n; r++) tinyi_segment_softmax_row(op, &o, r);
+}
+TINY_REF_END
+
+static void tinyi_segment_softmax_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_segment_softmax_f32 kernel = TINYI_K(team, segment_softmax_f32);
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1;
+    const int dense = tiny_tensor_is_dense(op->out[0]) && tiny_tensor_is_dense(op->in[1]);
+    tinyi_edge_op o;
+    tiny_idx k, k1, r, r1;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    if (o.n == 0 && o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "segment_softmax: there are edges, but no rows");
+    while (tiny_take(team, o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&o, k), r1 = tinyi_edge_first(&o, k + 1); r < r1; r++) {
+                const tiny_idx at = (tiny_idx)o.offset[r] * heads;
+                if (tinyi_edge_refused(team, &o, r, "segment_softmax") || o.offset[r] == o.offset[r + 1] || heads == 0) continue;
+                if (!dense) tinyi_segment_softmax_row(op, &o, r);
+                else kernel((float *)op->out[0]->data + at, (const float *)op->in[1]->data + at, (size_t)(o.offset[r + 1] - o.offset[r]), (size_t)heads);
+            }
+}
+
+static void tinyi_segment_softmax_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->in[1]);
+    cost->flops = 20.0 * n;
+    cost->bytes = 16.0 * n + 8.0 * (double)op->in[0]->dim[0];
+}
+
+static void tinyi_segment_softmax_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), m = tiny_case_dim(c, 2000), heads = 1 + tiny_case_pick(c, 20);
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[1] = tiny_case_pick(c, 2) ? tiny_tensor_1d(NULL, TINY_F32, m) : tiny_tensor_2d(NULL, TINY_F32, m, heads);
+    c->no_specials = 1;                     /* a NaN spoils its row and no other: tests/math/edges.c */
+}
+
+static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+    tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
+
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
+{
+    return tinyi_call(ctx, TINY_OP_SEGMENT_SOFTMAX, offset, s, NULL, p);
+}
+
+/* ---- attention over a row */
+
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+
+static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
+    tiny_idx dim[2];
+    int heads = tinyi_sddmm_params_of(op).heads;
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
+    if (st) return st;
+    if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = v->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
+{
+    const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
+    float *to = (float *)y->data + r * y->stride[0];
+    int64_t p;
+    tiny_idx h, f;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) {
+            double t = tinyi_sddmm_value(s, r, p, h);
+            if (t > most) most = t;
+        }
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) sum += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most);
+        for (f = h * each; f < (h + 1) * each; f++) {
+            double acc = 0.0;
+            for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
+            to[f * y->stride[1]] = tinyi_round_f32(acc);
+        }
+    }
+}
+
+static void tinyi_edge_attention_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_edge_attention_row(&s, op->in[TINYI_EDGE_ATT_V], op->out[0], r);
+}
+TINY_REF_END
+
+static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+}
+
+static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
+    const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
+    float *score = (float *)team->own, *max, *sum;
+    tinyi_sddmm_op s;
+    tinyi_edges values;
+    tiny_idx k, k1, r, r1, h;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
+        return;
+    }
+    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
+    sum = max + s.j.heads;
+    values = s.j;
+    values.x = (const float *)v->data;
+    values.x_row = v->stride[0];
+    values.f = (size_t)v->dim[1];
+    dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const float *a = (const float *)s.a->data + r * s.a->stride[0];
+                float *to = (float *)y->data + r * y->stride[0];
+                int64_t p, p1;
+                size_t f, each;
+                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
+                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                if (refused) continue;
+                if (!dense) {
+                    tinyi_edge_attention_row(&s, v, y, r);
+                    continue;
+                }
+                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
+                    max[h] = -INFINITY;
+                    sum[h] = 0.0f;
+                }
+                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                    team->k->sddmm_f32(score, &s.j, a, p, p1);
+                    mix(to, max, sum, score, &values, p, p1);
+                }
+                each = values.f / s.j.heads;
+                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
+                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
+            }
+}
+
+static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
+    cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
+    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+}
+
+static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
+
+static void tinyi_edge_attention_cases(tiny_case *c)
+{
+    tiny_idx heads = 1 + tiny_case_pick(c, 5), n_b;
+    tiny_sddmm_params p;
+    (void)tinyi_sddmm_case(c, TINYI_EDGE_ATT_A, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_ATT, heads, &n_b);
+    c->in[TINYI_EDGE_ATT_V] = tiny_tensor_2d(NULL, TINY_F32, n_b, heads * tiny_case_dim(c, 160 / heads));
+    memcpy(&p, c->params.bytes, sizeof p);
+    p.scale = 1.0f / (float)(1 + c->in[TINYI_EDGE_ATT_A].dim[1]);      /* as models scale: scores of about one */
+    memcpy(c->params.bytes, &p, sizeof p);
+    c->no_specials = 1;
+}
+
+static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+    tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
+    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_EDGE_ATTENTION;
+    op.in[0] = offset;
+    op.in[1] = col;
+    op.in[TINYI_EDGE_ATT_A] = a;
+    op.in[TINYI_EDGE_ATT_B] = b;
+    op.in[TINYI_EDGE_ATT_V] = v;
+    op.in[TINYI_EDGE_ATT_ATT] = att;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* src/math/ops.c - the table itself */
+#include <string.h>
+
+#define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#undef TINYI_ROW_POINTER
+
+#define TINYI_SLOT_NAME(name, type, params) #name,
+static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
+#undef TINYI_SLOT_NAME
+
+TINY_API const tiny_op_row *tiny_op_row_of(int kind)
+{
+    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+}
+
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
+
+TINY_API const tiny_op_row *tiny_op_at(size_t i)
+{
+    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+}
+
+TINY_API const tiny_op_row *tiny_op_find(const char *name)
+{
+    size_t i;
+    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
+        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+    return NULL;
+}
+
+size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
+
+tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_target)k->from[slot]; }
+
+const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
  * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight Decay
@@ -29033,6 +30502,11 @@ TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinyllm_sparse_to_dense(ctx, a, y); }
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinyllm_sparse_free(ctx, a); }
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form) { return tinyllm_sparse_form_name(form); }
+TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y) { return tinyllm_spmm(ctx, offset, x, col, w, e, params, y); }
+TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y) { return tinyllm_spmm_csr(ctx, a, x, reduce, y); }
+TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s) { return tinyllm_sddmm(ctx, offset, col, a, b, att, e, params, s); }
+TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p) { return tinyllm_segment_softmax(ctx, offset, s, p); }
+TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y) { return tinyllm_edge_attention(ctx, offset, col, a, b, v, att, params, y); }
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinyllm_optim_open(ctx, params, n_params, desc, out); }
 #endif
@@ -29221,6 +30695,3200 @@ TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const 
 TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt) { return tinyllm_params_load(ctx, path, params, n, opt); }
 #endif
 #endif
+
+TINYI_C_BEGIN
+/* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
+TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
+TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
+TINYI_C_END
+
+/* src/gnn/graph/inside.h - what a graph is inside */
+#ifndef TINYI_GRAPH_INSIDE_H
+#define TINYI_GRAPH_INSIDE_H
+TINYI_C_BEGIN
+
+struct tgnn_graph {
+    tiny_sparse in;                         /* CSR with source */
+    tiny_sparse by_source;                  /* CSC of in, the owner of out's arrays */
+    tiny_sparse out;                        /* the same arrays, seen as CSR of sources */
+    int has_out;
+    tiny_file file;                         /* where the arrays of in lie in a mapped file */
+};
+
+/* A graph around in, which passed tiny_sparse_check and whose arrays it takes over, also when this fails. */
+TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/graph.c - making graphs, their degrees and norms, and graphs from graphs
+ *
+ * Paper    T. Kipf, M. Welling, "Semi-Supervised Classification with Graph Convolutional Networks", 2017, eq. 2 (the norm).
+ * Method   Edges are written out as they shall be (both directions, without loops, with new ones), then math/sparse.h makes
+ *          rows of them by a stable counting sort.
+ * Cost     linear in nodes + edges; at the most 40 bytes an edge while a graph is made, 16 (20 with weights) when it stands.
+ * Error    degrees and norms are computed in double, rounded once.                                                       */
+#include <string.h>
+
+TINY_API void tgnn_graph_close(tiny_ctx *ctx, tgnn_graph *g)
+{
+    if (!g) return;
+    tiny_sparse_free(ctx, &g->in);
+    tiny_sparse_free(ctx, &g->by_source);
+    tiny_file_close(ctx, &g->file);
+    tiny_free(ctx, g);
+}
+
+TINY_API tiny_idx tgnn_graph_nodes(const tgnn_graph *g) { return g ? g->in.n_rows : 0; }
+TINY_API tiny_idx tgnn_graph_sources(const tgnn_graph *g) { return g ? g->in.n_cols : 0; }
+TINY_API int64_t tgnn_graph_edges(const tgnn_graph *g) { return g ? g->in.n : 0; }
+TINY_API const tiny_sparse *tgnn_graph_in(const tgnn_graph *g) { return g ? &g->in : NULL; }
+
+TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out)
+{
+    tgnn_graph *g = (tgnn_graph *)tinyi_alloc(ctx, 1, sizeof *g);
+    if (!g) {
+        tiny_sparse_free(ctx, in);
+        return tiny_ctx_status(ctx);
+    }
+    memset(g, 0, sizeof *g);
+    g->in = *in;
+    memset(in, 0, sizeof *in);
+    *out = g;
+    return TINY_OK;
+}
+
+/* ---- from edges */
+
+typedef struct tinyi_edge_list {            /* ours, with room for all that may be added */
+    int64_t n;
+    int32_t *src, *dst;
+    float *weight;                          /* NULL: ones */
+    int64_t *number;                        /* NULL: that of the place */
+} tinyi_edge_list;
+
+static void tinyi_edge_list_free(tiny_ctx *ctx, tinyi_edge_list *l)
+{
+    tiny_free(ctx, l->src);
+    tiny_free(ctx, l->dst);
+    tiny_free(ctx, l->weight);
+    tiny_free(ctx, l->number);
+    memset(l, 0, sizeof *l);
+}
+
+static tiny_status tinyi_edge_list_take(tiny_ctx *ctx, tinyi_edge_list *l, int64_t room, int weighted)
+{
+    memset(l, 0, sizeof *l);
+    l->src = (int32_t *)tinyi_alloc(ctx, (size_t)room, sizeof *l->src);
+    if (l->src) l->dst = (int32_t *)tinyi_alloc(ctx, (size_t)room, sizeof *l->dst);
+    if (l->dst) l->number = (int64_t *)tinyi_alloc(ctx, (size_t)room, sizeof *l->number);
+    if (l->number && weighted) l->weight = (float *)tinyi_alloc(ctx, (size_t)room, sizeof *l->weight);
+    if (l->number && (l->weight || !weighted)) return TINY_OK;
+    tinyi_edge_list_free(ctx, l);
+    return tiny_ctx_status(ctx);
+}
+
+static void tinyi_edge_put(tinyi_edge_list *l, int32_t s, int32_t d, float w, int64_t number)
+{
+    l->src[l->n] = s;
+    l->dst[l->n] = d;
+    if (l->weight) l->weight[l->n] = w;
+    l->number[l->n++] = number;
+}
+
+/* rows of the list; number may be NULL, or is looked up for every entry */
+static tiny_status tinyi_graph_rows(tiny_ctx *ctx, const tgnn_edges *e, tiny_idx n_src, tiny_idx n_dst, const int64_t *number, tiny_duplicates duplicates, tgnn_graph **out)
+{
+    tiny_sparse coo, in;
+    tiny_sparse_desc d;
+    tiny_status st;
+    int64_t p;
+    union { const int32_t *from; int32_t *to; } row, col;      /* a tiny_sparse has plain pointers, and a conversion only reads */
+    union { const float *from; float *to; } value;
+    memset(&coo, 0, sizeof coo);
+    memset(&d, 0, sizeof d);
+    row.from = e->dst;
+    col.from = e->src;
+    value.from = e->weight;
+    coo.form = TINY_COO;
+    coo.n_rows = n_dst;
+    coo.n_cols = n_src;
+    coo.n = e->n;
+    coo.row = row.to;
+    coo.col = col.to;
+    coo.value = value.to;
+    d.form = TINY_CSR;
+    d.duplicates = duplicates;
+    d.with_source = 1;
+    st = tiny_sparse_convert(ctx, &coo, &d, &in);
+    if (st) return st;
+    for (p = 0; number && p < in.n; p++) in.source[p] = number[in.source[p]];
+    return tinyi_graph_wrap(ctx, &in, out);
+}
+
+/* the largest number, or the first that is none */
+static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, const char *which, tiny_idx *most)
+{
+    int64_t i;
+    int32_t high = -1;
+    for (i = 0; i < n; i++) {
+        if (x[i] < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: the %s of edge %lld is %ld", which, (long long)i, (long)x[i]);
+        if (x[i] > high) high = x[i];
+    }
+    *most = (tiny_idx)high + 1;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
+{
+    static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
+    const tgnn_graph_desc *d = desc ? desc : &none;
+    tiny_idx n_src, n_dst, seen_src = 0, seen_dst = 0;
+    tinyi_edge_list l;
+    tgnn_edges made;
+    unsigned char *has = NULL;
+    int64_t i, room;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    *out = NULL;
+    if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
+    if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
+    if (d->n_nodes < 0 || edges->n_src < 0 || edges->n_dst < 0)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes, %td sources, %td destinations", d->n_nodes, edges->n_src, edges->n_dst);
+    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
+    if (!st) st = tinyi_edges_look(ctx, edges->dst, edges->n, "destination", &seen_dst);
+    if (st) return st;
+    n_src = edges->n_src ? edges->n_src : seen_src;
+    n_dst = edges->n_dst ? edges->n_dst : seen_dst;
+    if (!d->bipartite) {
+        if (edges->n_src && edges->n_dst && edges->n_src != edges->n_dst)
+            return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", edges->n_src, edges->n_dst);
+        n_src = n_dst = edges->n_src ? edges->n_src : edges->n_dst ? edges->n_dst : TINYI_MAX(n_src, n_dst);
+    }
+    n_src = TINYI_MAX(n_src, d->n_nodes);
+    n_dst = TINYI_MAX(n_dst, d->n_nodes);
+    if (seen_src > n_src) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge comes from node %td, there are %td", seen_src - 1, n_src);
+    if (seen_dst > n_dst) return tinyi_fail(ctx, TINY_E_FORMAT, "graph: an edge goes to node %td, there are %td", seen_dst - 1, n_dst);
+    if ((uint64_t)n_src > 0x7fffffffu || (uint64_t)n_dst > 0x7fffffffu) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %td nodes, a 32-bit number counts up to 2147483647", TINYI_MAX(n_src, n_dst));
+    if (!d->symmetrize && !d->drop_loops && !d->add_loops) return tinyi_graph_rows(ctx, edges, n_src, n_dst, NULL, d->duplicates, out);
+    room = edges->n * (d->symmetrize ? 2 : 1) + (d->add_loops ? (int64_t)n_dst : 0);
+    st = tinyi_edge_list_take(ctx, &l, room, edges->weight != NULL);
+    if (st) return st;
+    if (d->add_loops) {
+        has = (unsigned char *)tinyi_alloc(ctx, (size_t)n_dst, 1);
+        if (!has) {
+            tinyi_edge_list_free(ctx, &l);
+            return tiny_ctx_status(ctx);
+        }
+        if (n_dst) memset(has, 0, (size_t)n_dst);
+    }
+    for (i = 0; i < edges->n; i++) {
+        int32_t s = edges->src[i], t = edges->dst[i];
+        float w = edges->weight ? edges->weight[i] : 1.0f;
+        if (s == t) {
+            if (d->drop_loops) continue;
+            if (has) has[s] = 1;
+        }
+        tinyi_edge_put(&l, s, t, w, i);
+        if (d->symmetrize && s != t) tinyi_edge_put(&l, t, s, w, i);
+    }
+    for (i = 0; has && i < n_dst; i++)
+        if (!has[i]) tinyi_edge_put(&l, (int32_t)i, (int32_t)i, 1.0f, -1);
+    memset(&made, 0, sizeof made);
+    made.n = l.n;
+    made.src = l.src;
+    made.dst = l.dst;
+    made.weight = l.weight;
+    st = tinyi_graph_rows(ctx, &made, n_src, n_dst, l.number, d->duplicates, out);
+    tiny_free(ctx, has);
+    tinyi_edge_list_free(ctx, &l);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a, tgnn_graph **out)
+{
+    tiny_sparse_desc d;
+    tiny_sparse in;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    *out = NULL;
+    if (a && a->form > TINY_CSC) {          /* other forms keep no numbers of their entries */
+        tiny_sparse lists;
+        memset(&d, 0, sizeof d);
+        d.form = TINY_COO;
+        st = tiny_sparse_convert(ctx, a, &d, &lists);
+        if (st) return st;
+        st = tgnn_graph_from_sparse(ctx, &lists, out);
+        tiny_sparse_free(ctx, &lists);
+        return st;
+    }
+    memset(&d, 0, sizeof d);
+    d.form = TINY_CSR;
+    d.with_source = 1;
+    st = tiny_sparse_convert(ctx, a, &d, &in);
+    return st ? st : tinyi_graph_wrap(ctx, &in, out);
+}
+
+TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its rows");
+    if (!g->has_out) {
+        tiny_sparse_desc d;
+        memset(&d, 0, sizeof d);
+        d.form = TINY_CSC;
+        d.with_source = 1;
+        st = tiny_sparse_convert(ctx, &g->in, &d, &g->by_source);
+        if (st) return st;
+        g->out = g->by_source;              /* columns of the one are rows of the other */
+        g->out.form = TINY_CSR;
+        g->out.owned = 0;
+        g->out.n_rows = g->in.n_cols;
+        g->out.n_cols = g->in.n_rows;
+        g->out.col = g->by_source.row;
+        g->out.row = NULL;
+        g->has_out = 1;
+    }
+    *out = &g->out;
+    return TINY_OK;
+}
+
+/* ---- degrees and norms */
+
+static tiny_status tinyi_graph_degrees64(tiny_ctx *ctx, const tgnn_graph *g, int by_source, int counted, double **out)
+{
+    const tiny_sparse *a = &g->in;
+    tiny_idx n = by_source ? a->n_cols : a->n_rows, r;
+    double *degree = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *degree);
+    int64_t p;
+    *out = degree;
+    if (!degree) return tiny_ctx_status(ctx);
+    for (r = 0; r < n; r++) degree[r] = 0.0;
+    for (r = 0; r < a->n_rows; r++)
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) degree[by_source ? a->col[p] : r] += a->value && !counted ? (double)a->value[p] : 1.0;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree)
+{
+    double *d;
+    tiny_idx n, i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !degree) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its degrees");
+    st = tinyi_graph_degrees64(ctx, g, by_source, counted, &d);
+    if (st) return st;
+    n = by_source ? g->in.n_cols : g->in.n_rows;
+    for (i = 0; i < n; i++) degree[i] = (float)d[i];
+    tiny_free(ctx, d);
+    return TINY_OK;
+}
+
+/* the edges of g with exactly one loop a node, or with none */
+static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *d, tgnn_graph **out)
+{
+    const tiny_sparse *a = &g->in;
+    tinyi_edge_list l;
+    tgnn_edges e;
+    tiny_idx r;
+    int64_t p;
+    tiny_status st = tinyi_edge_list_take(ctx, &l, a->n + (d->add_loops ? (int64_t)a->n_rows : 0), 1);
+    if (st) return st;
+    for (r = 0; r < a->n_rows; r++) {
+        float loop = 1.0f;
+        int64_t number = -1, first = -2;
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+            float w = a->value && !d->ignore_weights ? a->value[p] : 1.0f;
+            if (a->col[p] != r) tinyi_edge_put(&l, a->col[p], (int32_t)r, w, a->source ? a->source[p] : p);
+            else if (!d->drop_loops && (a->source ? a->source[p] : p) > first) {   /* the last one as it was given */
+                number = first = a->source ? a->source[p] : p;
+                loop = w;
+            }
+        }
+        if (d->add_loops) tinyi_edge_put(&l, (int32_t)r, (int32_t)r, loop, number);
+    }
+    memset(&e, 0, sizeof e);
+    e.n = l.n;
+    e.src = l.src;
+    e.dst = l.dst;
+    e.weight = l.weight;
+    st = tinyi_graph_rows(ctx, &e, a->n_cols, a->n_rows, l.number, TINY_DUPLICATES_KEEP, out);
+    tinyi_edge_list_free(ctx, &l);
+    return st;
+}
+
+/* the same edges, each with its own weight */
+static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones, tgnn_graph **out)
+{
+    const tiny_sparse *a = &g->in;
+    tiny_sparse b;
+    int64_t p;
+    int ok;
+    b = *a;
+    b.owned = 1;
+    b.offset = (int64_t *)tinyi_alloc(ctx, (size_t)a->n_rows + 1, sizeof *b.offset);
+    b.col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.col);
+    b.value = (float *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.value);
+    b.source = (int64_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.source);
+    ok = b.offset && b.col && b.value && b.source;
+    if (!ok) {
+        tiny_sparse_free(ctx, &b);
+        return tiny_ctx_status(ctx);
+    }
+    memcpy(b.offset, a->offset, ((size_t)a->n_rows + 1) * sizeof *b.offset);
+    if (a->n) memcpy(b.col, a->col, (size_t)a->n * sizeof *b.col);
+    for (p = 0; p < a->n; p++) {
+        b.value[p] = a->value && !ones ? a->value[p] : 1.0f;
+        b.source[p] = a->source ? a->source[p] : p;
+    }
+    return tinyi_graph_wrap(ctx, &b, out);
+}
+
+TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_normalize_desc *desc, tgnn_graph **out)
+{
+    static const tgnn_normalize_desc none = { TGNN_NORM_NONE, 0, 0, 0 };
+    const tgnn_normalize_desc *d = desc ? desc : &none;
+    tgnn_graph *h = NULL;
+    double *degree;
+    tiny_idx r;
+    int64_t p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
+    *out = NULL;
+    if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
+    if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    st = d->add_loops || d->drop_loops ? tinyi_graph_loops(ctx, g, d, &h) : tinyi_graph_copy(ctx, g, d->ignore_weights, &h);
+    if (st) return st;
+    if (d->norm != TGNN_NORM_NONE) {
+        tiny_sparse *a = &h->in;
+        st = tinyi_graph_degrees64(ctx, h, 0, 0, &degree);
+        if (st) {
+            tgnn_graph_close(ctx, h);
+            return st;
+        }
+        for (r = 0; d->norm == TGNN_NORM_SYMMETRIC && r < a->n_rows; r++) degree[r] = degree[r] > 0.0 ? 1.0 / tinyi_sqrt64(degree[r]) : 0.0;
+        for (r = 0; d->norm == TGNN_NORM_ROW && r < a->n_rows; r++) degree[r] = degree[r] > 0.0 || degree[r] < 0.0 ? 1.0 / degree[r] : 0.0;
+        for (r = 0; r < a->n_rows; r++)
+            for (p = a->offset[r]; p < a->offset[r + 1]; p++)
+                a->value[p] = (float)((double)a->value[p] * degree[r] * (d->norm == TGNN_NORM_SYMMETRIC ? degree[a->col[p]] : 1.0));
+        tiny_free(ctx, degree);
+    }
+    *out = h;
+    return TINY_OK;
+}
+
+/* ---- other orders of the nodes */
+
+TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out)
+{
+    const tiny_sparse *a;
+    tinyi_edge_list l;
+    tgnn_edges e;
+    int32_t *place;
+    tiny_idx r, n;
+    int64_t p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
+    *out = NULL;
+    a = &g->in;
+    n = a->n_rows;
+    if (n != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols, n);
+    place = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *place);
+    if (!place) return tiny_ctx_status(ctx);
+    for (r = 0; r < n; r++) place[r] = -1;
+    for (r = 0; r < n; r++) {
+        if ((uint64_t)order[r] >= (uint64_t)n || place[order[r]] >= 0) {
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: order[%td] is %lu: %s", r, (unsigned long)order[r], (uint64_t)order[r] >= (uint64_t)n ? "there is no such node" : "it was there before");
+            tiny_free(ctx, place);
+            return st;
+        }
+        place[order[r]] = (int32_t)r;
+    }
+    st = tinyi_edge_list_take(ctx, &l, a->n, a->value != NULL);
+    for (r = 0; !st && r < n; r++)
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) tinyi_edge_put(&l, place[a->col[p]], place[r], a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
+    if (!st) {
+        memset(&e, 0, sizeof e);
+        e.n = l.n;
+        e.src = l.src;
+        e.dst = l.dst;
+        e.weight = l.weight;
+        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
+        tinyi_edge_list_free(ctx, &l);
+    }
+    tiny_free(ctx, place);
+    return st;
+}
+
+/* neighbours of node v in both directions, one after the other */
+static int32_t tinyi_graph_neighbour(const tgnn_graph *g, tiny_idx v, int64_t i, int64_t n_in)
+{
+    return i < n_in ? g->in.col[g->in.offset[v] + i] : g->out.col[g->out.offset[v] + i - n_in];
+}
+
+TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order)
+{
+    const tiny_sparse *unused;
+    uint32_t *degree = NULL, *by_degree = NULL;
+    unsigned char *seen = NULL;
+    uint64_t *key = NULL, *scratch = NULL;
+    tiny_idx n, i, head = 0, tail = 0, most = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
+    n = g->in.n_rows;
+    if (n != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", g->in.n_cols, n);
+    st = tgnn_graph_out(ctx, g, &unused);
+    if (st) return st;
+    degree = (uint32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *degree);
+    by_degree = (uint32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *by_degree);
+    seen = (unsigned char *)tinyi_alloc(ctx, (size_t)n, 1);
+    if (!degree || !by_degree || !seen) st = tiny_ctx_status(ctx);
+    for (i = 0; !st && i < n; i++) {
+        int64_t d = g->in.offset[i + 1] - g->in.offset[i] + g->out.offset[i + 1] - g->out.offset[i];
+        degree[i] = d > 0xffffffffLL ? 0xffffffffu : (uint32_t)d;
+        most = TINYI_MAX(most, (tiny_idx)degree[i]);
+        seen[i] = 0;
+    }
+    if (!st) st = tiny_argsort_u32(ctx, degree, kind == TGNN_ORDER_DEGREE ? order : by_degree, (size_t)n, kind == TGNN_ORDER_DEGREE ? TINY_SORT_DESCENDING : 0);
+    if (!st && kind == TGNN_ORDER_RCM) {
+        key = (uint64_t *)tinyi_alloc(ctx, (size_t)most, sizeof *key);
+        scratch = (uint64_t *)tinyi_alloc(ctx, (size_t)most, sizeof *scratch);
+        if (!key || !scratch) st = tiny_ctx_status(ctx);
+    }
+    for (i = 0; !st && kind != TGNN_ORDER_DEGREE && i < n; i++) {
+        if (seen[by_degree[i]]) continue;   /* the next component begins at its node of least degree */
+        seen[by_degree[i]] = 1;
+        order[tail++] = by_degree[i];
+        for (; head < tail; head++) {
+            tiny_idx v = (tiny_idx)order[head], fresh = tail, k;
+            int64_t n_in = g->in.offset[v + 1] - g->in.offset[v], all = n_in + g->out.offset[v + 1] - g->out.offset[v], j;
+            for (j = 0; j < all; j++) {
+                int32_t u = tinyi_graph_neighbour(g, v, j, n_in);
+                if (seen[u]) continue;
+                seen[u] = 1;
+                order[tail++] = (uint32_t)u;
+            }
+            if (kind != TGNN_ORDER_RCM || tail - fresh < 2) continue;
+            for (k = fresh; k < tail; k++) key[k - fresh] = (uint64_t)degree[order[k]] << 32 | order[k];
+            tinyi_sort_pairs(key, scratch, (size_t)(tail - fresh));
+            for (k = fresh; k < tail; k++) order[k] = (uint32_t)(key[k - fresh] & 0xffffffffu);
+        }
+    }
+    for (i = 0; !st && kind == TGNN_ORDER_RCM && i < n / 2; i++) {
+        uint32_t t = order[i];
+        order[i] = order[n - 1 - i];
+        order[n - 1 - i] = t;
+    }
+    tiny_free(ctx, degree);
+    tiny_free(ctx, by_degree);
+    tiny_free(ctx, seen);
+    tiny_free(ctx, key);
+    tiny_free(ctx, scratch);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out)
+{
+    tinyi_edge_list l;
+    tgnn_edges e;
+    tiny_idx i, r, nodes = 0;
+    int64_t edges = 0, numbers = 0, p;
+    int weighted = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
+    *out = NULL;
+    for (i = 0; i < n; i++) {
+        if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
+        if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
+            return tinyi_fail(ctx, TINY_E_SHAPE, "batch: graph %td has %td sources and %td destinations", i, graphs[i]->in.n_cols, graphs[i]->in.n_rows);
+        if (graphs[i]->in.n_rows > 0x7fffffff - nodes) return tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td makes more than 2147483647 nodes", i);
+        graph_at[i] = nodes;
+        nodes += graphs[i]->in.n_rows;
+        edges += graphs[i]->in.n;
+        weighted |= graphs[i]->in.value != NULL;
+    }
+    graph_at[n] = nodes;
+    st = tinyi_edge_list_take(ctx, &l, edges, weighted);
+    if (st) return st;
+    for (i = 0; i < n; i++) {
+        const tiny_sparse *a = &graphs[i]->in;
+        int32_t base = (int32_t)graph_at[i];
+        for (r = 0; r < a->n_rows; r++)
+            for (p = a->offset[r]; p < a->offset[r + 1]; p++)
+                tinyi_edge_put(&l, base + a->col[p], base + (int32_t)r, a->value ? a->value[p] : 1.0f, a->source && a->source[p] < 0 ? -1 : numbers + (a->source ? a->source[p] : p));
+        numbers += a->n;
+    }
+    memset(&e, 0, sizeof e);
+    e.n = l.n;
+    e.src = l.src;
+    e.dst = l.dst;
+    e.weight = l.weight;
+    st = tinyi_graph_rows(ctx, &e, nodes, nodes, l.number, TINY_DUPLICATES_KEEP, out);
+    tinyi_edge_list_free(ctx, &l);
+    return st;
+}
+
+/* ---- synthetic graphs */
+
+TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_graph **out)
+{
+    tinyi_edge_list l;
+    tgnn_graph_desc d;
+    tgnn_edges e;
+    tiny_rng rng = tiny_rng_make(seed, 0x706c616eu);
+    int64_t i, m;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
+    *out = NULL;
+    if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n || !(inside >= 0.0 && inside <= 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside", n, k, degree, inside);
+    m = (int64_t)((double)n * degree / 2.0);
+    st = tinyi_edge_list_take(ctx, &l, m, 0);
+    if (st) return st;
+    for (i = 0; i < m; i++) {
+        uint32_t a = tiny_rng_below(&rng, (uint32_t)n), b, c = a % (uint32_t)k;
+        if (tiny_rng_uniform64(&rng) >= inside) c = tiny_rng_below(&rng, (uint32_t)k);
+        b = tiny_rng_below(&rng, ((uint32_t)n - 1 - c) / (uint32_t)k + 1) * (uint32_t)k + c;
+        if (a != b) tinyi_edge_put(&l, (int32_t)a, (int32_t)b, 1.0f, i);
+    }
+    memset(&e, 0, sizeof e);
+    memset(&d, 0, sizeof d);
+    e.n_src = e.n_dst = n;
+    e.n = l.n;
+    e.src = l.src;
+    e.dst = l.dst;
+    d.symmetrize = 1;
+    d.duplicates = TINY_DUPLICATES_FIRST;
+    st = tgnn_graph_make(ctx, &e, &d, out);
+    tinyi_edge_list_free(ctx, &l);
+    return st;
+}
+
+TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64_t seed, tgnn_graph **out)
+{
+    tinyi_edge_list l;
+    tgnn_edges e;
+    tiny_rng rng = tiny_rng_make(seed, 0x726d6174u), shuffle = tiny_rng_make(seed, 0x73687566u);
+    uint32_t *name, n;
+    int64_t i;
+    int level;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
+    *out = NULL;
+    if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale, (long long)n_edges);
+    n = (uint32_t)1 << scale;
+    name = (uint32_t *)tinyi_alloc(ctx, n, sizeof *name);
+    if (!name) return tiny_ctx_status(ctx);
+    tiny_rng_permutation(&shuffle, name, n);
+    st = tinyi_edge_list_take(ctx, &l, n_edges, 0);
+    for (i = 0; !st && i < n_edges; i++) {
+        uint32_t s = 0, t = 0;
+        for (level = 0; level < scale; level++) {
+            uint32_t u = tiny_rng_u32(&rng);
+            /* upper half: where to go; lower half: the noise, up to 10% to either side */
+            double where = (double)(u >> 16) / 65536.0, noise = 0.9 + 0.2 * (double)(u & 0xffff) / 65536.0;
+            double a = 0.57 * noise, b = 0.19 * (2.0 - noise), sum = a + b + b + 0.05 * noise;
+            where *= sum;
+            s *= 2;
+            t *= 2;
+            if (where < a) continue;
+            if (where < a + b) t++;
+            else if (where < a + b + b) s++;
+            else {
+                s++;
+                t++;
+            }
+        }
+        tinyi_edge_put(&l, (int32_t)name[s], (int32_t)name[t], 1.0f, i);
+    }
+    if (!st) {
+        memset(&e, 0, sizeof e);
+        e.n_src = e.n_dst = (tiny_idx)n;
+        e.n = l.n;
+        e.src = l.src;
+        e.dst = l.dst;
+        st = tgnn_graph_make(ctx, &e, NULL, out);
+        tinyi_edge_list_free(ctx, &l);
+    }
+    tiny_free(ctx, name);
+    return st;
+}
+
+/* src/gnn/graph/inflate.h - bytes that were packed by gzip or inside a zip file, without a library
+ *
+ * The result is a block of the context's memory: tiny_free gives it back. most: more bytes than that are refused, so that a
+ * small file cannot fill the memory. *used, where it is not NULL, says how many packed bytes belonged to the stream. */
+#ifndef TINYI_INFLATE_H
+#define TINYI_INFLATE_H
+TINYI_C_BEGIN
+
+/* A raw stream of RFC 1951. where: what is read, for the sentences. */
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used);
+/* A whole gzip file (RFC 1952), also one of several members; sizes and check sums are compared. */
+TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out);
+TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);     /* start with 0 */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
+ *
+ * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read without the locale.
+ * The end of the file is never passed. */
+#ifndef TINYI_WORDS_H
+#define TINYI_WORDS_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_text_file { tiny_ctx *ctx; const char *path; const unsigned char *at, *end; int64_t line; } tinyi_text_file;
+typedef struct tinyi_word { const unsigned char *at; size_t n; } tinyi_word;
+
+TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n);
+/* To the next line that holds a word and does not begin with one of the marks; 0: there is none. *line is that line. */
+TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line);
+TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word);  /* takes the first word off; 0: none is left */
+TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without regard to case */
+/* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
+TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
+TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* file, line, word, and what should stand there */
+TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted);
+/* lines that are left, at most, by their ends: for a first allocation */
+TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/npy.c - .npy, .npz and features.coo
+ * Papers   NEP 1 of NumPy (the .npy format, versions 1.0 to 3.0); PKWARE's APPNOTE 6.3 (zip).
+ * Method   The head of a .npy file is a Python dict with three keys, read as exactly that. In a zip file the central directory
+ *          says what is there; sizes are compared with the local head and the check sum with the bytes.
+ * Left out structured types, objects (they would need Python), complex numbers, encrypted members, and archives of several disks. */
+#include <stdio.h>
+#include <string.h>
+
+/* ---- zip */
+
+typedef struct tinyi_zip_entry {
+    const unsigned char *name;
+    size_t n_name;
+    unsigned method;
+    uint32_t crc;
+    uint64_t packed, plain, at;
+} tinyi_zip_entry;
+
+/* The central directory: where, and how many entries. 0: there is none. */
+static int tinyi_zip_directory(const unsigned char *bytes, size_t n_bytes, tinyi_cursor *c, uint64_t *count)
+{
+    size_t at, back;
+    uint32_t u32, start;
+    uint16_t n;
+    for (back = 22; back <= n_bytes && back <= 22 + 65535; back++) {
+        at = n_bytes - back;
+        if (memcmp(bytes + at, "PK\5\6", 4)) continue;
+        *c = tinyi_cursor_make(bytes + at + 10, n_bytes - at - 10);
+        if (!tinyi_rd_u16(c, &n) || !tinyi_rd_u32(c, &u32) || !tinyi_rd_u32(c, &start)) return 0;
+        *count = n;
+        if (start == 0xffffffffu || n == 0xffff) {      /* Zip64: the locator stands 20 bytes before */
+            uint64_t where, first;
+            if (at < 20 || memcmp(bytes + at - 20, "PK\6\7", 4)) return 0;
+            *c = tinyi_cursor_make(bytes + at - 12, 8);
+            (void)tinyi_rd_u64(c, &where);
+            if (where > n_bytes || n_bytes - where < 56 || memcmp(bytes + where, "PK\6\6", 4)) return 0;
+            *c = tinyi_cursor_make(bytes + where + 32, 24);
+            (void)tinyi_rd_u64(c, count);
+            (void)tinyi_rd_u64(c, &first);
+            (void)tinyi_rd_u64(c, &first);
+            if (first > n_bytes) return 0;
+            *c = tinyi_cursor_make(bytes + first, n_bytes - (size_t)first);
+            return tinyi_count_fits(c, *count, 46);
+        }
+        if (start > n_bytes) return 0;
+        *c = tinyi_cursor_make(bytes + start, n_bytes - start);
+        return tinyi_count_fits(c, *count, 46);
+    }
+    return 0;
+}
+
+static int tinyi_zip_entry_next(tinyi_cursor *c, tinyi_zip_entry *e)
+{
+    const unsigned char *skip, *extra;
+    uint16_t n_name, n_extra, n_comment, method;
+    uint32_t magic, packed, plain, at;
+    tinyi_cursor x;
+    if (!tinyi_rd_u32(c, &magic) || magic != 0x02014b50u || !tinyi_rd_bytes(c, 6, &skip) || !tinyi_rd_u16(c, &method) || !tinyi_rd_bytes(c, 4, &skip) ||
+        !tinyi_rd_u32(c, &e->crc) || !tinyi_rd_u32(c, &packed) || !tinyi_rd_u32(c, &plain) || !tinyi_rd_u16(c, &n_name) || !tinyi_rd_u16(c, &n_extra) ||
+        !tinyi_rd_u16(c, &n_comment) || !tinyi_rd_bytes(c, 8, &skip) || !tinyi_rd_u32(c, &at) || !tinyi_rd_bytes(c, n_name, &e->name) ||
+        !tinyi_rd_bytes(c, n_extra, &extra) || !tinyi_rd_bytes(c, n_comment, &skip))
+        return 0;
+    e->n_name = n_name;
+    e->method = method;
+    e->packed = packed;
+    e->plain = plain;
+    e->at = at;
+    x = tinyi_cursor_make(extra, n_extra);
+    while (x.left >= 4) {
+        uint16_t tag, n;
+        (void)tinyi_rd_u16(&x, &tag);
+        (void)tinyi_rd_u16(&x, &n);
+        if (n > x.left) return 0;
+        if (tag == 1) {
+            tinyi_cursor big = tinyi_cursor_make(x.at, n);
+            if ((plain == 0xffffffffu && !tinyi_rd_u64(&big, &e->plain)) || (packed == 0xffffffffu && !tinyi_rd_u64(&big, &e->packed)) ||
+                (at == 0xffffffffu && !tinyi_rd_u64(&big, &e->at)))
+                return 0;
+        }
+        (void)tinyi_rd_bytes(&x, n, &skip);
+    }
+    return 1;
+}
+
+static int tinyi_zip_find(const unsigned char *bytes, size_t n_bytes, const char *name, tinyi_zip_entry *e, uint64_t *count)
+{
+    tinyi_cursor c;
+    uint64_t i;
+    size_t n = strlen(name);
+    *count = 0;
+    if (!tinyi_zip_directory(bytes, n_bytes, &c, count)) return -1;
+    for (i = 0; i < *count; i++) {
+        if (!tinyi_zip_entry_next(&c, e)) return -1;
+        if (e->n_name == n && !memcmp(e->name, name, n)) return 1;
+    }
+    return 0;
+}
+
+TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name)
+{
+    tinyi_zip_entry e;
+    uint64_t count;
+    return tinyi_zip_find(bytes, n_bytes, name, &e, &count) == 1;
+}
+
+TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out)
+{
+    tinyi_zip_entry e;
+    tinyi_cursor c;
+    const unsigned char *skip;
+    uint64_t count;
+    uint32_t magic;
+    uint16_t n_name, n_extra;
+    size_t most;
+    int found = tinyi_zip_find(bytes, n_bytes, name, &e, &count);
+    tiny_status st;
+    *out = NULL;
+    *n_out = 0;
+    if (found < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", path);
+    if (!found) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no %s among its %llu members", path, name, (unsigned long long)count);
+    if (e.at > n_bytes) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s begins at byte %llu, the file ends at %zu", path, name, (unsigned long long)e.at, n_bytes);
+    c = tinyi_cursor_make(bytes + e.at, n_bytes - (size_t)e.at);
+    if (!tinyi_rd_u32(&c, &magic) || magic != 0x04034b50u || !tinyi_rd_bytes(&c, 22, &skip) || !tinyi_rd_u16(&c, &n_name) || !tinyi_rd_u16(&c, &n_extra) ||
+        !tinyi_rd_bytes(&c, n_name, &skip) || !tinyi_rd_bytes(&c, n_extra, &skip))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s: its local head is broken", path, name);
+    if (e.packed > c.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s has %llu bytes, the file holds %zu more", path, name, (unsigned long long)e.packed, c.left);
+    if (e.method == 0) {
+        if (e.packed != e.plain) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is stored, but its two sizes are %llu and %llu", path, name, (unsigned long long)e.packed, (unsigned long long)e.plain);
+        *out = (unsigned char *)tinyi_alloc(ctx, (size_t)e.plain, 1);
+        if (!*out) return tiny_ctx_status(ctx);
+        if (e.plain) memcpy(*out, c.at, (size_t)e.plain);
+        *n_out = (size_t)e.plain;
+    } else if (e.method == 8) {
+        most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
+        if (e.plain > most) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %s unpacks to %llu bytes, %zu are allowed", path, name, (unsigned long long)e.plain, most);
+        st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out, NULL);
+        if (st) return st;
+    } else return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name, e.method);
+    if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
+        tiny_free(ctx, *out);
+        *out = NULL;
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the size or the check sum of %s is wrong", path, name);
+    }
+    return TINY_OK;
+}
+
+/* ---- npy */
+
+typedef struct tinyi_npy_head { char type; int size, big, fortran, rank; tiny_idx dim[TINY_MAX_RANK]; } tinyi_npy_head;
+
+static void tinyi_npy_space(tinyi_cursor *c)
+{
+    while (c->left && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t')) {
+        c->at++;
+        c->left--;
+    }
+}
+
+static int tinyi_npy_is(tinyi_cursor *c, const char *text)
+{
+    size_t n = strlen(text);
+    tinyi_npy_space(c);
+    if (c->left < n || memcmp(c->at, text, n)) return 0;
+    c->at += n;
+    c->left -= n;
+    return 1;
+}
+
+/* the dict; NULL when it is right, else what is wrong */
+static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
+{
+    int seen = 0;
+    memset(h, 0, sizeof *h);
+    if (!tinyi_npy_is(c, "{")) return "no dict";
+    while (!tinyi_npy_is(c, "}")) {
+        if (tinyi_npy_is(c, "'descr':")) {
+            if (!tinyi_npy_is(c, "'")) return "a type that is not one plain number";
+            if (c->left < 4) return "a head that ends";
+            h->big = *c->at == '>';
+            if (!memchr("<>|=", *c->at, 4)) return "a type without its byte order";
+            h->type = (char)c->at[1];
+            h->size = c->at[2] - '0';
+            c->at += 3;
+            c->left -= 3;
+            if (!tinyi_npy_is(c, "'")) return "a type that is not one plain number";
+            seen |= 1;
+        } else if (tinyi_npy_is(c, "'fortran_order':")) {
+            h->fortran = tinyi_npy_is(c, "True");
+            if (!h->fortran && !tinyi_npy_is(c, "False")) return "a fortran_order that is neither True nor False";
+            seen |= 2;
+        } else if (tinyi_npy_is(c, "'shape':")) {
+            if (!tinyi_npy_is(c, "(")) return "a shape that is no tuple";
+            while (!tinyi_npy_is(c, ")")) {
+                uint64_t v = 0;
+                int digits = 0;
+                tinyi_npy_space(c);
+                for (; c->left && *c->at >= '0' && *c->at <= '9'; c->at++, c->left--, digits++) {
+                    if (v > ((uint64_t)TINY_IDX_MAX - 9) / 10) return "a shape too large for this machine";
+                    v = v * 10 + (uint64_t)(*c->at - '0');
+                }
+                if (!digits) return "a shape that is no tuple of numbers";
+                if (h->rank == TINY_MAX_RANK) return "more than 4 dimensions";
+                h->dim[h->rank++] = (tiny_idx)v;
+                if (!tinyi_npy_is(c, ",")) {
+                    if (!tinyi_npy_is(c, ")")) return "a shape that is no tuple of numbers";
+                    break;
+                }
+            }
+            seen |= 4;
+        } else return "a key that is not descr, fortran_order or shape";
+        if (!tinyi_npy_is(c, ",")) {
+            if (!tinyi_npy_is(c, "}")) return "no end of the dict";
+            break;
+        }
+    }
+    return seen == 7 ? NULL : "one of descr, fortran_order and shape missing";
+}
+
+static int tinyi_npy_dtype(const tinyi_npy_head *h, tiny_dtype *as)
+{
+    switch (h->type) {
+    case 'f': *as = h->size == 8 ? TINY_F64 : h->size == 2 ? TINY_F16 : TINY_F32; return h->size == 2 || h->size == 4 || h->size == 8;
+    case 'i': *as = h->size == 8 ? TINY_I64 : h->size == 4 ? TINY_I32 : h->size == 2 ? TINY_I16 : TINY_I8; return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
+    case 'u': *as = h->size == 1 ? TINY_U8 : h->size == 2 ? TINY_I32 : TINY_I64; return h->size == 1 || h->size == 2 || h->size == 4 || h->size == 8;
+    case 'b': *as = TINY_U8; return h->size == 1;
+    default: return 0;
+    }
+}
+
+/* one number as it lies in the file, as one of ours; 0: it does not fit */
+static int tinyi_npy_number(const tinyi_npy_head *h, const unsigned char *from, unsigned char *to, tiny_dtype as)
+{
+    uint64_t u = 0;
+    int i;
+    for (i = 0; i < h->size; i++) u |= (uint64_t)from[h->big ? h->size - 1 - i : i] << 8 * i;
+    switch (tiny_dtype_bytes(as)) {
+    case 1: *to = (unsigned char)u; return 1;
+    case 2: { uint16_t v = (uint16_t)u; memcpy(to, &v, 2); return 1; }
+    case 4: { uint32_t v = (uint32_t)u; memcpy(to, &v, 4); return 1; }
+    default: memcpy(to, &u, 8); return h->type != 'u' || u <= UINT64_C(0x7fffffffffffffff);
+    }
+}
+
+static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), head;
+    const unsigned char *p;
+    const char *wrong;
+    tinyi_npy_head h;
+    tiny_tensor t;
+    tiny_dtype as = TINY_F32;
+    uint64_t count = 1, i;
+    size_t n_head, es;
+    uint32_t n32;
+    uint16_t n16;
+    int a;
+    if (!tinyi_rd_bytes(&c, 8, &p) || memcmp(p, "\x93NUMPY", 6)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it does not begin as a .npy file", name);
+    if (p[6] < 1 || p[6] > 3) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %u of the .npy format, 1 to 3 are read", name, p[6]);
+    if (p[6] == 1 ? !tinyi_rd_u16(&c, &n16) : !tinyi_rd_u32(&c, &n32)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends in its head", name);
+    n_head = p[6] == 1 ? n16 : n32;
+    if (!tinyi_rd_bytes(&c, n_head, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
+    head = tinyi_cursor_make(p, n_head);
+    wrong = tinyi_npy_dict(&head, &h);
+    if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
+    if (!tinyi_npy_dtype(&h, &as))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h.type > 0x20 && h.type < 0x7f ? h.type : '?', h.size);
+    for (a = 0; a < h.rank; a++) {
+        if (h.dim[a] && count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
+        count *= (uint64_t)h.dim[a];
+    }
+    if (!tinyi_count_fits(&c, count, (uint64_t)h.size) || c.left != (size_t)count * (size_t)h.size)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %zu bytes for them", name, (unsigned long long)count, h.size, c.left);
+    t = tiny_tensor_nd(NULL, as, h.rank, h.dim);
+    es = tiny_dtype_bytes(as);
+    t.data = tinyi_alloc(ctx, (size_t)count, es);
+    if (!t.data) return tiny_ctx_status(ctx);
+    for (i = 0; i < count; i++) {
+        tiny_idx at = (tiny_idx)i;
+        if (h.fortran && h.rank > 1) {      /* the first axis runs fastest in the file */
+            uint64_t rest = i;
+            for (at = 0, a = 0; a < h.rank; a++) {
+                at += (tiny_idx)(rest % (uint64_t)h.dim[a]) * t.stride[a];
+                rest /= (uint64_t)h.dim[a];
+            }
+        }
+        if (!tinyi_npy_number(&h, c.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es, as)) {
+            tiny_free(ctx, t.data);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+        }
+    }
+    out->t = t;
+    return TINY_OK;
+}
+
+/* ---- features.coo */
+
+static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+{
+    tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
+    tinyi_word line, word;
+    int64_t size[3], at[2], n = 0;
+    float *x, v;
+    int k;
+    size_t count;
+    memset(&word, 0, sizeof word);
+    if (!tinyi_text_line(&f, "", &line)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the file is empty", name);
+    for (k = 0; k < 3; k++)
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || size[k] > 0x7fffffff) return tinyi_text_fail(&f, word, "the number of rows, columns or values");
+    if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+    /* a value takes at least 6 bytes; what is not stored is 0, and rows are bounded by the memory of the context */
+    if ((uint64_t)size[2] > n_bytes / 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name, (long long)size[2], n_bytes);
+    if (size[0] && size[1] && ((uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 65536) * 4096))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0], (long long)size[1], n_bytes);
+    count = (size_t)size[0] * (size_t)size[1];
+    x = (float *)tinyi_alloc(ctx, count, sizeof *x);
+    if (!x) return tiny_ctx_status(ctx);
+    memset(x, 0, count * sizeof *x);
+    while (tinyi_text_line(&f, "", &line)) {
+        tiny_status st = TINY_OK;
+        for (k = 0; k < 2 && !st; k++)
+            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &at[k]) || at[k] < 0 || at[k] >= size[k]) st = tinyi_text_fail(&f, word, k ? "a column of the array" : "a row of the array");
+        if (!st && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &v))) st = tinyi_text_fail(&f, word, "a number");
+        if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&f, word, "the end of the line");
+        if (!st && ++n > size[2]) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one value more than the %lld that the first line promised", name, (long long)f.line, (long long)size[2]);
+        if (st) {
+            tiny_free(ctx, x);
+            return st;
+        }
+        x[at[0] * size[1] + at[1]] = v;
+    }
+    if (n != size[2]) {
+        tiny_free(ctx, x);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, the first line promised %lld", name, (long long)n, (long long)size[2]);
+    }
+    out->t = tiny_tensor_2d(x, TINY_F32, (tiny_idx)size[0], (tiny_idx)size[1]);
+    return TINY_OK;
+}
+
+/* ---- the calls */
+
+/* the only member of an archive, or name with .npy behind it */
+static tiny_status tinyi_npz_name(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const char *member, char text[300])
+{
+    tinyi_zip_entry e;
+    tinyi_cursor c;
+    uint64_t count;
+    if (member) {
+        if (strlen(member) > 290) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the name of its member is too long", name);
+        (void)snprintf(text, 300, "%s.npy", member);
+        return TINY_OK;
+    }
+    if (!tinyi_zip_directory(bytes, n_bytes, &c, &count) || (count && !tinyi_zip_entry_next(&c, &e))) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the directory of the zip file is broken or missing", name);
+    if (count != 1 || e.n_name > 290) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it has %llu members, one must be named", name, (unsigned long long)count);
+    memcpy(text, e.name, e.n_name);
+    text[e.n_name] = 0;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_array_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const char *member, tgnn_array *out)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    unsigned char *plain = NULL;
+    char text[300];
+    size_t n = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "array: there are no bytes, or no place for it");
+    memset(out, 0, sizeof *out);
+    if (!name) name = "array";
+    if (n_bytes >= 4 && !memcmp(p, "PK\3\4", 4)) {
+        st = tinyi_npz_name(ctx, name, p, n_bytes, member, text);
+        if (!st) st = tinyi_zip_member(ctx, name, p, n_bytes, text, &plain, &n);
+        if (!st) st = tinyi_npy_read(ctx, name, plain, n, out);
+        tiny_free(ctx, plain);
+        return st;
+    }
+    if (n_bytes >= 6 && !memcmp(p, "\x93NUMPY", 6)) return tinyi_npy_read(ctx, name, p, n_bytes, out);
+    return tinyi_coo_read(ctx, name, p, n_bytes, out);
+}
+
+TINY_API tiny_status tgnn_array_read(tiny_ctx *ctx, const char *path, const char *member, tgnn_array *out)
+{
+    tiny_file f;
+    tiny_status st = tiny_file_open(ctx, path, &f);
+    if (st) return st;
+    st = tgnn_array_read_memory(ctx, path, f.bytes, f.n_bytes, member, out);
+    tiny_file_close(ctx, &f);
+    return st;
+}
+
+TINY_API void tgnn_array_free(tiny_ctx *ctx, tgnn_array *a)
+{
+    if (!a) return;
+    tiny_free(ctx, a->t.data);
+    memset(a, 0, sizeof *a);
+}
+
+TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tiny_tensor *t)
+{
+    static const char *const types[TINY_DTYPE_COUNT] = { "<f4", "<f2", NULL, "<f8", "|i1", "|u1", "<i2", "<i4", "<i8" };
+    char head[192];
+    unsigned char *bytes;
+    size_t es, n_head, total, k;
+    tiny_idx i, count;
+    int a, n;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = t ? tiny_tensor_check(t) : TINY_E_ARGUMENT;
+    if (st) return tinyi_fail(ctx, st, "npy: what should be written is no tensor (%s)", tiny_status_text(st));
+    if (!types[t->dtype]) return tinyi_fail(ctx, TINY_E_DTYPE, "npy: %s has no name in this format", tiny_dtype_name(t->dtype));
+    n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[t->dtype]);
+    for (a = 0; a < t->rank; a++) n += snprintf(head + n, sizeof head - (size_t)n, t->rank == 1 ? "%td," : a + 1 < t->rank ? "%td, " : "%td", t->dim[a]);
+    n += snprintf(head + n, sizeof head - (size_t)n, "), }");
+    n_head = ((size_t)n + 11 + 63) / 64 * 64;       /* the numbers begin at a multiple of 64 */
+    es = tiny_dtype_bytes(t->dtype);
+    count = tiny_tensor_count(t);
+    if (!tinyi_size_mul((size_t)count, es, &total) || !tinyi_size_add(total, n_head, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "npy: the array is larger than this machine can address");
+    bytes = (unsigned char *)tiny_alloc(ctx, total);
+    if (!bytes) return tiny_ctx_status(ctx);
+    memset(bytes, ' ', n_head);
+    memcpy(bytes, "\x93NUMPY\1\0", 8);
+    bytes[8] = (unsigned char)((n_head - 10) & 255);
+    bytes[9] = (unsigned char)((n_head - 10) >> 8);
+    memcpy(bytes + 10, head, (size_t)n);
+    bytes[n_head - 1] = '\n';
+    for (i = 0; i < count; i++) {
+        const unsigned char *from = (const unsigned char *)t->data + tinyi_walk_offset(t, i);
+        unsigned char *to = bytes + n_head + (size_t)i * es;
+        uint64_t u = 0;
+        switch (es) {
+        case 1: u = *from; break;
+        case 2: { uint16_t v; memcpy(&v, from, 2); u = v; break; }
+        case 4: { uint32_t v; memcpy(&v, from, 4); u = v; break; }
+        default: memcpy(&u, from, 8);
+        }
+        for (k = 0; k < es; k++) to[k] = (unsigned char)(u >> 8 * k);
+    }
+    st = tiny_file_write(ctx, path, bytes, total);
+    tiny_free(ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n)
+{
+    tiny_file f;
+    tinyi_text_file t;
+    tinyi_word line, word;
+    int32_t *x;
+    tiny_idx at = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "integers: there is no place for them");
+    *out = NULL;
+    *n = 0;
+    st = tiny_file_open(ctx, path, &f);
+    if (st) return st;
+    t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
+    x = (int32_t *)tinyi_alloc(ctx, tinyi_text_lines(&t), sizeof *x);
+    if (!x) st = tiny_ctx_status(ctx);
+    while (!st && tinyi_text_line(&t, "#", &line)) {
+        int64_t v = -1;
+        (void)tinyi_word_next(&line, &word);
+        if (!tinyi_word_is(word, "-") && (!tinyi_word_int(word, &v) || v < -0x7fffffff || v > 0x7fffffff)) st = tinyi_text_fail(&t, word, "a whole number of 32 bits");
+        else x[at++] = (int32_t)v;
+        if (!st && tinyi_word_next(&line, &word)) st = tinyi_text_fail(&t, word, "the end of the line");
+    }
+    tiny_file_close(ctx, &f);
+    if (st) {
+        tiny_free(ctx, x);
+        return st;
+    }
+    *out = x;
+    *n = at;
+    return TINY_OK;
+}
+
+/* src/gnn/graph/read.c - the readers of graphs
+ *
+ * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
+ *          .tgraph, all numbers little-endian:
+ *              0   "tgraph\r\n"                     8 bytes
+ *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
+ *              16  u64 destinations n, u64 sources, u64 edges m
+ *              40  u64 bytes of the file, 16 zeros
+ *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between
+ * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
+ *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
+ *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
+ * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs.                                    */
+#include <stdio.h>
+#include <string.h>
+
+/* Edges on the way from a file; the matrix' own size where the file says it. */
+typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst; float *weight; int both; } tinyi_read_edges;
+
+static void tinyi_read_free(tiny_ctx *ctx, tinyi_read_edges *r)
+{
+    tiny_free(ctx, r->src);
+    tiny_free(ctx, r->dst);
+    tiny_free(ctx, r->weight);
+    memset(r, 0, sizeof *r);
+}
+
+static tiny_status tinyi_read_take(tiny_ctx *ctx, tinyi_read_edges *r, size_t n, int weighted)
+{
+    r->src = (int32_t *)tinyi_alloc(ctx, n, sizeof *r->src);
+    if (r->src) r->dst = (int32_t *)tinyi_alloc(ctx, n, sizeof *r->dst);
+    if (r->dst && weighted) r->weight = (float *)tinyi_alloc(ctx, n, sizeof *r->weight);
+    return r->dst && (r->weight || !weighted) ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read_edges *r, const tgnn_graph_desc *desc, tgnn_graph **out)
+{
+    tgnn_graph_desc d;
+    char says[TINYI_MESSAGE_BYTES];
+    int64_t i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    d.symmetrize |= r->both;
+    r->e.src = r->src;
+    r->e.dst = r->dst;
+    r->e.weight = r->weight;
+    for (i = 0; r->weight && i < r->e.n; i++)
+        if (!(r->weight[i] - r->weight[i] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", name, (long long)i);
+    st = tgnn_graph_make(ctx, &r->e, &d, out);
+    if (!st) return st;
+    memcpy(says, ctx->message, sizeof says);
+    says[sizeof says - 1] = 0;
+    return tinyi_fail(ctx, st, "%.200s: %.300s", name, says);
+}
+
+/* ---- text */
+
+static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+{
+    tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
+    tinyi_word line, word;
+    int64_t v[2];
+    int k, weighted = -1;
+    size_t room = 0;
+    tiny_status st;
+    while (tinyi_text_line(&f, "#%", &line)) {
+        float w = 1.0f;
+        for (k = 0; k < 2; k++)
+            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe) return tinyi_text_fail(&f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
+        k = tinyi_word_next(&line, &word);
+        if (weighted < 0) {                 /* the first edge says whether there are weights */
+            weighted = k;
+            f.line--;
+            f.at = line.at;
+            while (f.at > bytes && f.at[-1] != '\n') f.at--;
+            room = tinyi_text_lines(&f);
+            st = tinyi_read_take(ctx, r, room, weighted);
+            if (st) return st;
+            continue;
+        }
+        if (weighted && (!k || !tinyi_word_float(word, &w))) return tinyi_text_fail(&f, word, "a weight");
+        if ((!weighted && k) || tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+        r->src[r->e.n] = (int32_t)v[0];
+        r->dst[r->e.n] = (int32_t)v[1];
+        if (weighted) r->weight[r->e.n] = w;
+        r->e.n++;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+{
+    tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
+    tinyi_word line, word;
+    int64_t size[3], v[2];
+    int k, pattern = 0, ok;
+    tiny_status st;
+    ok = tinyi_text_line(&f, "", &line) && tinyi_word_next(&line, &word) && tinyi_word_is(word, "%%matrixmarket") && tinyi_word_next(&line, &word) && tinyi_word_is(word, "matrix");
+    if (!ok) return tinyi_text_fail(&f, word, "%%MatrixMarket matrix");
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "coordinate")) return tinyi_text_fail(&f, word, "coordinate (an array is no graph)");
+    if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "pattern, real or integer");
+    pattern = tinyi_word_is(word, "pattern");
+    if (!pattern && !tinyi_word_is(word, "real") && !tinyi_word_is(word, "integer")) return tinyi_text_fail(&f, word, "pattern, real or integer");
+    if (!tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "general or symmetric");
+    r->both = tinyi_word_is(word, "symmetric");
+    if (!r->both && !tinyi_word_is(word, "general")) return tinyi_text_fail(&f, word, "general or symmetric");
+    memset(&word, 0, sizeof word);
+    if (!tinyi_text_line(&f, "%", &line)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it ends before the line with its size", name);
+    for (k = 0; k < 3; k++)
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || (k < 2 && size[k] > 0x7fffffff)) return tinyi_text_fail(&f, word, "the number of rows, columns or entries");
+    if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+    if ((uint64_t)size[2] > (uint64_t)(f.end - f.at) / 3 + 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, the %td bytes behind hold fewer", name, (long long)size[2], f.end - f.at);
+    /* an empty row has no byte in the file: what nodes may cost is bounded by what is there */
+    for (k = 0; k < 2; k++)
+        if ((uint64_t)size[k] > ((uint64_t)n_bytes + 4096) * 8) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld rows or columns in a file of %zu bytes", name, (long long)size[k], n_bytes);
+    st = tinyi_read_take(ctx, r, (size_t)size[2], !pattern);
+    if (st) return st;
+    r->e.n_src = (tiny_idx)size[0];
+    r->e.n_dst = (tiny_idx)size[1];
+    while (tinyi_text_line(&f, "%", &line)) {
+        float w = 1.0f;
+        for (k = 0; k < 2; k++)
+            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 1 || v[k] > size[k]) return tinyi_text_fail(&f, word, k ? "a column of the matrix, counted from 1," : "a row of the matrix, counted from 1,");
+        if (!pattern && (!tinyi_word_next(&line, &word) || !tinyi_word_float(word, &w))) return tinyi_text_fail(&f, word, "a number");
+        if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+        if (r->e.n == size[2]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one entry more than the %lld that were promised", name, (long long)f.line, (long long)size[2]);
+        r->src[r->e.n] = (int32_t)(v[0] - 1);
+        r->dst[r->e.n] = (int32_t)(v[1] - 1);
+        if (!pattern) r->weight[r->e.n] = w;
+        r->e.n++;
+    }
+    if (r->e.n != size[2]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld entries, %lld were promised", name, (long long)r->e.n, (long long)size[2]);
+    return TINY_OK;
+}
+
+/* ---- arrays */
+
+/* number i of an integer array, as a node; 0: it is none */
+static int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+{
+    int64_t x;
+    int32_t x4;
+    int16_t x2;
+    switch (t->dtype) {
+    case TINY_I64: memcpy(&x, (const int64_t *)t->data + i, 8); break;
+    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); x = x4; break;
+    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); x = x2; break;
+    case TINY_U8: x = ((const unsigned char *)t->data)[i]; break;
+    default: return 0;
+    }
+    if (x < 0 || x > 0x7ffffffe) return 0;
+    *v = (int32_t)x;
+    return 1;
+}
+
+static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tinyi_read_edges *r)
+{
+    tiny_idx n, i;
+    int by_row;
+    tiny_status st;
+    char text[96];
+    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
+    by_row = t->dim[1] == 2 && t->dim[0] != 2;      /* 2 x 2 is read as sources, then destinations */
+    n = by_row ? t->dim[0] : t->dim[1];
+    st = tinyi_read_take(ctx, r, (size_t)n, 0);
+    if (st) return st;
+    for (i = 0; i < n; i++)
+        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i]))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %td names a node below 0 or above 2147483646", name, i);
+    r->e.n = n;
+    return TINY_OK;
+}
+
+/* one array of a matrix that scipy wrote, with n numbers (n < 0: any) */
+static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const char *member, int64_t n, tgnn_array *a)
+{
+    tiny_status st = tgnn_array_read_memory(ctx, name, bytes, n_bytes, member, a);
+    if (st) return st;
+    if (a->t.rank != 1 || (n >= 0 && a->t.dim[0] != (tiny_idx)n)) {
+        char text[96];
+        st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
+        tgnn_array_free(ctx, a);
+    }
+    return st;
+}
+
+static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny_tensor *t, float *w)
+{
+    tiny_idx i;
+    for (i = 0; i < t->dim[0]; i++) {
+        int32_t v = 0;
+        if (t->dtype == TINY_F32) w[i] = ((const float *)t->data)[i];
+        else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
+        else if (t->dtype == TINY_I8) w[i] = (float)((const signed char *)t->data)[i];
+        else if (tinyi_read_node(t, i, &v)) w[i] = (float)v;
+        else return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i, tiny_dtype_name(t->dtype));
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+{
+    tgnn_array shape, value, at, other;
+    unsigned char *format = NULL;
+    size_t n_format = 0, i;
+    int32_t dim[2] = { 0, 0 }, v = 0;
+    int by_column, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
+    int64_t n;
+    tiny_status st;
+    memset(&shape, 0, sizeof shape);
+    memset(&value, 0, sizeof value);
+    memset(&at, 0, sizeof at);
+    memset(&other, 0, sizeof other);
+    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
+    st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
+    by_column = 0;
+    for (i = 0; !st && i + 3 <= n_format; i++) by_column |= !memcmp(format + i, "csc", 3);
+    tiny_free(ctx, format);
+    if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
+    if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1]))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
+    for (i = 0; !st && i < 2; i++)
+        if ((uint64_t)dim[i] > ((uint64_t)n_bytes + 4096) * 64) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %ld rows or columns in a file of %zu bytes", name, (long)dim[i], n_bytes);
+    if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "data", -1, &value);
+    n = st ? 0 : (int64_t)value.t.dim[0];
+    if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, coo ? "col" : "indices", n, &at);
+    if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, coo ? "row" : "indptr", coo ? n : (int64_t)dim[by_column] + 1, &other);
+    if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 1);
+    if (!st) st = tinyi_read_floats(ctx, name, &value.t, r->weight);
+    if (!st) {
+        int32_t *line = by_column ? r->dst : r->src, *cross = by_column ? r->src : r->dst;
+        tiny_idx k, p = 0;
+        for (k = 0; !st && k < (tiny_idx)n; k++)
+            if (!tinyi_read_node(&at.t, k, &cross[k])) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no column below 2147483647", name, k);
+        for (k = 0; !st && coo && k < (tiny_idx)n; k++)
+            if (!tinyi_read_node(&other.t, k, &line[k])) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %td has no row below 2147483647", name, k);
+        for (k = 0; !st && !coo && k <= (tiny_idx)dim[by_column]; k++) {
+            if (!tinyi_read_node(&other.t, k, &v) || v < p || v > n || (k == 0 && v) || (k == (tiny_idx)dim[by_column] && v != n))
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: indptr[%td] is not between %td and %lld, or does not begin and end there", name, k, p, (long long)n);
+            else for (; p < v; p++) line[p] = (int32_t)(k - 1);
+        }
+        r->e.n = n;
+        r->e.n_src = dim[0];
+        r->e.n_dst = dim[1];
+    }
+    tgnn_array_free(ctx, &shape);
+    tgnn_array_free(ctx, &value);
+    tgnn_array_free(ctx, &at);
+    tgnn_array_free(ctx, &other);
+    return st;
+}
+
+/* ---- ours */
+
+#define TINYI_TGRAPH_WEIGHTS 1u
+#define TINYI_TGRAPH_NUMBERS 2u
+
+static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
+
+/* where the parts begin, and the size of the file; 0: it does not fit this machine */
+static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
+{
+    if (n > 0x7fffffffu || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
+    part[0] = 64;
+    part[1] = tinyi_tgraph_up(part[0] + ((size_t)n + 1) * 8);
+    part[2] = tinyi_tgraph_up(part[1] + (size_t)m * 4);
+    part[3] = flags & TINYI_TGRAPH_WEIGHTS ? tinyi_tgraph_up(part[2] + (size_t)m * 4) : part[2];
+    *total = flags & TINYI_TGRAPH_NUMBERS ? tinyi_tgraph_up(part[3] + (size_t)m * 8) : part[3];
+    return 1;
+}
+
+static int tinyi_little_endian(void)
+{
+    const uint32_t one = 1;
+    unsigned char b;
+    memcpy(&b, &one, 1);
+    return b == 1;
+}
+
+/* keep: the file that the bytes are of, when the graph may use them in place */
+static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tiny_file *keep, tgnn_graph **out)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    const unsigned char *skip;
+    uint32_t version, flags;
+    uint64_t n_dst, n_src, m, size, p;
+    size_t part[4], total;
+    tiny_sparse a;
+    char says[TINYI_MESSAGE_BYTES];
+    tiny_status st;
+    if (!tinyi_rd_bytes(&c, 8, &skip) || !tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &flags) || !tinyi_rd_u64(&c, &n_dst) || !tinyi_rd_u64(&c, &n_src) ||
+        !tinyi_rd_u64(&c, &m) || !tinyi_rd_u64(&c, &size) || !tinyi_rd_bytes(&c, 16, &skip))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a .tgraph file ends in its head", name);
+    if (version != 1 || flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS))
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu with flags 0x%lx of the .tgraph format, this is version 1", name, (unsigned long)version, (unsigned long)flags);
+    if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name, (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
+    if (size != total || n_bytes != total)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name, (unsigned long long)n_dst, (unsigned long long)m, total,
+                          (unsigned long long)size, n_bytes);
+    memset(&a, 0, sizeof a);
+    a.form = TINY_CSR;
+    a.n_rows = (tiny_idx)n_dst;
+    a.n_cols = (tiny_idx)n_src;
+    a.n = (int64_t)m;
+    if (keep && tinyi_little_endian() && (uintptr_t)bytes % 8 == 0) {
+        union { const unsigned char *from; void *to; } at[4];  /* a mapping that nobody writes to */
+        int k;
+        for (k = 0; k < 4; k++) at[k].from = bytes + part[k];
+        a.offset = (int64_t *)at[0].to;
+        a.col = (int32_t *)at[1].to;
+        if (flags & TINYI_TGRAPH_WEIGHTS) a.value = (float *)at[2].to;
+        if (flags & TINYI_TGRAPH_NUMBERS) a.source = (int64_t *)at[3].to;
+    } else {
+        keep = NULL;
+        a.owned = 1;
+        a.offset = (int64_t *)tinyi_alloc(ctx, (size_t)n_dst + 1, 8);
+        a.col = (int32_t *)tinyi_alloc(ctx, (size_t)m, 4);
+        a.value = flags & TINYI_TGRAPH_WEIGHTS ? (float *)tinyi_alloc(ctx, (size_t)m, 4) : NULL;
+        a.source = flags & TINYI_TGRAPH_NUMBERS ? (int64_t *)tinyi_alloc(ctx, (size_t)m, 8) : NULL;
+        if (!a.offset || !a.col || (!a.value && flags & TINYI_TGRAPH_WEIGHTS) || (!a.source && flags & TINYI_TGRAPH_NUMBERS)) {
+            tiny_sparse_free(ctx, &a);
+            return tiny_ctx_status(ctx);
+        }
+        c = tinyi_cursor_make(bytes + part[0], n_bytes - part[0]);
+        for (p = 0; p <= n_dst; p++) {
+            uint64_t v = 0;
+            (void)tinyi_rd_u64(&c, &v);
+            a.offset[p] = v > (uint64_t)INT64_MAX ? -1 : (int64_t)v;
+        }
+        c = tinyi_cursor_make(bytes + part[1], n_bytes - part[1]);
+        for (p = 0; p < m; p++) {
+            uint32_t v = 0;
+            (void)tinyi_rd_u32(&c, &v);
+            a.col[p] = v > 0x7fffffffu ? -1 : (int32_t)v;
+        }
+        c = tinyi_cursor_make(bytes + part[2], n_bytes - part[2]);
+        for (p = 0; a.value && p < m; p++) (void)tinyi_rd_f32(&c, &a.value[p]);
+        c = tinyi_cursor_make(bytes + part[3], n_bytes - part[3]);
+        for (p = 0; a.source && p < m; p++) {
+            uint64_t v = 0;
+            (void)tinyi_rd_u64(&c, &v);
+            a.source[p] = v > (uint64_t)INT64_MAX ? -1 : (int64_t)v;
+        }
+    }
+    st = tiny_sparse_check(ctx, &a);
+    if (st) {
+        memcpy(says, ctx->message, sizeof says);
+        says[sizeof says - 1] = 0;
+        st = tinyi_fail(ctx, st, "%.200s: %.300s", name, says);
+    }
+    for (p = 0; !st && a.value && p < m; p++)
+        if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
+    if (st) {
+        tiny_sparse_free(ctx, &a);
+        return st;
+    }
+    st = tinyi_graph_wrap(ctx, &a, out);
+    if (!st && keep) {
+        (*out)->file = *keep;
+        memset(keep, 0, sizeof *keep);
+    }
+    return st;
+}
+
+/* what a .tgraph file holds, changed as desc asks */
+static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc, tgnn_graph **out)
+{
+    tinyi_read_edges r;
+    tiny_idx i;
+    int64_t p;
+    tiny_status st;
+    memset(&r, 0, sizeof r);
+    st = tinyi_read_take(ctx, &r, (size_t)g->in.n, g->in.value != NULL);
+    if (!st) {
+        for (i = 0; i < g->in.n_rows; i++)
+            for (p = g->in.offset[i]; p < g->in.offset[i + 1]; p++) {
+                r.src[p] = g->in.col[p];
+                r.dst[p] = (int32_t)i;
+                if (r.weight) r.weight[p] = g->in.value[p];
+            }
+        r.e.n = g->in.n;
+        r.e.n_src = g->in.n_cols;
+        r.e.n_dst = g->in.n_rows;
+        st = tinyi_read_finish(ctx, name, &r, desc, out);
+    }
+    tinyi_read_free(ctx, &r);
+    return st;
+}
+
+static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
+{
+    tinyi_read_edges r;
+    tiny_status st;
+    memset(&r, 0, sizeof r);
+    if (n_bytes >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) {
+        tgnn_graph *g;
+        int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
+        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
+        if (st) return st;
+        if (!asks) {
+            *out = g;
+            return TINY_OK;
+        }
+        st = tinyi_graph_again(ctx, name, g, desc, out);
+        tgnn_graph_close(ctx, g);
+        return st;
+    }
+    if (n_bytes >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+        unsigned char *plain;
+        size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
+        if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
+        st = tinyi_gunzip(ctx, name, bytes, n_bytes, most, &plain, &n);
+        if (st) return st;
+        st = tinyi_graph_read(ctx, name, plain, n, desc, NULL, 1, out);
+        tiny_free(ctx, plain);
+        return st;
+    }
+    if (n_bytes >= 6 && (!memcmp(bytes, "\x93NUMPY", 6) || !memcmp(bytes, "PK\3\4", 4))) {
+        tgnn_array a;
+        const char *member = NULL;
+        int zip = bytes[0] == 'P';
+        if (zip && tinyi_zip_has(bytes, n_bytes, "edges.npy")) member = "edges";
+        else if (zip && tinyi_zip_has(bytes, n_bytes, "edge_index.npy")) member = "edge_index";
+        if (zip && !member && tinyi_zip_has(bytes, n_bytes, "format.npy")) st = tinyi_scipy_read(ctx, name, bytes, n_bytes, &r);
+        else {
+            st = tgnn_array_read_memory(ctx, name, bytes, n_bytes, member, &a);
+            if (!st) {
+                st = tinyi_read_pairs(ctx, name, &a.t, &r);
+                tgnn_array_free(ctx, &a);
+            }
+        }
+    } else if (n_bytes >= 14 && bytes[0] == '%' && bytes[1] == '%') st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
+    else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
+    /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
+    if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
+        int64_t i;
+        int32_t most = -1;
+        for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
+        if ((uint64_t)((int64_t)most + 1) > ((uint64_t)n_bytes + 4096) * 64)
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %zu bytes; say n_nodes if there are really so many", name, (long)most, n_bytes);
+    }
+    if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
+    tinyi_read_free(ctx, &r);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
+    *out = NULL;
+    return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
+}
+
+TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out)
+{
+    tiny_file f;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
+    *out = NULL;
+    st = tiny_file_open(ctx, path, &f);
+    if (st) return st;
+    st = tinyi_graph_read(ctx, path, f.bytes, f.n_bytes, desc, &f, 0, out);
+    tiny_file_close(ctx, &f);
+    return st;
+}
+
+/* ---- writing */
+
+static void tinyi_put_le(unsigned char *to, uint64_t v, int n)
+{
+    int k;
+    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
+}
+
+TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
+{
+    unsigned char *bytes;
+    const tiny_sparse *a;
+    size_t part[4], total;
+    uint32_t flags;
+    int64_t p;
+    tiny_idx r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    a = &g->in;
+    flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
+    if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)a->n);
+    bytes = (unsigned char *)tiny_alloc(ctx, total);
+    if (!bytes) return tiny_ctx_status(ctx);
+    memset(bytes, 0, total);
+    memcpy(bytes, "tgraph\r\n", 8);
+    tinyi_put_le(bytes + 8, 1, 4);
+    tinyi_put_le(bytes + 12, flags, 4);
+    tinyi_put_le(bytes + 16, (uint64_t)a->n_rows, 8);
+    tinyi_put_le(bytes + 24, (uint64_t)a->n_cols, 8);
+    tinyi_put_le(bytes + 32, (uint64_t)a->n, 8);
+    tinyi_put_le(bytes + 40, (uint64_t)total, 8);
+    for (r = 0; r <= a->n_rows; r++) tinyi_put_le(bytes + part[0] + (size_t)r * 8, (uint64_t)a->offset[r], 8);
+    for (p = 0; p < a->n; p++) {
+        tinyi_put_le(bytes + part[1] + (size_t)p * 4, (uint32_t)a->col[p], 4);
+        if (a->value) tinyi_put_le(bytes + part[2] + (size_t)p * 4, tinyi_f32_bits(a->value[p]), 4);
+        if (a->source) tinyi_put_le(bytes + part[3] + (size_t)p * 8, (uint64_t)a->source[p], 8);
+    }
+    st = tiny_file_write(ctx, path, bytes, total);
+    tiny_free(ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
+{
+    const size_t each = 48;                 /* two numbers of 10 digits, one float of 15, and what stands between */
+    char *text;
+    size_t n = 0, room;
+    int64_t p;
+    tiny_idx r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
+    if (!tinyi_size_mul((size_t)g->in.n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)g->in.n);
+    text = (char *)tiny_alloc(ctx, room);
+    if (!text) return tiny_ctx_status(ctx);
+    for (r = 0; r < g->in.n_rows; r++)
+        for (p = g->in.offset[r]; p < g->in.offset[r + 1]; p++) {
+            n += (size_t)snprintf(text + n, each, g->in.value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)g->in.col[p], (long)r);
+            if (!g->in.value) continue;
+            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)g->in.value[p]);
+        }
+    st = tiny_file_write(ctx, path, text, n);
+    tiny_free(ctx, text);
+    return st;
+}
+
+/* ---- folders */
+
+static tiny_status tinyi_data_path(tiny_ctx *ctx, char path[600], const char *folder, const char *file)
+{
+    int n = snprintf(path, 600, "%s/%s", folder, file);
+    return n > 0 && n < 600 ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", folder);
+}
+
+#ifndef TINY_NO_STDIO
+static int tinyi_data_there(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return 0;
+    (void)fclose(f);
+    return 1;
+}
+#else
+static int tinyi_data_there(const char *path) { (void)path; return 0; }
+#endif
+
+/* n integers of the file, if it is there; *most: the largest and one */
+static tiny_status tinyi_data_integers(tiny_ctx *ctx, const char *folder, const char *file, tiny_idx n, int32_t **out, int32_t *most)
+{
+    char path[600];
+    tiny_idx have, i;
+    tiny_status st = tinyi_data_path(ctx, path, folder, file);
+    if (st || !tinyi_data_there(path)) return st;
+    st = tgnn_integers_read(ctx, path, out, &have);
+    if (st) return st;
+    if (n >= 0 && have != n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines, there should be %td", path, have, n);
+    for (i = 0; i < have; i++) {
+        if ((*out)[i] < -1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld, the least is -1", path, i + 1, (long)(*out)[i]);
+        if (most && (*out)[i] == 0x7fffffff) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %td is %ld", path, i + 1, (long)(*out)[i]);
+        if (most) *most = TINYI_MAX(*most, (*out)[i] + 1);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_data *d)
+{
+    char path[600];
+    tiny_file f;
+    tinyi_text_file t;
+    tinyi_word line, word;
+    tiny_idx at = 0;
+    size_t i;
+    tiny_status st = tinyi_data_path(ctx, path, folder, "splits.txt");
+    if (st || !tinyi_data_there(path)) return st;
+    st = tiny_file_open(ctx, path, &f);
+    if (st) return st;
+    t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
+    while (!st && tinyi_text_line(&t, "", &line)) {
+        int words;
+        (void)tinyi_word_next(&line, &word);
+        words = tinyi_word_is(word, "train") ? 'r' : tinyi_word_is(word, "val") ? 'v' : tinyi_word_is(word, "test") ? 't' : tinyi_word_is(word, "none") ? '-' : 0;
+        if (!d->split) {
+            size_t n;
+            d->n_split = words ? 1 : (tiny_idx)word.n;
+            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n)) n = SIZE_MAX;
+            d->split = (char *)tiny_alloc(ctx, n);
+            if (!d->split) { st = tiny_ctx_status(ctx); break; }
+        }
+        if (at == d->n_nodes) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld is one more than the %td nodes", path, (long long)t.line, d->n_nodes);
+        else if (words && d->n_split == 1) d->split[at] = (char)words;
+        else if ((tiny_idx)word.n != d->n_split) st = tinyi_text_fail(&t, word, "as many marks as in the first line");
+        else {
+            for (i = 0; i < word.n && strchr("rvt-", word.at[i]) && word.at[i]; i++) d->split[at * d->n_split + (tiny_idx)i] = (char)word.at[i];
+            if (i < word.n) st = tinyi_text_fail(&t, word, "train, val, test, none, or a mark r, v, t, - for each split");
+        }
+        at++;
+    }
+    if (!st && at != d->n_nodes) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td lines for %td nodes", path, at, d->n_nodes);
+    tiny_file_close(ctx, &f);
+    return st;
+}
+
+static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data *d)
+{
+    tgnn_graph_desc gd;
+    tgnn_array a;
+    tiny_file f;
+    char path[600];
+    int64_t v;
+    tiny_status st = tinyi_data_path(ctx, path, folder, "meta.txt");
+    if (!st && tinyi_data_there(path)) {
+        tinyi_text_file t;
+        tinyi_word line, key, word;
+        st = tiny_file_open(ctx, path, &f);
+        if (st) return st;
+        t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
+        while (!st && tinyi_text_line(&t, "#", &line)) {
+            (void)tinyi_word_next(&line, &key);
+            if (!tinyi_word_next(&line, &word)) continue;
+            if (tinyi_word_is(key, "nodes") || tinyi_word_is(key, "graphs") || tinyi_word_is(key, "directed")) {
+                if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff) st = tinyi_text_fail(&t, word, "a whole number");
+                else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
+                else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
+                else d->directed = v != 0;
+            }
+        }
+        tiny_file_close(ctx, &f);
+    }
+    memset(&gd, 0, sizeof gd);
+    gd.n_nodes = d->n_nodes;
+    gd.symmetrize = !d->directed;
+    gd.duplicates = d->directed ? TINY_DUPLICATES_KEEP : TINY_DUPLICATES_FIRST;
+    if (!st) st = tinyi_data_path(ctx, path, folder, "edges.tsv");
+    if (!st) st = tgnn_graph_read(ctx, path, &gd, &d->graph);
+    if (st) return st;
+    if (d->n_nodes && tgnn_graph_nodes(d->graph) != d->n_nodes) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it names node %td, meta.txt counts %td", path, tgnn_graph_nodes(d->graph) - 1, d->n_nodes);
+    d->n_nodes = tgnn_graph_nodes(d->graph);
+    st = tinyi_data_path(ctx, path, folder, "features.coo");
+    if (!st && !tinyi_data_there(path)) st = tinyi_data_path(ctx, path, folder, "features.npy");
+    if (!st && tinyi_data_there(path)) {
+        st = tgnn_array_read(ctx, path, NULL, &a);
+        if (!st) {
+            char text[96];
+            d->x = a.t;
+            if (a.t.dtype != TINY_F32 || a.t.rank != 2 || a.t.dim[0] != d->n_nodes)
+                st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: features %s for %td nodes; they must be f32 with a row for each", path, tinyi_shape_text(&a.t, text), d->n_nodes);
+            for (v = 0; !st && v < (int64_t)tiny_tensor_count(&a.t); v++) {
+                float x = ((const float *)a.t.data)[v];
+                if (!(x - x == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: feature %lld of node %lld is not a finite number", path, (long long)(v % a.t.dim[1]), (long long)(v / a.t.dim[1]));
+            }
+        }
+    }
+    if (!st) st = tinyi_data_integers(ctx, folder, "labels.txt", d->n_nodes, &d->label, &d->n_class);
+    if (!st) st = tinyi_data_splits(ctx, folder, d);
+    if (!st) st = tinyi_data_integers(ctx, folder, "graph_of_node.txt", d->n_nodes, &d->graph_of_node, NULL);
+    if (!st) st = tinyi_data_integers(ctx, folder, "node_labels.txt", d->n_nodes, &d->node_label, NULL);
+    if (!st) st = tinyi_data_integers(ctx, folder, "graph_labels.txt", d->n_graphs, &d->graph_label, &d->n_graph_class);
+    if (!st) st = tinyi_data_integers(ctx, folder, "folds.txt", d->n_graphs, &d->fold, NULL);
+    for (v = 0; !st && d->graph_of_node && v < (int64_t)d->n_nodes; v++)
+        if (d->graph_of_node[v] < 0 || d->graph_of_node[v] >= d->n_graphs || (v && d->graph_of_node[v] < d->graph_of_node[v - 1]))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s/graph_of_node.txt: line %lld is %ld; graphs count from 0 to %td and ascend", folder, (long long)v + 1, (long)d->graph_of_node[v], d->n_graphs - 1);
+    return st;
+}
+
+TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data *out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!folder || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no folder, or no place for what it holds");
+    memset(out, 0, sizeof *out);
+    st = tinyi_data_fill(ctx, folder, out);
+    if (st) tgnn_data_free(ctx, out);
+    return st;
+}
+
+TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
+{
+    if (!d) return;
+    tgnn_graph_close(ctx, d->graph);
+    tiny_free(ctx, d->x.data);
+    tiny_free(ctx, d->label);
+    tiny_free(ctx, d->split);
+    tiny_free(ctx, d->graph_of_node);
+    tiny_free(ctx, d->node_label);
+    tiny_free(ctx, d->graph_label);
+    tiny_free(ctx, d->fold);
+    memset(d, 0, sizeof *d);
+}
+
+/* src/gnn/layer/layer.c - graph convolutions
+ * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216), algorithm 1.
+ *          GAT: P. Velickovic et al., 2018 (1710.10903), eq. 1-6. GATv2: S. Brody et al., 2022 (2105.14491), eq. 7. GIN: K. Xu et
+ *          al., 2019 (1810.00826), eq. 4.1; GINE: W. Hu et al., 2020 (1905.12265). R-GCN: M. Schlichtkrull et al., 2018 (1703.06103),
+ *          eq. 2 and 3. Graph transformer: Y. Shi et al., 2021 (2009.03509), eq. 1-4 without the gate. SGC: F. Wu et al., 2019
+ *          (1902.07153), eq. 8. APPNP: J. Gasteiger et al., 2019 (1810.05997), eq. 4.
+ * Method   Each is a few operations of the table, in the order that costs less: GCN multiplies by W first where that makes rows
+ *          shorter. R-GCN sums over a graph with a row for each (relation, node), so that one spmm serves all relations.
+ * Left out block-diagonal R-GCN, edge features of GAT, residual gates of the transformer, dropout: these layers only infer.       */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_LAYER_NAME(name, text) text,
+static const char *const tinyi_layer_names[] = { TGNN_LAYERS(TINYI_LAYER_NAME) };
+#undef TINYI_LAYER_NAME
+
+static const char *const tinyi_layer_weights[TGNN_LAYER_COUNT][TGNN_LAYER_WEIGHTS] = {
+    { "lin.weight", "bias", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+    { "lin_l.weight", "lin_l.bias", "lin_r.weight", NULL, NULL, NULL, NULL, NULL, NULL },
+    { "lin.weight", "att_src", "att_dst", "bias", NULL, NULL, NULL, NULL, NULL },
+    { "lin_l.weight", "lin_l.bias", "lin_r.weight", "lin_r.bias", "att", "bias", NULL, NULL, NULL },
+    { "nn.0.weight", "nn.0.bias", "nn.2.weight", "nn.2.bias", "eps", NULL, NULL, NULL, NULL },
+    { "nn.0.weight", "nn.0.bias", "nn.2.weight", "nn.2.bias", "eps", "lin.weight", "lin.bias", NULL, NULL },
+    { "weight", "root", "bias", "comp", NULL, NULL, NULL, NULL, NULL },
+    { "lin_query.weight", "lin_query.bias", "lin_key.weight", "lin_key.bias", "lin_value.weight", "lin_value.bias", "lin_edge.weight", "lin_skip.weight", "lin_skip.bias" },
+    { "lin.weight", "lin.bias", NULL, NULL, NULL, NULL, NULL, NULL, NULL },
+    { NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+};
+
+TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind) { return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT ? tinyi_layer_names[kind] : "?"; }
+TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i)
+{
+    return (unsigned)kind < (unsigned)TGNN_LAYER_COUNT && i >= 0 && i < TGNN_LAYER_WEIGHTS ? tinyi_layer_weights[kind][i] : NULL;
+}
+
+/* ---- weights */
+
+/* weight i of the layer, checked: rank, and dims that are not 0 here; NULL into *out when it is not there */
+static tiny_status tinyi_layer_take(tiny_ctx *ctx, const tgnn_layer *l, int i, int rank, tiny_idx d0, tiny_idx d1, int needed, tiny_tensor *room, const tiny_tensor **out)
+{
+    const tiny_tensor *w = &l->w[i];
+    char text[96];
+    int k;
+    *out = NULL;
+    if (!w->data) {
+        if (!needed) return TINY_OK;
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight %s is missing", tgnn_layer_name(l->kind), tgnn_layer_weight(l->kind, i));
+    }
+    if (tiny_tensor_check(w) || w->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is no f32 tensor", tgnn_layer_name(l->kind), tgnn_layer_weight(l->kind, i));
+    *room = *w;
+    while (room->rank > rank && room->dim[0] == 1) {   /* att of PyG is (1, heads, c) */
+        for (k = 1; k < room->rank; k++) {
+            room->dim[k - 1] = room->dim[k];
+            room->stride[k - 1] = room->stride[k];
+        }
+        room->rank--;
+    }
+    if (room->rank != rank || (d0 && room->dim[0] != d0) || (rank > 1 && d1 && room->dim[1] != d1))
+        return tinyi_fail(ctx, TINY_E_SHAPE, rank == 1 ? "%s: %s is %s, it must have %td numbers" : "%s: %s is %s, it must be %td x %td (0: any)", tgnn_layer_name(l->kind),
+                          tgnn_layer_weight(l->kind, i), tinyi_shape_text(w, text), d0, d1);
+    *out = room;
+    return TINY_OK;
+}
+
+static int tinyi_layer_heads(const tgnn_layer *l)
+{
+    int i = l->kind == TGNN_LAYER_GAT ? 1 : l->kind == TGNN_LAYER_GATV2 ? 4 : -1;
+    if (l->heads > 0) return l->heads;
+    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2) return (int)l->w[i].dim[l->w[i].rank - 2];
+    return 1;
+}
+
+TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *l, tiny_idx n_in)
+{
+    int i;
+    tiny_idx n;
+    if (!l || (unsigned)l->kind >= (unsigned)TGNN_LAYER_COUNT) return 0;
+    if (l->kind == TGNN_LAYER_APPNP) return n_in;
+    if (l->kind == TGNN_LAYER_RGCN) return l->w[0].data && l->w[0].rank == 3 ? l->w[0].dim[2] : l->w[1].data && l->w[1].rank == 2 ? l->w[1].dim[1] : 0;
+    i = l->kind == TGNN_LAYER_GIN || l->kind == TGNN_LAYER_GINE ? 2 : l->kind == TGNN_LAYER_TRANSFORMER ? 4 : 0;
+    n = l->w[i].data && l->w[i].rank == 2 ? l->w[i].dim[0] : 0;
+    if (l->average && (l->kind == TGNN_LAYER_GAT || l->kind == TGNN_LAYER_GATV2 || l->kind == TGNN_LAYER_TRANSFORMER))
+        return n % tinyi_layer_heads(l) ? 0 : n / tinyi_layer_heads(l);
+    return n;
+}
+
+/* ---- the graph of a layer */
+
+/* row r n + i: the edges of relation r into i */
+static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+{
+    const tiny_sparse *a = &g->in;
+    tiny_idx n_rel = l->w[3].data ? l->w[3].dim[0] : l->w[0].data ? l->w[0].dim[0] : 0, i;
+    tiny_sparse coo;
+    int64_t p;
+    tiny_status st = TINY_OK;
+    if (!relation) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    if (n_rel < 1 || (a->n_rows && n_rel > 0x7fffffff / a->n_rows)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "rgcn: %td relations of %td nodes", n_rel, a->n_rows);
+    memset(&coo, 0, sizeof coo);
+    coo.form = TINY_COO;
+    coo.n_rows = n_rel * a->n_rows;
+    coo.n_cols = a->n_cols;
+    coo.n = a->n;
+    coo.col = a->col;
+    coo.row = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *coo.row);
+    if (!coo.row) return tiny_ctx_status(ctx);
+    for (i = 0; !st && i < a->n_rows; i++)
+        for (p = a->offset[i]; !st && p < a->offset[i + 1]; p++) {
+            int64_t e = a->source ? a->source[p] : p;
+            int32_t r = e >= 0 ? relation[e] : -1;
+            if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
+            else coo.row[p] = (int32_t)(r * a->n_rows + i);
+        }
+    if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
+    tiny_free(ctx, coo.row);
+    return st;
+}
+
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+{
+    tgnn_normalize_desc d;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
+    *out = NULL;
+    if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, out);
+    memset(&d, 0, sizeof d);
+    switch (layer->kind) {
+    case TGNN_LAYER_GCN: case TGNN_LAYER_SGC: case TGNN_LAYER_APPNP:
+        d.norm = TGNN_NORM_SYMMETRIC;
+        d.add_loops = !layer->no_loops;
+        d.ignore_weights = !layer->weighted;
+        break;
+    case TGNN_LAYER_GAT: case TGNN_LAYER_GATV2:
+        d.add_loops = d.drop_loops = !layer->no_loops;
+        break;
+    default: break;
+    }
+    return tgnn_graph_normalize(ctx, g, &d, out);
+}
+
+/* ---- running */
+
+/* what lies between: every block of a run, given back at its end */
+typedef struct tinyi_layer_run {
+    tiny_ctx *ctx;
+    const tgnn_layer *l;
+    tiny_tensor offset, col, value;
+    tiny_idx n;
+    void *held[12];
+    int n_held;
+} tinyi_layer_run;
+
+static tiny_status tinyi_layer_room(tinyi_layer_run *r, tiny_idx rows, tiny_idx cols, tiny_tensor *t)
+{
+    size_t n;
+    void *p;
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(r->ctx, TINY_E_OVERFLOW, "%s: %td x %td numbers", tgnn_layer_name(r->l->kind), rows, cols);
+    p = tinyi_alloc(r->ctx, n, sizeof(float));
+    if (!p) return tiny_ctx_status(r->ctx);
+    r->held[r->n_held++] = p;
+    *t = tiny_tensor_2d(p, TINY_F32, rows, cols);
+    return TINY_OK;
+}
+
+/* y = act(x W' + b) with weights i and i_b of the layer; y is made when its data is NULL */
+static tiny_status tinyi_layer_linear(tinyi_layer_run *r, const tiny_tensor *x, int i, int i_b, int act, tiny_tensor *y)
+{
+    tiny_tensor w_room, b_room, turned;
+    const tiny_tensor *w, *b = NULL;
+    tiny_status st = tinyi_layer_take(r->ctx, r->l, i, 2, 0, x->dim[1], 1, &w_room, &w);
+    if (!st && i_b >= 0) st = tinyi_layer_take(r->ctx, r->l, i_b, 1, w->dim[0], 0, 0, &b_room, &b);
+    if (!st && !y->data) st = tinyi_layer_room(r, x->dim[0], w->dim[0], y);
+    if (st) return st;
+    turned = tiny_tensor_swap(*w, 0, 1);
+    return tiny_matmul(r->ctx, x, &turned, b, act, y);
+}
+
+/* y += b for each row, where there is a bias */
+static tiny_status tinyi_layer_bias(tinyi_layer_run *r, int i, const tiny_tensor *y)
+{
+    tiny_tensor room;
+    const tiny_tensor *b;
+    tiny_status st = tinyi_layer_take(r->ctx, r->l, i, 1, y->dim[1], 0, 0, &room, &b);
+    return st || !b ? st : tiny_add(r->ctx, y, b, y);
+}
+
+static tiny_status tinyi_layer_sum(tinyi_layer_run *r, const tiny_tensor *x, int weighted, const tiny_tensor *e, int reduce, int relu, const tiny_tensor *y)
+{
+    tiny_spmm_params p;
+    memset(&p, 0, sizeof p);
+    p.reduce = reduce;
+    p.relu = relu;
+    return tiny_spmm(r->ctx, &r->offset, x, &r->col, weighted ? &r->value : NULL, e, &p, y);
+}
+
+static tiny_status tinyi_layer_gcn(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_tensor h, out = *y;
+    tiny_status st;
+    memset(&h, 0, sizeof h);
+    if (y->dim[1] <= x->dim[1]) {
+        st = tinyi_layer_linear(r, x, 0, -1, TINY_ACT_NONE, &h);
+        if (!st) st = tinyi_layer_sum(r, &h, 1, NULL, TINY_EDGE_SUM, 0, y);
+        return st ? st : tinyi_layer_bias(r, 1, y);
+    }
+    st = tinyi_layer_room(r, r->n, x->dim[1], &h);
+    if (!st) st = tinyi_layer_sum(r, x, 1, NULL, TINY_EDGE_SUM, 0, &h);
+    return st ? st : tinyi_layer_linear(r, &h, 0, 1, TINY_ACT_NONE, &out);
+}
+
+static tiny_status tinyi_layer_sage(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_tensor h, own, out = *y;
+    tiny_status st;
+    memset(&own, 0, sizeof own);
+    st = tinyi_layer_room(r, r->n, x->dim[1], &h);
+    if (!st) st = tinyi_layer_sum(r, x, 0, NULL, r->l->aggr, 0, &h);
+    if (!st) st = tinyi_layer_linear(r, &h, 0, 1, TINY_ACT_NONE, &out);
+    if (!st && r->l->w[2].data) {
+        st = tinyi_layer_linear(r, x, 2, -1, TINY_ACT_NONE, &own);
+        if (!st && own.dim[1] != y->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "sage: lin_r gives %td numbers, lin_l %td", own.dim[1], y->dim[1]);
+        if (!st) st = tiny_add(r->ctx, y, &own, y);
+    }
+    return !st && r->l->normalize ? tiny_l2norm(r->ctx, y, 1e-12f, y) : st;
+}
+
+/* the heads of h side by side, or their mean, then the bias */
+static tiny_status tinyi_layer_heads_out(tinyi_layer_run *r, const tiny_tensor *h, int heads, int i_bias, const tiny_tensor *y)
+{
+    tiny_status st = TINY_OK;
+    if (r->l->average) {
+        tiny_tensor cube = tiny_tensor_3d(h->data, TINY_F32, h->dim[0], heads, h->dim[1] / heads);
+        tiny_reduce_params p;
+        memset(&p, 0, sizeof p);
+        p.axis = 1;
+        st = tiny_mean(r->ctx, &cube, &p, y);
+    }
+    return st || i_bias < 0 ? st : tinyi_layer_bias(r, i_bias, y);
+}
+
+/* sum of softmax(scores) v_j: at once, or in steps where e takes part or alpha is asked for */
+static tiny_status tinyi_layer_attend(tinyi_layer_run *r, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_tensor *e,
+                                      const tiny_sddmm_params *p, const tiny_tensor *alpha, const tiny_tensor *y)
+{
+    tiny_tensor s;
+    tiny_status st;
+    if (!alpha && !e) return tiny_edge_attention(r->ctx, &r->offset, &r->col, a, b, v, att, p, y);
+    if (alpha) s = *alpha;
+    else {
+        st = tinyi_layer_room(r, r->col.dim[0], p->heads, &s);
+        if (st) return st;
+    }
+    st = tiny_sddmm(r->ctx, &r->offset, &r->col, a, b, att, e, p, &s);
+    if (!st) st = tiny_segment_softmax(r->ctx, &r->offset, &s, &s);
+    return st ? st : tiny_spmm(r->ctx, &r->offset, v, &r->col, &s, e, NULL, y);
+}
+
+static tiny_status tinyi_layer_split(tinyi_layer_run *r, tiny_idx width, int heads)
+{
+    return heads > 0 && width % heads == 0 && width > 0 ? TINY_OK
+                                                        : tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: %td features do not make %d heads", tgnn_layer_name(r->l->kind), width, heads);
+}
+
+static tiny_status tinyi_layer_gat(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y, const tiny_tensor *alpha)
+{
+    const int heads = tinyi_layer_heads(r->l);
+    tiny_tensor h, side[2], product, room, out = *y, cube, parts;
+    const tiny_tensor *att;
+    tiny_sddmm_params p;
+    tiny_idx c;
+    int k;
+    tiny_status st;
+    memset(&h, 0, sizeof h);
+    memset(&p, 0, sizeof p);
+    st = tinyi_layer_linear(r, x, 0, -1, TINY_ACT_NONE, &h);
+    if (!st) st = tinyi_layer_split(r, h.dim[1], heads);
+    if (st) return st;
+    c = h.dim[1] / heads;
+    st = tinyi_layer_room(r, r->n, h.dim[1], &product);
+    for (k = 0; !st && k < 2; k++) {        /* att_src . h and att_dst . h, head by head */
+        st = tinyi_layer_room(r, r->n, heads, &side[k]);
+        if (!st) st = tinyi_layer_take(r->ctx, r->l, 1 + k, 2, heads, c, 1, &room, &att);
+        if (st) return st;
+        cube = tiny_tensor_3d(h.data, TINY_F32, r->n, heads, c);
+        parts = tiny_tensor_3d(product.data, TINY_F32, r->n, heads, c);
+        st = tiny_mul(r->ctx, &cube, att, &parts);
+        if (!st) st = tiny_sum(r->ctx, &parts, NULL, &side[k]);
+    }
+    p.add = 1;
+    p.heads = heads;
+    p.slope = r->l->slope == 0.0f ? 0.2f : r->l->slope;
+    if (!st && r->l->average) out = product;
+    if (!st) st = tinyi_layer_attend(r, &side[1], &side[0], &h, NULL, NULL, &p, alpha, &out);
+    return st ? st : tinyi_layer_heads_out(r, &out, heads, 3, y);
+}
+
+static tiny_status tinyi_layer_gatv2(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y, const tiny_tensor *alpha)
+{
+    const int heads = tinyi_layer_heads(r->l);
+    tiny_tensor left, right, room, flat, out = *y;
+    const tiny_tensor *att;
+    tiny_sddmm_params p;
+    tiny_status st;
+    memset(&left, 0, sizeof left);
+    memset(&right, 0, sizeof right);
+    memset(&p, 0, sizeof p);
+    st = tinyi_layer_linear(r, x, 0, 1, TINY_ACT_NONE, &left);
+    if (!st) st = tinyi_layer_linear(r, x, 2, 3, TINY_ACT_NONE, &right);
+    if (!st) st = tinyi_layer_split(r, left.dim[1], heads);
+    if (!st) st = tinyi_layer_take(r->ctx, r->l, 4, 2, heads, left.dim[1] / heads, 1, &room, &att);
+    if (st) return st;
+    if (!tiny_tensor_is_dense(att)) return tinyi_fail(r->ctx, TINY_E_SHAPE, "gatv2: att must be dense");
+    flat = tiny_tensor_1d(att->data, TINY_F32, left.dim[1]);
+    p.add = 1;
+    p.heads = heads;
+    p.slope = r->l->slope == 0.0f ? 0.2f : r->l->slope;
+    if (r->l->average) st = tinyi_layer_room(r, r->n, left.dim[1], &out);
+    if (!st) st = tinyi_layer_attend(r, &right, &left, &left, &flat, NULL, &p, alpha, &out);
+    return st ? st : tinyi_layer_heads_out(r, &out, heads, 5, y);
+}
+
+/* the features of edges in the order of the rows */
+static tiny_status tinyi_layer_edge_rows(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *e, tiny_tensor *out)
+{
+    tiny_tensor index = tiny_tensor_1d(g->in.source, TINY_I64, (tiny_idx)g->in.n);
+    tiny_status st;
+    if (e->rank != 2 || e->dtype != TINY_F32 || !g->in.source) return tinyi_fail(r->ctx, TINY_E_SHAPE, "%s: e must be f32 with a row for each edge that was given", tgnn_layer_name(r->l->kind));
+    st = tinyi_layer_room(r, (tiny_idx)g->in.n, e->dim[1], out);
+    return st ? st : tiny_gather(r->ctx, e, &index, out);
+}
+
+static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y)
+{
+    const int edges = r->l->kind == TGNN_LAYER_GINE && e;
+    tiny_tensor sum, hidden, rows, room, out = *y;
+    const tiny_tensor *eps;
+    tiny_tensor message;
+    tiny_status st;
+    memset(&hidden, 0, sizeof hidden);
+    memset(&message, 0, sizeof message);
+    st = tinyi_layer_take(r->ctx, r->l, 4, 1, 1, 0, 0, &room, &eps);
+    if (st && r->l->w[4].data && r->l->w[4].rank == 0) {       /* eps of PyG has rank 0 or 1 */
+        eps = &r->l->w[4];
+        st = TINY_OK;
+    }
+    if (!st && edges) st = tinyi_layer_edge_rows(r, g, e, &rows);
+    if (!st && edges) st = tinyi_layer_linear(r, &rows, 5, 6, TINY_ACT_NONE, &message);
+    if (!st && edges && message.dim[1] != x->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "gine: lin gives %td numbers for %td features", message.dim[1], x->dim[1]);
+    if (!st) st = tinyi_layer_room(r, r->n, x->dim[1], &sum);
+    if (!st) st = tinyi_layer_sum(r, x, 0, edges ? &message : NULL, TINY_EDGE_SUM, r->l->kind == TGNN_LAYER_GINE, &sum);
+    if (!st) st = tiny_axpy(r->ctx, x, 1.0f + (eps ? *(const float *)eps->data : r->l->eps), &sum);
+    if (!st) st = tinyi_layer_linear(r, &sum, 0, 1, TINY_ACT_RELU, &hidden);
+    return st ? st : tinyi_layer_linear(r, &hidden, 2, 3, TINY_ACT_NONE, &out);
+}
+
+static tiny_status tinyi_layer_transformer(tinyi_layer_run *r, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y, const tiny_tensor *alpha)
+{
+    const int heads = tinyi_layer_heads(r->l);
+    tiny_tensor q, k, v, skip, rows, message, out = *y;
+    tiny_sddmm_params p;
+    tiny_status st;
+    memset(&q, 0, sizeof q);
+    memset(&p, 0, sizeof p);
+    k = v = skip = message = q;
+    st = tinyi_layer_linear(r, x, 0, 1, TINY_ACT_NONE, &q);
+    if (!st) st = tinyi_layer_linear(r, x, 2, 3, TINY_ACT_NONE, &k);
+    if (!st) st = tinyi_layer_linear(r, x, 4, 5, TINY_ACT_NONE, &v);
+    if (!st) st = tinyi_layer_split(r, v.dim[1], heads);
+    if (!st && e && r->l->w[6].data) {
+        st = tinyi_layer_edge_rows(r, g, e, &rows);
+        if (!st) st = tinyi_layer_linear(r, &rows, 6, -1, TINY_ACT_NONE, &message);
+    }
+    if (st) return st;
+    p.heads = heads;
+    p.scale = (float)(1.0 / tinyi_sqrt64((double)(v.dim[1] / heads)));
+    if (r->l->average) st = tinyi_layer_room(r, r->n, v.dim[1], &out);
+    if (!st) st = tinyi_layer_attend(r, &q, &k, &v, NULL, message.data ? &message : NULL, &p, alpha, &out);
+    if (!st) st = tinyi_layer_heads_out(r, &out, heads, -1, y);
+    if (st || !r->l->w[7].data) return st;
+    st = tinyi_layer_linear(r, x, 7, 8, TINY_ACT_NONE, &skip);
+    if (!st && skip.dim[1] != y->dim[1]) st = tinyi_fail(r->ctx, TINY_E_SHAPE, "transformer: lin_skip gives %td numbers, the heads %td", skip.dim[1], y->dim[1]);
+    return st ? st : tiny_add(r->ctx, y, &skip, y);
+}
+
+static tiny_status tinyi_layer_rgcn(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_tensor w_room, c_room, root_room, all, part, made, w2;
+    const tiny_tensor *w, *comp, *root;
+    tiny_idx n = x->dim[0], n_rel, k;
+    tiny_status st = tinyi_layer_take(r->ctx, r->l, 3, 2, 0, 0, 0, &c_room, &comp);
+    if (!st) st = tinyi_layer_take(r->ctx, r->l, 0, 3, comp ? comp->dim[1] : 0, x->dim[1], 1, &w_room, &w);
+    if (!st) st = tinyi_layer_take(r->ctx, r->l, 1, 2, x->dim[1], y->dim[1], 0, &root_room, &root);
+    if (st) return st;
+    n_rel = comp ? comp->dim[0] : w->dim[0];
+    if (r->n != n_rel * n) return tinyi_fail(r->ctx, TINY_E_SHAPE, "rgcn: the graph has %td rows, %td relations of %td nodes need %td", r->n, n_rel, n, n_rel * n);
+    if (!tiny_tensor_is_dense(w)) return tinyi_fail(r->ctx, TINY_E_SHAPE, "rgcn: weight must be dense");
+    if (comp) {                             /* W_r = sum_b comp[r][b] V_b: one product */
+        tiny_tensor flat = tiny_tensor_2d(w->data, TINY_F32, w->dim[0], w->dim[1] * w->dim[2]);
+        st = tinyi_layer_room(r, n_rel, flat.dim[1], &made);
+        if (!st) st = tiny_matmul(r->ctx, comp, &flat, NULL, TINY_ACT_NONE, &made);
+        if (st) return st;
+        w2 = tiny_tensor_3d(made.data, TINY_F32, n_rel, w->dim[1], w->dim[2]);
+    } else w2 = *w;
+    st = tinyi_layer_room(r, r->n, x->dim[1], &all);
+    if (!st) st = tinyi_layer_sum(r, x, 0, NULL, TINY_EDGE_MEAN, 0, &all);
+    if (!st) st = tinyi_layer_room(r, n, y->dim[1], &part);
+    if (!st && root) st = tiny_matmul(r->ctx, x, root, NULL, TINY_ACT_NONE, y);
+    else if (!st) st = tiny_scale(r->ctx, y, 0.0f, 0.0f, y);
+    for (k = 0; !st && k < n_rel; k++) {
+        tiny_tensor rows = tiny_tensor_2d((float *)all.data + k * n * x->dim[1], TINY_F32, n, x->dim[1]);
+        tiny_tensor weight = tiny_tensor_2d((float *)w2.data + k * w2.dim[1] * w2.dim[2], TINY_F32, w2.dim[1], w2.dim[2]);
+        st = tiny_matmul(r->ctx, &rows, &weight, NULL, TINY_ACT_NONE, &part);
+        if (!st) st = tiny_add(r->ctx, y, &part, y);
+    }
+    return st ? st : tinyi_layer_bias(r, 2, y);
+}
+
+static tiny_status tinyi_layer_spread(tinyi_layer_run *r, const tiny_tensor *x, const tiny_tensor *y)
+{
+    const int sgc = r->l->kind == TGNN_LAYER_SGC, steps = r->l->steps > 0 ? r->l->steps : sgc ? 2 : 10;
+    const float alpha = r->l->alpha == 0.0f ? 0.1f : r->l->alpha;
+    tiny_tensor z[2], out = *y, from = *x;
+    int k;
+    tiny_status st = tinyi_layer_room(r, r->n, x->dim[1], &z[0]);
+    if (!st) st = tinyi_layer_room(r, r->n, x->dim[1], &z[1]);
+    for (k = 0; !st && k < steps; k++) {
+        const tiny_tensor *to = !sgc && k == steps - 1 ? y : &z[k & 1];
+        st = tinyi_layer_sum(r, &from, 1, NULL, TINY_EDGE_SUM, 0, to);
+        if (!st && !sgc) st = tiny_scale(r->ctx, to, 1.0f - alpha, 0.0f, to);
+        if (!st && !sgc) st = tiny_axpy(r->ctx, x, alpha, to);
+        from = *to;
+    }
+    if (!st && sgc && r->l->w[0].data) return tinyi_layer_linear(r, &from, 0, 1, TINY_ACT_NONE, &out);
+    return !st && sgc ? tiny_copy(r->ctx, &from, y) : st;
+}
+
+TINY_API tiny_status tgnn_layer_run(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *e, const tiny_tensor *y,
+                                    const tiny_tensor *alpha)
+{
+    tinyi_layer_run r;
+    tiny_idx width, n_y;
+    const char *name;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!layer || !g || !x || !y || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, no x or no y");
+    name = tgnn_layer_name(layer->kind);
+    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x and y must be f32 of rank 2, and y dense", name);
+    if (x->dim[0] != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x has %td rows for %td nodes", name, x->dim[0], g->in.n_cols);
+    if (g->in.n_rows != g->in.n_cols && layer->kind != TGNN_LAYER_RGCN) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the graph has %td sources and %td destinations", name, g->in.n_cols, g->in.n_rows);
+    n_y = layer->kind == TGNN_LAYER_RGCN ? x->dim[0] : g->in.n_rows;
+    width = layer->kind == TGNN_LAYER_SGC && !layer->w[0].data ? x->dim[1] : tgnn_layer_width(layer, x->dim[1]);
+    if (y->dim[0] != n_y || y->dim[1] != width) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: y is %td x %td, the weights give %td x %td", name, y->dim[0], y->dim[1], n_y, width);
+    memset(&r, 0, sizeof r);
+    r.ctx = ctx;
+    r.l = layer;
+    r.n = g->in.n_rows;
+    r.offset = tiny_tensor_1d(g->in.offset, TINY_I64, g->in.n_rows + 1);
+    r.col = tiny_tensor_1d(g->in.col, TINY_I32, (tiny_idx)g->in.n);
+    r.value = tiny_tensor_1d(g->in.value, TINY_F32, (tiny_idx)g->in.n);
+    if ((layer->kind == TGNN_LAYER_GCN || layer->kind == TGNN_LAYER_SGC || layer->kind == TGNN_LAYER_APPNP) && !g->in.value)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the graph has no norm; tgnn_layer_graph makes the one that it wants", name);
+    switch (layer->kind) {
+    case TGNN_LAYER_GCN: st = tinyi_layer_gcn(&r, x, y); break;
+    case TGNN_LAYER_SAGE: st = tinyi_layer_sage(&r, x, y); break;
+    case TGNN_LAYER_GAT: st = tinyi_layer_gat(&r, x, y, alpha); break;
+    case TGNN_LAYER_GATV2: st = tinyi_layer_gatv2(&r, x, y, alpha); break;
+    case TGNN_LAYER_GIN: case TGNN_LAYER_GINE: st = tinyi_layer_gin(&r, g, x, e, y); break;
+    case TGNN_LAYER_RGCN: st = tinyi_layer_rgcn(&r, x, y); break;
+    case TGNN_LAYER_TRANSFORMER: st = tinyi_layer_transformer(&r, g, x, e, y, alpha); break;
+    default: st = tinyi_layer_spread(&r, x, y); break;
+    }
+    while (r.n_held) tiny_free(ctx, r.held[--r.n_held]);
+    return st;
+}
+
+/* ---- weights from a file */
+
+TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *l)
+{
+    int i;
+    if (!l) return;
+    for (i = 0; i < TGNN_LAYER_WEIGHTS; i++) tiny_free(ctx, l->owned[i]);
+    memset(l, 0, sizeof *l);
+}
+
+TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char *prefix, tgnn_layer_kind kind, tgnn_layer *out)
+{
+    tiny_file f;
+    int i, found = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !out || (unsigned)kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no path, no place for the weights, or no such kind");
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    st = tiny_file_open(ctx, path, &f);
+    for (i = 0; !st && i < TGNN_LAYER_WEIGHTS && tinyi_layer_weights[kind][i]; i++) {
+        char member[200], file[208];
+        tgnn_array a;
+        if (snprintf(member, sizeof member, "%s%s", prefix ? prefix : "", tinyi_layer_weights[kind][i]) >= (int)sizeof member) {
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the prefix of a weight is too long", path);
+            break;
+        }
+        (void)snprintf(file, sizeof file, "%s.npy", member);
+        if (!tinyi_zip_has(f.bytes, f.n_bytes, file)) continue;
+        st = tgnn_array_read_memory(ctx, path, f.bytes, f.n_bytes, member, &a);
+        if (st) break;
+        out->w[i] = a.t;
+        out->owned[i] = a.t.data;
+        found++;
+        if (a.t.dtype != TINY_F32) st = tinyi_fail(ctx, TINY_E_DTYPE, "%s: %s is %s, weights are f32", path, member, tiny_dtype_name(a.t.dtype));
+    }
+    if (!st && !found && tinyi_layer_weights[kind][0]) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no weight %s%s", path, prefix ? prefix : "", tinyi_layer_weights[kind][0]);
+    tiny_file_close(ctx, &f);
+    if (st) tgnn_layer_free(ctx, out);
+    else out->heads = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 ? tinyi_layer_heads(out) : 0;
+    return st;
+}
+
+/* src/gnn/embed/fastrp.c - FastRP
+ * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse Random Projection",
+ *          2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse Random Projections", 2006.
+ * Formula  in fastrp.h.
+ * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s of them. U_1 adds
+ *          the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns after the other. Rows can only be
+ *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
+ *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
+ * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
+ * Error    each power is a mean in float: relative (degree + 5) u a step.
+ * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
+#include <string.h>
+
+#define TINYI_FASTRP_BLOCK 16
+
+TINY_REF_BEGIN
+TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t *col, int8_t *sign)
+{
+    tiny_rng rng = tiny_rng_make(seed, j);
+    const double step = s > 1.0 ? tinyi_log64(1.0 - 1.0 / s) : 0.0;
+    double at = -1.0;
+    int n = 0;
+    for (;;) {
+        double u = 1.0 - tiny_rng_uniform64(&rng);      /* (0, 1] */
+        double gap = s > 1.0 ? tinyi_log64(u) / step : 0.0;
+        if (!(gap < (double)d)) return n;
+        at += 1.0 + (double)(int)gap;
+        if (at >= (double)d) return n;
+        col[n] = (int32_t)at;
+        sign[n++] = tiny_rng_u32(&rng) & 1 ? 1 : -1;
+    }
+}
+TINY_REF_END
+
+/* R with L and all constant factors in its values */
+typedef struct tinyi_fastrp {
+    tiny_ctx *ctx;
+    const tgnn_graph *g;
+    tgnn_fastrp_desc d;
+    tiny_idx n, dim, tile;
+    int64_t *offset;
+    int32_t *col;
+    float *value, *edge;                    /* edge: normalised weights, NULL: none */
+    float *u[2], *inverse;                  /* inverse (powers, n): 1 / length, or 0 */
+    double *square;                         /* n, of the power in hand */
+    float *y;
+} tinyi_fastrp;
+
+static void tinyi_fastrp_free(tinyi_fastrp *f)
+{
+    tiny_free(f->ctx, f->offset);
+    tiny_free(f->ctx, f->col);
+    tiny_free(f->ctx, f->value);
+    tiny_free(f->ctx, f->edge);
+    tiny_free(f->ctx, f->u[0]);
+    tiny_free(f->ctx, f->u[1]);
+    tiny_free(f->ctx, f->inverse);
+    tiny_free(f->ctx, f->square);
+}
+
+static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *d, const tiny_tensor *y)
+{
+    const tiny_tensor *r = d->projection;
+    int64_t p;
+    int k;
+    char text[96];
+    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
+    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != g->in.n_rows)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes", y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
+    if (y->dim[1] < 1 || y->dim[1] > 1 << 20) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
+    if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights, TGNN_FASTRP_POWERS);
+    for (k = 0; k < d->n_weights; k++)
+        if (!(d->weight[k] - d->weight[k] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: the weight of power %d is not a finite number", k + 1);
+    if (!(d->s == 0.0 || (d->s >= 1.0 && d->s - d->s == 0.0))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: s is %g, it must be at least 1", d->s);
+    if (!(d->beta - d->beta == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: beta is not a finite number");
+    if (d->tile < 0 || d->tile % TINYI_FASTRP_BLOCK) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: a tile of %d columns, it must be a multiple of %d", d->tile, TINYI_FASTRP_BLOCK);
+    if (r && (tiny_tensor_check(r) || r->dtype != TINY_F32 || r->rank != 2 || r->dim[0] != y->dim[0] || r->dim[1] != y->dim[1] || !tiny_tensor_is_dense(r)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: the projection must be dense f32, %td x %td", y->dim[0], y->dim[1]);
+    for (p = 0; g->in.value && p < g->in.n; p++)
+        if (!(g->in.value[p] >= 0.0f) || g->in.value[p] - g->in.value[p] != 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: edge %lld weighs %g, weights must be finite and not negative", (long long)p, (double)g->in.value[p]);
+    return TINY_OK;
+}
+
+/* weighted degrees, and their sum */
+static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, double *total)
+{
+    const tiny_sparse *a = &f->g->in;
+    double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
+    tiny_idx i;
+    int64_t p;
+    *out = degree;
+    *total = 0.0;
+    if (!degree) return tiny_ctx_status(f->ctx);
+    for (i = 0; i < f->n; i++) {
+        degree[i] = a->value ? 0.0 : (double)(a->offset[i + 1] - a->offset[i]);
+        for (p = a->offset[i]; a->value && p < a->offset[i + 1]; p++) degree[i] += (double)a->value[p];
+        *total += degree[i];
+    }
+    return TINY_OK;
+}
+
+/* (degree / total)^beta times what is the same for all entries of R */
+static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+{
+    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total)) : 0.0;
+    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+}
+
+static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
+{
+    const double s = f->d.s > 0.0 ? f->d.s : f->n > 1 ? tinyi_sqrt64((double)f->n) : 1.0, root = tinyi_sqrt64(s);
+    int32_t *col = (int32_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *col);
+    int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
+    tiny_status st = TINY_OK;
+    tiny_idx j, c;
+    int pass, k, n;
+    f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
+    if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
+    for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
+        int64_t at = 0;
+        for (j = 0; j < f->n; j++) {
+            double factor = pass ? tinyi_fastrp_factor(f, degree[j], total) : 0.0;
+            f->offset[j] = at;
+            if (f->d.projection) {
+                const float *r = (const float *)f->d.projection->data + j * f->dim;
+                for (c = 0; c < f->dim; c++) {
+                    if (r[c] == 0.0f) continue;
+                    if (pass) {
+                        f->col[at] = (int32_t)c;
+                        f->value[at] = (float)((double)r[c] * factor);
+                    }
+                    at++;
+                }
+                continue;
+            }
+            n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
+            for (k = 0; pass && k < n; k++) {
+                f->col[at + k] = col[k];
+                f->value[at + k] = (float)((double)sign[k] * root * factor);
+            }
+            at += n;
+        }
+        f->offset[f->n] = at;
+        if (pass) break;
+        f->col = (int32_t *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->col);
+        f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
+        if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
+    }
+    tiny_free(f->ctx, col);
+    tiny_free(f->ctx, sign);
+    return st;
+}
+
+/* ---- reference: P^k L R in double, everything at once */
+
+TINY_REF_BEGIN
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to)
+{
+    const tiny_sparse *a = &f->g->in;
+    tiny_idx i, c;
+    int64_t p;
+    for (i = 0; i < f->n; i++) {
+        for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
+        for (p = a->offset[i]; p < a->offset[i + 1]; p++)
+            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[(tiny_idx)a->col[p] * f->dim + c];
+        for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
+    }
+}
+
+static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
+{
+    const size_t count = (size_t)f->n * (size_t)f->dim;
+    double *u = (double *)tinyi_alloc(f->ctx, count, sizeof *u), *v = (double *)tinyi_alloc(f->ctx, count, sizeof *v), *sum = (double *)tinyi_alloc(f->ctx, count, sizeof *sum), *t;
+    tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
+    tiny_idx i, c;
+    int64_t p;
+    int k;
+    if (!st) {
+        for (i = 0; i < (tiny_idx)count; i++) v[i] = sum[i] = 0.0;
+        for (i = 0; i < f->n; i++)
+            for (p = f->offset[i]; p < f->offset[i + 1]; p++) v[i * f->dim + f->col[p]] = (double)f->value[p];
+        for (k = 0; k < f->d.n_weights; k++) {
+            tinyi_fastrp_ref_power(f, degree, v, u);
+            for (i = 0; i < f->n; i++) {
+                double ss = 0.0, by = (double)f->d.weight[k];
+                for (c = 0; c < f->dim; c++) ss += u[i * f->dim + c] * u[i * f->dim + c];
+                if (!f->d.no_l2) by = ss > 0.0 ? by / tinyi_sqrt64(ss) : 0.0;
+                for (c = 0; c < f->dim; c++) sum[i * f->dim + c] += by * u[i * f->dim + c];
+            }
+            t = u;
+            u = v;
+            v = t;
+        }
+        for (c = 0; f->d.standardize && c < f->dim; c++) {
+            double mean = 0.0, var = 0.0;
+            for (i = 0; i < f->n; i++) mean += sum[i * f->dim + c];
+            mean /= (double)f->n;
+            for (i = 0; i < f->n; i++) var += (sum[i * f->dim + c] - mean) * (sum[i * f->dim + c] - mean);
+            var = var > 0.0 ? 1.0 / tinyi_sqrt64(var / (double)f->n) : 0.0;
+            for (i = 0; i < f->n; i++) sum[i * f->dim + c] = (sum[i * f->dim + c] - mean) * var;
+        }
+        for (i = 0; i < (tiny_idx)count; i++) f->y[i] = (float)sum[i];
+    }
+    tiny_free(f->ctx, u);
+    tiny_free(f->ctx, v);
+    tiny_free(f->ctx, sum);
+    return st;
+}
+TINY_REF_END
+
+/* ---- fast: rows by threads, a tile of columns at a time */
+
+typedef struct tinyi_fastrp_job { tinyi_fastrp *f; float *u; tiny_idx c0, c1; int k, merge; } tinyi_fastrp_job;
+
+static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
+    const tinyi_fastrp *f = job->f;
+    const tiny_sparse *a = &f->g->in;
+    tiny_idx i, i1, w = job->c1 - job->c0;
+    int64_t p, q;
+    while (tiny_take(team, f->n, 256, &i, &i1))
+        for (; i < i1; i++) {
+            float *u = job->u + i * w, by = 1.0f;
+            memset(u, 0, (size_t)w * sizeof *u);
+            if (!f->d.adjacency && !f->edge && a->offset[i + 1] > a->offset[i]) by = 1.0f / (float)(a->offset[i + 1] - a->offset[i]);
+            for (p = a->offset[i]; p < a->offset[i + 1]; p++) {
+                const int32_t j = a->col[p];
+                const float e = f->edge ? f->edge[p] : f->d.adjacency && a->value ? a->value[p] : by;
+                if (p + 16 < a->n) TINYI_PREFETCH(f->offset + a->col[p + 16]);
+                for (q = f->offset[j]; q < f->offset[j + 1]; q++)
+                    if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
+            }
+        }
+}
+
+/* squares of a tile into f->square; or the tile into y */
+static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
+    const tinyi_fastrp *f = job->f;
+    const float weight = f->d.weight[job->k];
+    tiny_idx i, i1, w = job->c1 - job->c0, c;
+    while (tiny_take(team, f->n, 256, &i, &i1))
+        for (; i < i1; i++) {
+            const float *u = job->u + i * w;
+            if (job->merge & 1) {
+                double ss = job->c0 ? f->square[i] : 0.0;
+                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)team->k->dot_f32(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                f->square[i] = ss;
+                if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
+            }
+            if (job->merge & 2) team->k->axpy_f32(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
+        }
+}
+
+static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp *f = (const tinyi_fastrp *)arg;
+    tiny_idx b, b1, i, c, blocks = (f->dim + TINYI_FASTRP_BLOCK - 1) / TINYI_FASTRP_BLOCK;
+    while (tiny_take(team, blocks, 1, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx c0 = b * TINYI_FASTRP_BLOCK, w = TINYI_MIN(f->dim - c0, TINYI_FASTRP_BLOCK);
+            double mean[TINYI_FASTRP_BLOCK], var[TINYI_FASTRP_BLOCK];
+            for (c = 0; c < w; c++) mean[c] = var[c] = 0.0;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) mean[c] += (double)f->y[i * f->dim + c0 + c];
+            for (c = 0; c < w; c++) mean[c] /= (double)f->n;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) var[c] += ((double)f->y[i * f->dim + c0 + c] - mean[c]) * ((double)f->y[i * f->dim + c0 + c] - mean[c]);
+            for (c = 0; c < w; c++) var[c] = var[c] > 0.0 ? 1.0 / tinyi_sqrt64(var[c] / (double)f->n) : 0.0;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) f->y[i * f->dim + c0 + c] = (float)(((double)f->y[i * f->dim + c0 + c] - mean[c]) * var[c]);
+        }
+}
+
+static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, double share)
+{
+    const tiny_sparse *a = &f->g->in;
+    tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, f->n + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w;
+    const int weighted = f->edge || (f->d.adjacency && a->value);
+    tiny_spmm_params p;
+    tinyi_fastrp_job job;
+    tiny_idx c0;
+    tiny_status st = TINY_OK;
+    memset(&p, 0, sizeof p);
+    p.reduce = f->d.adjacency || f->edge ? TINY_EDGE_SUM : TINY_EDGE_MEAN;
+    w = tiny_tensor_1d(f->edge ? f->edge : a->value, TINY_F32, (tiny_idx)a->n);
+    for (c0 = 0; !st && c0 < f->dim; c0 += f->tile) {
+        job.f = f;
+        job.c0 = c0;
+        job.c1 = TINYI_MIN(f->dim, c0 + f->tile);
+        job.merge = merge;
+        for (job.k = 0; !st && job.k < f->d.n_weights; job.k++) {
+            tiny_tensor from = tiny_tensor_2d(f->u[(job.k + 1) & 1], TINY_F32, f->n, job.c1 - c0), to = tiny_tensor_2d(f->u[job.k & 1], TINY_F32, f->n, job.c1 - c0);
+            job.u = f->u[job.k & 1];
+            st = job.k ? tiny_spmm(f->ctx, &offset, &from, &col, weighted ? &w : NULL, NULL, &p, &to) : tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_first_team, &job);
+            if (!st && f->d.weight[job.k] != 0.0f) {
+                /* squares of several powers in one round of tiles need a place each: they are kept as they grow, power by power */
+                if (merge & 1) f->square = f->square + (size_t)job.k * (size_t)f->n;
+                st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
+                if (merge & 1) f->square = f->square - (size_t)job.k * (size_t)f->n;
+            }
+            if (f->ctx->desc.progress) f->ctx->desc.progress(f->ctx->desc.user, "fastrp", done + share * ((double)c0 + (double)(job.c1 - c0) * (job.k + 1) / f->d.n_weights) / (double)f->dim);
+        }
+    }
+    return st;
+}
+
+static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
+{
+    const tiny_sparse *a = &f->g->in;
+    const int rounds = !f->d.no_l2 && f->tile < f->dim ? 2 : 1;
+    tiny_idx i;
+    int64_t p;
+    tiny_status st = TINY_OK;
+    f->u[0] = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float));
+    f->u[1] = f->d.n_weights > 1 ? (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float)) : NULL;
+    if (!f->u[0] || (f->d.n_weights > 1 && !f->u[1])) st = tiny_ctx_status(f->ctx);
+    if (!st && !f->d.no_l2) {
+        f->inverse = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->d.n_weights, sizeof(float));
+        f->square = (double *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->d.n_weights, sizeof(double));
+        if (!f->inverse || !f->square) st = tiny_ctx_status(f->ctx);
+    }
+    if (!st && a->value && !f->d.adjacency) {
+        f->edge = (float *)tinyi_alloc(f->ctx, (size_t)a->n, sizeof(float));
+        if (!f->edge) st = tiny_ctx_status(f->ctx);
+        for (i = 0; !st && i < f->n; i++)
+            for (p = a->offset[i]; p < a->offset[i + 1]; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+    }
+    if (st) return st;
+    memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
+    if (rounds == 2) {
+        st = tinyi_fastrp_round(f, 1, 0.0, 0.5);
+        if (!st) st = tinyi_fastrp_round(f, 2, 0.5, 0.5);
+    } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
+    if (!st && f->d.standardize) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, f);
+    return st;
+}
+
+TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y)
+{
+    tinyi_fastrp f;
+    double *degree = NULL, total;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.g = g;
+    if (desc) f.d = *desc;
+    st = tinyi_fastrp_check(ctx, g, &f.d, y);
+    if (st) return st;
+    if (f.d.n_weights == 0) {
+        f.d.n_weights = 3;
+        f.d.weight[0] = 0.0f;
+        f.d.weight[1] = f.d.weight[2] = 1.0f;
+    }
+    f.n = g->in.n_rows;
+    f.dim = y->dim[1];
+    f.tile = f.d.tile && (tiny_idx)f.d.tile < f.dim ? (tiny_idx)f.d.tile : f.dim;
+    f.y = (float *)y->data;
+    if (f.n == 0) return TINY_OK;
+    st = tinyi_fastrp_degrees(&f, &degree, &total);
+    if (!st) st = tinyi_fastrp_project(&f, degree, total);
+    if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    tiny_free(ctx, degree);
+    tinyi_fastrp_free(&f);
+    return st;
+}
+
+/* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
+ * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952, 1996.
+ * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15 steps a symbol.
+ *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB.
+ * Left out preset dictionaries: neither gzip nor zip has them.                                                              */
+#include <string.h>
+
+typedef struct tinyi_flate {
+    tiny_ctx *ctx;
+    const char *where;
+    const unsigned char *bytes;
+    size_t n_bytes, at, most;
+    uint32_t hold;                          /* bits that were read and not yet used */
+    int n_hold;
+    unsigned char *out;
+    size_t n, room;
+} tinyi_flate;
+
+typedef struct tinyi_flate_code { short count[16], symbol[288]; } tinyi_flate_code;
+
+static tiny_status tinyi_flate_fail(const tinyi_flate *f, const char *what)
+{
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %zu: %s", f->where, f->at, what);
+}
+
+/* n <= 16 bits, the lowest first; 0: the stream has ended */
+static int tinyi_flate_bits(tinyi_flate *f, int n, uint32_t *v)
+{
+    while (f->n_hold < n) {
+        if (f->at == f->n_bytes) return 0;
+        f->hold |= (uint32_t)f->bytes[f->at++] << f->n_hold;
+        f->n_hold += 8;
+    }
+    *v = f->hold & ((1u << n) - 1u);
+    f->hold >>= n;
+    f->n_hold -= n;
+    return 1;
+}
+
+static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
+{
+    size_t room = f->room;
+    unsigned char *p;
+    if (f->n + n <= f->room) return TINY_OK;
+    if (n > f->most || f->n > f->most - n) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %zu bytes that are allowed", f->where, f->most);
+    while (room < f->n + n) room = room ? room > SIZE_MAX / 2 ? f->n + n : room * 2 : 4096;
+    p = (unsigned char *)tiny_alloc(f->ctx, room);
+    if (!p) return tiny_ctx_status(f->ctx);
+    if (f->n) memcpy(p, f->out, f->n);
+    tiny_free(f->ctx, f->out);
+    f->out = p;
+    f->room = room;
+    return TINY_OK;
+}
+
+/* The canonical code of these lengths. 0: over-subscribed; or incomplete, unless it is a single code of one bit or none. */
+static int tinyi_flate_code_make(tinyi_flate_code *c, const unsigned char *length, int n)
+{
+    short at[16];
+    int i, left = 1;
+    memset(c->count, 0, sizeof c->count);
+    for (i = 0; i < n; i++) c->count[length[i]]++;
+    for (i = 1; i < 16; i++) {
+        left = left * 2 - c->count[i];
+        if (left < 0) return 0;
+    }
+    at[1] = 0;
+    for (i = 1; i < 15; i++) at[i + 1] = (short)(at[i] + c->count[i]);
+    for (i = 0; i < n; i++)
+        if (length[i]) c->symbol[at[length[i]]++] = (short)i;
+    return left == 0 || n - c->count[0] <= 1;
+}
+
+static int tinyi_flate_symbol(tinyi_flate *f, const tinyi_flate_code *c)
+{
+    int code = 0, first = 0, index = 0, len;
+    for (len = 1; len < 16; len++) {
+        uint32_t bit;
+        if (!tinyi_flate_bits(f, 1, &bit)) return -1;
+        code |= (int)bit;
+        if (code - c->count[len] < first) return c->symbol[index + (code - first)];
+        index += c->count[len];
+        first = (first + c->count[len]) * 2;
+        code *= 2;
+    }
+    return -1;
+}
+
+static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit, const tinyi_flate_code *dist)
+{
+    static const short length_base[29] = { 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258 };
+    static const short length_bits[29] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
+    static const short dist_base[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+    static const short dist_bits[30] = { 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13 };
+    for (;;) {
+        int s = tinyi_flate_symbol(f, lit);
+        uint32_t more;
+        size_t len, back;
+        tiny_status st;
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s == 256) return TINY_OK;
+        if (s < 256) {
+            if ((st = tinyi_flate_room(f, 1)) != TINY_OK) return st;
+            f->out[f->n++] = (unsigned char)s;
+            continue;
+        }
+        if (s > 285) return tinyi_flate_fail(f, "a length that does not exist");
+        if (!tinyi_flate_bits(f, length_bits[s - 257], &more)) return tinyi_flate_fail(f, "the stream ends");
+        len = (size_t)length_base[s - 257] + more;
+        s = tinyi_flate_symbol(f, dist);
+        if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance does not exist");
+        if (!tinyi_flate_bits(f, dist_bits[s], &more)) return tinyi_flate_fail(f, "the stream ends");
+        back = (size_t)dist_base[s] + more;
+        if (back > f->n) return tinyi_flate_fail(f, "a copy from before the start");
+        if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
+        for (; len; len--, f->n++) f->out[f->n] = f->out[f->n - back];
+    }
+}
+
+static tiny_status tinyi_flate_stored(tinyi_flate *f)
+{
+    size_t len;
+    tiny_status st;
+    f->hold = 0;                            /* whole bytes only were read, and at most 7 bits are left of the last */
+    f->n_hold = 0;
+    if (f->n_bytes - f->at < 4) return tinyi_flate_fail(f, "the stream ends");
+    len = (size_t)f->bytes[f->at] | (size_t)f->bytes[f->at + 1] << 8;
+    if ((len ^ 0xffff) != ((size_t)f->bytes[f->at + 2] | (size_t)f->bytes[f->at + 3] << 8)) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
+    f->at += 4;
+    if (len > f->n_bytes - f->at) return tinyi_flate_fail(f, "a stored block is longer than the stream");
+    if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
+    if (len) memcpy(f->out + f->n, f->bytes + f->at, len);
+    f->n += len;
+    f->at += len;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, tinyi_flate_code *dist)
+{
+    static const unsigned char order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
+    unsigned char length[320];
+    uint32_t n_lit, n_dist, n_code, v, i, n = 0;
+    memset(length, 0, sizeof length);
+    if (!tinyi_flate_bits(f, 5, &n_lit) || !tinyi_flate_bits(f, 5, &n_dist) || !tinyi_flate_bits(f, 4, &n_code)) return tinyi_flate_fail(f, "the stream ends");
+    n_lit += 257;
+    n_dist += 1;
+    n_code += 4;
+    if (n_lit > 286 || n_dist > 30) return tinyi_flate_fail(f, "too many lengths");
+    for (i = 0; i < n_code; i++) {
+        if (!tinyi_flate_bits(f, 3, &v)) return tinyi_flate_fail(f, "the stream ends");
+        length[order[i]] = (unsigned char)v;
+    }
+    if (!tinyi_flate_code_make(lit, length, 19)) return tinyi_flate_fail(f, "no code for the lengths");
+    while (n < n_lit + n_dist) {
+        int s = tinyi_flate_symbol(f, lit);
+        unsigned char again = 0;
+        if (s < 0) return tinyi_flate_fail(f, "the stream ends, or has no such code");
+        if (s < 16) {
+            length[n++] = (unsigned char)s;
+            continue;
+        }
+        if (s == 16 && n == 0) return tinyi_flate_fail(f, "a repeat of nothing");
+        if (s == 16) again = length[n - 1];
+        if (!tinyi_flate_bits(f, s == 16 ? 2 : s == 17 ? 3 : 7, &v)) return tinyi_flate_fail(f, "the stream ends");
+        v += s == 18 ? 11 : 3;
+        if (v > n_lit + n_dist - n) return tinyi_flate_fail(f, "more lengths than codes");
+        memset(length + n, again, v);
+        n += v;
+    }
+    if (!length[256]) return tinyi_flate_fail(f, "a block without an end");
+    if (!tinyi_flate_code_make(dist, length + n_lit, (int)n_dist) || !tinyi_flate_code_make(lit, length, (int)n_lit)) return tinyi_flate_fail(f, "lengths that make no code");
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used)
+{
+    tinyi_flate_code lit, dist;
+    tinyi_flate f;
+    uint32_t last = 0, type = 0;
+    tiny_status st = TINY_OK;
+    *out = NULL;
+    *n_out = 0;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.where = where;
+    f.bytes = bytes;
+    f.n_bytes = n_bytes;
+    f.most = most;
+    while (!st && !last) {
+        if (!tinyi_flate_bits(&f, 1, &last) || !tinyi_flate_bits(&f, 2, &type)) st = tinyi_flate_fail(&f, "the stream ends");
+        else if (type == 0) st = tinyi_flate_stored(&f);
+        else if (type == 3) st = tinyi_flate_fail(&f, "a block of type 3");
+        else {
+            if (type == 1) {
+                unsigned char length[288];
+                memset(length, 8, 144);
+                memset(length + 144, 9, 112);
+                memset(length + 256, 7, 24);
+                memset(length + 280, 8, 8);
+                (void)tinyi_flate_code_make(&lit, length, 288);
+                memset(length, 5, 30);
+                (void)tinyi_flate_code_make(&dist, length, 30);
+            } else st = tinyi_flate_dynamic(&f, &lit, &dist);
+            if (!st) st = tinyi_flate_block(&f, &lit, &dist);
+        }
+    }
+    if (!st && !f.out) st = tinyi_flate_room(&f, 1);    /* of nothing: still a block */
+    if (st) {
+        tiny_free(ctx, f.out);
+        return st;
+    }
+    *out = f.out;
+    *n_out = f.n;
+    if (used) *used = f.at;
+    return TINY_OK;
+}
+
+TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
+{
+    uint32_t table[256], c;
+    size_t i;
+    int k;
+    for (i = 0; i < 256; i++) {
+        c = (uint32_t)i;
+        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    crc = ~crc;
+    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    return ~crc;
+}
+
+/* the bytes of a member's head; 0: it ends before */
+static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
+{
+    size_t at = 10;
+    unsigned flags;
+    if (n < 10) return 0;
+    flags = p[3];
+    if (flags & 4) {
+        if (n - at < 2) return 0;
+        at += 2 + ((size_t)p[at] | (size_t)p[at + 1] << 8);
+        if (at > n) return 0;
+    }
+    if (flags & 8) {
+        while (at < n && p[at]) at++;
+        at++;
+    }
+    if (flags & 16) {
+        while (at < n && p[at]) at++;
+        at++;
+    }
+    if (flags & 2) at += 2;
+    return at > n ? 0 : at;
+}
+
+TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
+{
+    unsigned char *all = NULL;
+    size_t n_all = 0, at = 0;
+    *out = NULL;
+    *n_out = 0;
+    do {
+        unsigned char *part = NULL, *p;
+        size_t n_part = 0, used = 0, head = tinyi_gzip_head(bytes + at, n_bytes - at);
+        tinyi_cursor c;
+        uint32_t crc, size;
+        tiny_status st;
+        if (!head || bytes[at] != 0x1f || bytes[at + 1] != 0x8b || bytes[at + 2] != 8 || bytes[at + 3] & 0xe0) {
+            tiny_free(ctx, all);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu is no head of gzip", where, at);
+        }
+        at += head;
+        st = tinyi_inflate(ctx, where, bytes + at, n_bytes - at, most - n_all, &part, &n_part, &used);
+        at += used;
+        c = tinyi_cursor_make(bytes + at, n_bytes - at);
+        if (!st && (!tinyi_rd_u32(&c, &crc) || !tinyi_rd_u32(&c, &size))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", where);
+        if (!st && (crc != tinyi_crc32(0, part, n_part) || size != (uint32_t)(n_part & 0xffffffffu)))
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %zu bytes that were unpacked", where, n_part);
+        at += 8;
+        if (!st && n_all) {
+            p = (unsigned char *)tiny_alloc(ctx, n_all + n_part);
+            if (p) {
+                memcpy(p, all, n_all);
+                if (n_part) memcpy(p + n_all, part, n_part);
+            } else st = tiny_ctx_status(ctx);
+            tiny_free(ctx, all);
+            tiny_free(ctx, part);
+            all = p;
+        } else if (!st) {
+            tiny_free(ctx, all);            /* an empty member before */
+            all = part;
+        } else {
+            tiny_free(ctx, part);
+            tiny_free(ctx, all);
+            return st;
+        }
+        if (st) return st;
+        n_all += n_part;
+    } while (at < n_bytes);
+    *out = all;
+    *n_out = n_all;
+    return TINY_OK;
+}
+
+/* src/gnn/graph/words.c */
+#include <string.h>
+#include <math.h>                           /* INFINITY; no function of it is called */
+
+TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n)
+{
+    tinyi_text_file f;
+    f.ctx = ctx;
+    f.path = path;
+    f.at = (const unsigned char *)bytes;
+    f.end = n ? f.at + n : f.at;
+    f.line = 0;
+    return f;
+}
+
+static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
+
+TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
+{
+    while (f->at < f->end) {
+        const unsigned char *end = (const unsigned char *)memchr(f->at, '\n', (size_t)(f->end - f->at)), *p = f->at;
+        if (!end) end = f->end;
+        f->at = end < f->end ? end + 1 : end;
+        f->line++;
+        while (p < end && tinyi_text_gap(*p)) p++;
+        if (p == end || (*p && strchr(marks, *p))) continue;
+        line->at = p;
+        line->n = (size_t)(end - p);
+        return 1;
+    }
+    return 0;
+}
+
+TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word)
+{
+    while (line->n && tinyi_text_gap(*line->at)) {
+        line->at++;
+        line->n--;
+    }
+    word->at = line->at;
+    word->n = 0;
+    while (line->n && !tinyi_text_gap(*line->at)) {
+        line->at++;
+        line->n--;
+        word->n++;
+    }
+    return word->n > 0;
+}
+
+TINYI_FN int tinyi_word_is(tinyi_word w, const char *text)
+{
+    size_t i;
+    for (i = 0; i < w.n && text[i]; i++)
+        if ((w.at[i] >= 'A' && w.at[i] <= 'Z' ? w.at[i] + 32 : w.at[i]) != text[i]) return 0;
+    return i == w.n && !text[i];
+}
+
+TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v)
+{
+    int minus = w.n && *w.at == '-';
+    uint64_t u = 0;
+    size_t i = (size_t)(w.n && (*w.at == '-' || *w.at == '+'));
+    if (i == w.n) return 0;
+    for (; i < w.n; i++) {
+        if (w.at[i] < '0' || w.at[i] > '9' || u > (UINT64_C(0x7fffffffffffffff) - 9) / 10) return 0;
+        u = u * 10 + (uint64_t)(w.at[i] - '0');
+    }
+    *v = minus ? -(int64_t)u : (int64_t)u;
+    return 1;
+}
+
+TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
+{
+    static const double power[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    int minus = w.n && *w.at == '-', digits = 0, seen = 0, e = 0, by = 0, e_minus = 0;
+    uint64_t u = 0;
+    double d;
+    if (w.n && (*w.at == '-' || *w.at == '+')) {
+        w.at++;
+        w.n--;
+    }
+    if (tinyi_word_is(w, "inf") || tinyi_word_is(w, "infinity")) {
+        *v = minus ? -INFINITY : INFINITY;
+        return 1;
+    }
+    if (tinyi_word_is(w, "nan")) {
+        *v = tinyi_bits_f32(0x7fc00000u);
+        return 1;
+    }
+    for (; w.n && ((*w.at >= '0' && *w.at <= '9') || (*w.at == '.' && !(seen & 2))); w.at++, w.n--) {
+        if (*w.at == '.') {
+            seen |= 2;
+            continue;
+        }
+        seen |= 1;
+        if (digits < 18) {                  /* the others are below the last bit of a double */
+            u = u * 10 + (uint64_t)(*w.at - '0');
+            if (u) digits++;
+            if (seen & 2) e--;
+        } else if (!(seen & 2)) e++;
+        if (e > 100000 || e < -100000) return 0;
+    }
+    if (!(seen & 1)) return 0;
+    if (w.n && (*w.at == 'e' || *w.at == 'E')) {
+        w.at++;
+        w.n--;
+        e_minus = w.n && *w.at == '-';
+        if (w.n && (*w.at == '-' || *w.at == '+')) {
+            w.at++;
+            w.n--;
+        }
+        if (!w.n) return 0;
+        for (; w.n && *w.at >= '0' && *w.at <= '9'; w.at++, w.n--)
+            if (by < 100000) by = by * 10 + (*w.at - '0');
+        e += e_minus ? -by : by;
+    }
+    if (w.n) return 0;
+    d = (double)u;
+    for (; u && e > 0 && d <= 1e300; e -= TINYI_MIN(e, 22)) d *= power[TINYI_MIN(e, 22)];
+    for (; u && e < 0 && d > 0.0; e += TINYI_MIN(-e, 22)) d /= power[TINYI_MIN(-e, 22)];
+    *v = d > 3.4028235677973366e38 ? INFINITY : (float)d;      /* halfway from the largest float to the next */
+    if (minus) *v = -*v;
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
+{
+    char shown[41];
+    size_t i;
+    for (i = 0; i < word.n && i < sizeof shown - 1; i++) shown[i] = word.at[i] < 0x20 || word.at[i] > 0x7e ? '?' : (char)word.at[i];
+    shown[i] = 0;
+    if (!word.n) return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path, (long long)f->line, wanted);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, shown, wanted);
+}
+
+TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
+{
+    const unsigned char *p = f->at;
+    size_t n = 0;
+    while (p < f->end) {
+        const unsigned char *end = (const unsigned char *)memchr(p, '\n', (size_t)(f->end - p));
+        n++;
+        p = end ? end + 1 : f->end;
+    }
+    return n;
+}
 
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 

@@ -1,217 +1,219 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     217  the manual
- *     286  math/kernels.h
- *    6196  options and names
- *    6764  core/config.h
- *    6888  core/status.h
- *    6921  core/tensor.h
- *    6974  core/ctx.h
- *    7051  core/mem.h
- *    7092  core/thread.h
- *    7143  core/rng.h
- *    7169  core/op.h
- *    7263  core/record.h
- *    7285  core/accel.h
- *    7322  core/bytes.h
- *    7347  core/file.h
- *    7391  core/checkpoint.h
- *    7490  core/time.h
- *    7500  core/conform.h
- *    7583  math/binary.h
- *    7624  math/elem.h
- *    7691  math/convert.h
- *    7732  math/reduce.h
- *    7779  math/softmax.h
- *    7830  math/norm.h
- *    7879  math/matmul.h
- *    7947  math/layout.h
- *    8000  math/conv.h
- *    8054  math/sort.h
- *    8115  math/linalg_lu.h
- *    8132  math/linalg_qr.h
- *    8148  math/linalg_eig.h
- *    8161  math/linalg_svd.h
- *    8174  math/linalg.h
- *    8230  math/fft.h
- *    8299  math/fwht.h
- *    8322  math/attention.h
- *    8351  math/slope.h
- *    8372  math/loss.h
- *    8392  math/rope.h
- *    8413  math/patch.h
- *    8442  math/ops.h
- *    8460  math/sparse.h
- *    8533  math/optim.h
- *    8646  math/tape.h
- *    8750  math/layer.h
- *    8795  math/train.h
- *    8849  math/all.h
- *    8855  the shared functions again, where the other header came first
- *    9253  llm/quant/format.h
- *    9342  llm/file/fd.h
- *    9354  llm/file/gguf.h
- *    9450  llm/file/gguf_write.h
- *    9506  llm/file/safetensors.h
- *    9525  llm/file/llama2c.h
- *    9544  llm/file/open.h
- *    9565  llm/token/unicode.h
- *    9592  llm/token/split.h
- *    9642  llm/token/vocab.h
- *    9763  llm/chat/template.h
- *    9831  llm/attention/pages.h
- *    9907  llm/attention/paged.h
- *    9959  llm/model/model.h
- *   10084  llm/model/adapter.h
- *   10134  llm/sample/sample.h
- *   10229  llm/sample/stop.h
- *   10256  llm/sample/grammar.h
- *   10307  llm/sample/schema.h
- *   10329  llm/session/session.h
- *   10424  llm/session/beam.h
- *   10470  llm/tinyllm.h
- *   10487  internal functions
- *   10545  core/status.c
- *   10555  core/atomic.h
- *   10607  core/state.h
- *   10697  core/tensor.c
- *   10848  core/cpu.h
- *   10882  core/ctx.c
- *   11122  core/mem.c
- *   11218  core/thread.c
- *   11692  core/rng.c
- *   11775  core/op.c
- *   12117  core/record.c
- *   12215  core/bytes.c
- *   12295  core/file.c
- *   12534  core/hash.h
- *   12554  core/checkpoint.c
- *   13217  core/time.c
- *   13264  core/half.h
- *   13317  core/conform.c
- *   14076  math/grad.h
- *   14108  math/table.h
- *   14155  math/rows.h
- *   14220  math/walk.h
- *   14339  math/binary.c
- *   14630  math/elem.c
- *   15366  math/convert.c
- *   15841  math/reduce.c
- *   16359  math/softmax.c
- *   16722  math/norm.c
- *   17247  math/gemm.h
- *   17326  math/gemm_i8.h
- *   17342  math/matmul.c
- *   17699  math/layout.c
- *   18442  math/conv.c
- *   18966  math/sort.c
- *   19849  math/linalg_block.h
- *   19995  math/linalg_lu.c
- *   20340  math/linalg_qr.c
- *   20687  math/linalg_eig.c
- *   21195  math/linalg_svd.c
- *   21590  math/linalg.c
- *   21858  math/fft.c
- *   22785  math/fwht.c
- *   22928  math/attention.c
- *   23225  math/slope.c
- *   23406  math/loss.c
- *   23572  math/rope.c
- *   23715  math/patch.c
- *   24013  math/ops.c
- *   24050  math/sparse.c
- *   25039  math/optim.c
- *   25660  math/tape.c
- *   26508  math/layer.c
- *   26972  math/train.c
- *   27166  math/normal.c
- *   27185  core/target.h
- *   27509  math/targets.c
- *   27638  math/all.c
- *   27642  core/cpu.c
- *   27856  core/hash.c
- *   27959  math/grad.c
- *   28740  math/matvec.h
- *   28751  math/gemm.c
- *   29335  math/gemm_i8.c
- *   29558  math/linalg_block.c
- *   30091  math/matvec.c
- *   30143  the shared functions forwarded, where the other header has their bodies
- *   30536  internal functions of this header
- *   30559  llm/quant/blocks.h
- *   30624  llm/quant/direct.h
- *   30639  llm/quant/kformats.h
- *   30650  llm/quant/lattice.h
- *   30661  llm/quant/format.c
- *   30707  llm/file/fd.c
- *   30828  llm/file/store.h
- *   30907  llm/file/gguf.c
- *   31192  llm/file/gguf_write.c
- *   31819  llm/file/json.h
- *   31844  llm/file/safetensors.c
- *   32122  llm/file/llama2c.c
- *   32399  llm/file/open.c
- *   32508  llm/token/unicode.c
- *   32993  llm/token/split.c
- *   33576  llm/token/parts.h
- *   33731  llm/token/vocab.c
- *   34517  llm/chat/value.h
- *   34634  llm/chat/compile.h
- *   34697  llm/chat/builtin.h
- *   34729  llm/chat/template.c
- *   35452  llm/attention/pages.c
- *   35744  llm/attention/paged.c
- *   36301  llm/model/arch.h
- *   36411  llm/model/inside.h
- *   36783  llm/model/model.c
- *   37382  llm/model/adapter.c
- *   38147  llm/sample/sample.c
- *   38769  llm/sample/stop.c
- *   38896  llm/sample/grammar.c
- *   39880  llm/sample/schema.c
- *   40311  llm/session/inside.h
- *   40332  llm/session/session.c
- *   40769  llm/session/beam.c
- *   41102  llm/quant/direct.c
- *   41624  llm/quant/kformats.c
- *   42457  llm/quant/lattice.c
- *   43130  llm/file/store.c
- *   43668  llm/file/json.c
- *   43815  llm/token/parts.c
- *   44287  llm/chat/value.c
- *   45231  llm/chat/parse.h
- *   45306  llm/chat/compile.c
- *   45919  llm/chat/rows.h
- *   45971  llm/chat/text.h
- *   46008  llm/chat/builtin.c
- *   46394  llm/model/arch.c
- *   46574  llm/chat/text.c
- *   46932  llm/token/encode.c
- *   47159  llm/token/decode.c
- *   47338  llm/token/spm.c
- *   47409  llm/token/bpe.c
- *   47556  llm/token/wordpiece.c
- *   47636  llm/token/unigram.c
- *   47850  llm/token/rwkv.c
- *   47876  llm/chat/filters.c
- *   48286  llm/chat/methods.c
- *   48637  llm/chat/emit.c
- *   48730  llm/chat/words.c
- *   48904  llm/chat/expression.c
- *   49385  llm/model/load.c
- *   49717  llm/model/step.c
- *   50195  llm/model/attn.c
- *   50783  llm/model/mla.c
- *   50972  llm/model/delta.c
- *   51269  llm/model/ssm.c
- *   51640  llm/model/rwkv.c
- *   52099  llm/model/ffn.c
- *   52449  llm/model/streams.c
- *   52698  llm/model/forward.c
- *   53347  llm/model/seq.c
- *   53551  llm/model/save.c
- *   53890  llm/tinyllm.c
- *   53903  the licence
+ *     219  the manual
+ *     288  math/kernels.h
+ *    6406  options and names
+ *    6984  core/config.h
+ *    7108  core/status.h
+ *    7141  core/tensor.h
+ *    7194  core/ctx.h
+ *    7271  core/mem.h
+ *    7312  core/thread.h
+ *    7363  core/rng.h
+ *    7389  core/op.h
+ *    7483  core/record.h
+ *    7505  core/accel.h
+ *    7542  core/bytes.h
+ *    7567  core/file.h
+ *    7611  core/checkpoint.h
+ *    7710  core/time.h
+ *    7720  core/conform.h
+ *    7803  math/binary.h
+ *    7844  math/elem.h
+ *    7911  math/convert.h
+ *    7952  math/reduce.h
+ *    7999  math/softmax.h
+ *    8050  math/norm.h
+ *    8099  math/matmul.h
+ *    8167  math/layout.h
+ *    8220  math/conv.h
+ *    8274  math/sort.h
+ *    8335  math/linalg_lu.h
+ *    8352  math/linalg_qr.h
+ *    8368  math/linalg_eig.h
+ *    8381  math/linalg_svd.h
+ *    8394  math/linalg.h
+ *    8450  math/fft.h
+ *    8519  math/fwht.h
+ *    8542  math/attention.h
+ *    8571  math/slope.h
+ *    8592  math/loss.h
+ *    8612  math/rope.h
+ *    8633  math/patch.h
+ *    8662  math/sparse.h
+ *    8735  math/edges.h
+ *    8806  math/ops.h
+ *    8824  math/optim.h
+ *    8937  math/tape.h
+ *    9041  math/layer.h
+ *    9086  math/train.h
+ *    9140  math/all.h
+ *    9146  the shared functions again, where the other header came first
+ *    9549  llm/quant/format.h
+ *    9638  llm/file/fd.h
+ *    9650  llm/file/gguf.h
+ *    9746  llm/file/gguf_write.h
+ *    9802  llm/file/safetensors.h
+ *    9821  llm/file/llama2c.h
+ *    9840  llm/file/open.h
+ *    9861  llm/token/unicode.h
+ *    9888  llm/token/split.h
+ *    9938  llm/token/vocab.h
+ *   10059  llm/chat/template.h
+ *   10127  llm/attention/pages.h
+ *   10203  llm/attention/paged.h
+ *   10255  llm/model/model.h
+ *   10380  llm/model/adapter.h
+ *   10430  llm/sample/sample.h
+ *   10525  llm/sample/stop.h
+ *   10552  llm/sample/grammar.h
+ *   10603  llm/sample/schema.h
+ *   10625  llm/session/session.h
+ *   10720  llm/session/beam.h
+ *   10766  llm/tinyllm.h
+ *   10783  internal functions
+ *   10841  core/status.c
+ *   10851  core/atomic.h
+ *   10903  core/state.h
+ *   10993  core/tensor.c
+ *   11144  core/cpu.h
+ *   11178  core/ctx.c
+ *   11418  core/mem.c
+ *   11514  core/thread.c
+ *   11988  core/rng.c
+ *   12071  core/op.c
+ *   12413  core/record.c
+ *   12511  core/bytes.c
+ *   12591  core/file.c
+ *   12830  core/hash.h
+ *   12850  core/checkpoint.c
+ *   13513  core/time.c
+ *   13560  core/half.h
+ *   13613  core/conform.c
+ *   14372  math/grad.h
+ *   14404  math/table.h
+ *   14451  math/rows.h
+ *   14516  math/walk.h
+ *   14635  math/binary.c
+ *   14926  math/elem.c
+ *   15662  math/convert.c
+ *   16137  math/reduce.c
+ *   16655  math/softmax.c
+ *   17018  math/norm.c
+ *   17543  math/gemm.h
+ *   17622  math/gemm_i8.h
+ *   17638  math/matmul.c
+ *   17995  math/layout.c
+ *   18738  math/conv.c
+ *   19262  math/sort.c
+ *   20145  math/linalg_block.h
+ *   20291  math/linalg_lu.c
+ *   20636  math/linalg_qr.c
+ *   20983  math/linalg_eig.c
+ *   21491  math/linalg_svd.c
+ *   21886  math/linalg.c
+ *   22154  math/fft.c
+ *   23081  math/fwht.c
+ *   23224  math/attention.c
+ *   23521  math/slope.c
+ *   23702  math/loss.c
+ *   23868  math/rope.c
+ *   24011  math/patch.c
+ *   24309  math/sparse.c
+ *   25298  math/edges.c
+ *   26175  math/ops.c
+ *   26212  math/optim.c
+ *   26833  math/tape.c
+ *   27681  math/layer.c
+ *   28145  math/train.c
+ *   28339  math/normal.c
+ *   28358  core/target.h
+ *   28682  math/targets.c
+ *   28811  math/all.c
+ *   28815  core/cpu.c
+ *   29029  core/hash.c
+ *   29132  math/grad.c
+ *   29913  math/matvec.h
+ *   29924  math/gemm.c
+ *   30508  math/gemm_i8.c
+ *   30731  math/linalg_block.c
+ *   31264  math/matvec.c
+ *   31316  the shared functions forwarded, where the other header has their bodies
+ *   31714  internal functions of this header
+ *   31737  llm/quant/blocks.h
+ *   31802  llm/quant/direct.h
+ *   31817  llm/quant/kformats.h
+ *   31828  llm/quant/lattice.h
+ *   31839  llm/quant/format.c
+ *   31885  llm/file/fd.c
+ *   32006  llm/file/store.h
+ *   32085  llm/file/gguf.c
+ *   32370  llm/file/gguf_write.c
+ *   32997  llm/file/json.h
+ *   33022  llm/file/safetensors.c
+ *   33300  llm/file/llama2c.c
+ *   33577  llm/file/open.c
+ *   33686  llm/token/unicode.c
+ *   34171  llm/token/split.c
+ *   34754  llm/token/parts.h
+ *   34909  llm/token/vocab.c
+ *   35695  llm/chat/value.h
+ *   35812  llm/chat/compile.h
+ *   35875  llm/chat/builtin.h
+ *   35907  llm/chat/template.c
+ *   36630  llm/attention/pages.c
+ *   36922  llm/attention/paged.c
+ *   37479  llm/model/arch.h
+ *   37589  llm/model/inside.h
+ *   37961  llm/model/model.c
+ *   38560  llm/model/adapter.c
+ *   39325  llm/sample/sample.c
+ *   39947  llm/sample/stop.c
+ *   40074  llm/sample/grammar.c
+ *   41058  llm/sample/schema.c
+ *   41489  llm/session/inside.h
+ *   41510  llm/session/session.c
+ *   41947  llm/session/beam.c
+ *   42280  llm/quant/direct.c
+ *   42802  llm/quant/kformats.c
+ *   43635  llm/quant/lattice.c
+ *   44308  llm/file/store.c
+ *   44846  llm/file/json.c
+ *   44993  llm/token/parts.c
+ *   45465  llm/chat/value.c
+ *   46409  llm/chat/parse.h
+ *   46484  llm/chat/compile.c
+ *   47097  llm/chat/rows.h
+ *   47149  llm/chat/text.h
+ *   47186  llm/chat/builtin.c
+ *   47572  llm/model/arch.c
+ *   47752  llm/chat/text.c
+ *   48110  llm/token/encode.c
+ *   48337  llm/token/decode.c
+ *   48516  llm/token/spm.c
+ *   48587  llm/token/bpe.c
+ *   48734  llm/token/wordpiece.c
+ *   48814  llm/token/unigram.c
+ *   49028  llm/token/rwkv.c
+ *   49054  llm/chat/filters.c
+ *   49464  llm/chat/methods.c
+ *   49815  llm/chat/emit.c
+ *   49908  llm/chat/words.c
+ *   50082  llm/chat/expression.c
+ *   50563  llm/model/load.c
+ *   50895  llm/model/step.c
+ *   51373  llm/model/attn.c
+ *   51961  llm/model/mla.c
+ *   52150  llm/model/delta.c
+ *   52447  llm/model/ssm.c
+ *   52818  llm/model/rwkv.c
+ *   53277  llm/model/ffn.c
+ *   53627  llm/model/streams.c
+ *   53876  llm/model/forward.c
+ *   54525  llm/model/seq.c
+ *   54729  llm/model/save.c
+ *   55068  llm/tinyllm.c
+ *   55081  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5704,6 +5706,213 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
 }
 #endif
 
+/* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
+
+/* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
+#define TINYI_EDGE_AHEAD 16
+
+TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+{
+    size_t i;
+    if (!j->col || p + TINYI_EDGE_AHEAD >= j->m) return;
+    for (i = 0; i < n; i += 16) TINYI_PREFETCH(j->x + (ptrdiff_t)j->col[p + TINYI_EDGE_AHEAD] * j->x_row + f + i);
+}
+
+/* R vectors of the row from feature f on */
+#define TINYI_SPMM_BLOCK(R)                                                                                 \
+    for (; f + R * V_LANES <= n; f += R * V_LANES) {                                                        \
+        v_f32 acc[R];                                                                                       \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_zero();                                             \
+        if (w) for (p = p0; p < p1; p++) {                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
+            const v_f32 wp = v_set(w[p]);                                                                   \
+            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(wp, v_load(x + r * V_LANES), acc[r]);       \
+        } else for (p = p0; p < p1; p++) {                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
+            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));           \
+        }                                                                                                   \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, acc[r]);                          \
+    }
+
+static void TINY_FN(tinyi_spmm_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const float *w = j->w;
+    const size_t n = j->f;
+    size_t f = 0;
+    int64_t p;
+    int r;
+#if !V_SCALAR
+    TINYI_SPMM_BLOCK(8)
+#endif
+    TINYI_SPMM_BLOCK(4)
+    TINYI_SPMM_BLOCK(2)
+    TINYI_SPMM_BLOCK(1)
+    if (f < n) {
+        v_f32 acc = v_zero();
+        for (p = p0; p < p1; p++) {
+            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n - f);
+            TINY_FN(tinyi_edge_fetch)(j, p, f, n - f);
+            acc = w ? v_fma(v_set(w[p]), x, acc) : v_add(acc, x);
+        }
+        v_store_n(y + f, acc, n - f);
+    }
+}
+#undef TINYI_SPMM_BLOCK
+
+static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads;
+    size_t h, f, k;
+    int64_t p;
+    for (h = 0; h < j->heads; h++)
+        for (k = 0; k < each; k += V_LANES) {
+            const size_t n = TINYI_MIN(each - k, (size_t)V_LANES);
+            v_f32 acc = v_zero();
+            f = h * each + k;
+            for (p = p0; p < p1; p++) {
+                v_f32 v = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n);
+                TINY_FN(tinyi_edge_fetch)(j, p, f, n);
+                if (j->e) v = v_add(v, v_load_n(j->e + (size_t)p * j->f + f, n));
+                if (j->relu) v = v_select(v_lt(v, v_zero()), v_zero(), v);
+                if (j->w) v = v_mul(v, v_set(j->w[(size_t)p * j->heads + h]));
+                if (j->reduce < TINY_EDGE_MAX) acc = v_add(acc, v);
+                else if (p == p0) acc = v;
+                else {
+                    v_mask keep = j->reduce == TINY_EDGE_MAX ? v_le(v, acc) : v_le(acc, v);
+                    acc = v_select(v_isnan(acc), acc, v_select(keep, acc, v));
+                }
+            }
+            v_store_n(y + f, acc, n);
+        }
+}
+
+static void TINY_FN(tinyi_sddmm_f32)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads;
+    const v_f32 slope = v_set(j->slope);
+    size_t h, k;
+    int64_t p;
+    for (p = p0; p < p1; p++, s += j->heads) {
+        const float *b = TINY_FN(tinyi_edge_row)(j, p), *e = j->e ? j->e + (size_t)p * j->f : NULL;
+        TINY_FN(tinyi_edge_fetch)(j, p, 0, j->f);
+        if (j->add && !j->att) {
+            for (k = 0; k < j->f; k += V_LANES) {
+                const size_t n = TINYI_MIN(j->f - k, (size_t)V_LANES);
+                v_f32 t = v_load_n(b + k, n);
+                if (e) t = v_add(t, v_load_n(e + k, n));
+                t = v_add(v_load_n(a + k, n), t);
+                v_store_n(s + k, v_select(v_le(t, v_zero()), v_mul(slope, t), t), n);
+            }
+            continue;
+        }
+        for (h = 0; h < j->heads; h++) {
+            const size_t at = h * each;
+            v_f32 s0 = v_zero(), s1 = v_zero();
+            for (k = 0; k < each; k += V_LANES) {
+                const size_t n = TINYI_MIN(each - k, (size_t)V_LANES);
+                v_f32 t = v_load_n(b + at + k, n), q = v_load_n(a + at + k, n);
+                if (e) t = v_add(t, v_load_n(e + at + k, n));
+                if (j->add) {
+                    t = v_add(q, t);
+                    t = v_select(v_le(t, v_zero()), v_mul(slope, t), t);
+                    q = v_load_n(j->att + at + k, n);
+                }
+                if (k / V_LANES & 1) s1 = v_fma(q, t, s1);
+                else s0 = v_fma(q, t, s0);
+            }
+            s[h] = v_sum(v_add(s0, s1)) * (j->add ? 1.0f : j->scale);
+        }
+    }
+}
+
+/* one head: the edges of the row are the lanes; several: the heads are */
+static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t n, size_t heads)
+{
+    size_t i, h, m;
+    if (heads == 1) {
+        v_f32 most = v_set(s[0]), sum = v_zero();
+        float top, r;
+        for (i = 0; i + V_LANES <= n; i += V_LANES) most = v_max(most, v_load(s + i));
+        if (i < n) most = v_max(most, v_select(v_first(n - i), v_load_n(s + i, n - i), v_set(s[0])));
+        top = v_hmax(most);
+        most = v_set(top);
+        for (i = 0; i + V_LANES <= n; i += V_LANES) {
+            v_f32 v = v_exp(v_sub(v_load(s + i), most));
+            v_store(p + i, v);
+            sum = v_add(sum, v);
+        }
+        if (i < n) {
+            v_f32 v = v_select(v_first(n - i), v_exp(v_sub(v_load_n(s + i, n - i), most)), v_zero());
+            v_store_n(p + i, v, n - i);
+            sum = v_add(sum, v);
+        }
+        r = 1.0f / v_sum(sum);
+        for (i = 0; i < n; i += V_LANES) {
+            m = TINYI_MIN(n - i, (size_t)V_LANES);
+            v_store_n(p + i, v_mul(v_load_n(p + i, m), v_set(r)), m);
+        }
+        return;
+    }
+    for (h = 0; h < heads; h += V_LANES) {
+        v_f32 most, sum = v_zero(), r;
+        m = TINYI_MIN(heads - h, (size_t)V_LANES);
+        most = v_load_n(s + h, m);
+        for (i = 1; i < n; i++) most = v_max(most, v_load_n(s + i * heads + h, m));
+        for (i = 0; i < n; i++) {
+            v_f32 v = v_exp(v_sub(v_load_n(s + i * heads + h, m), most));
+            v_store_n(p + i * heads + h, v, m);
+            sum = v_add(sum, v);
+        }
+        r = v_div(v_set(1.0f), sum);
+        for (i = 0; i < n; i++) v_store_n(p + i * heads + h, v_mul(v_load_n(p + i * heads + h, m), r), m);
+    }
+}
+
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1)
+{
+    const size_t each = j->f / j->heads, n = (size_t)(p1 - p0);
+    size_t h, i, k;
+    for (h = 0; h < j->heads; h++) {
+        float top = max[h], part = 0.0f, scale;
+        float *ps = s + h;
+        for (i = 0; i < n; i++)
+            if (ps[i * j->heads] > top) top = ps[i * j->heads];
+        for (i = 0; i < n; i += V_LANES) {  /* gathered, so that heads do not matter to exp */
+            const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
+            float lane[V_LANES];
+            for (k = 0; k < m; k++) lane[k] = ps[(i + k) * j->heads];
+            v_store_n(lane, v_exp(v_sub(v_load_n(lane, m), v_set(top))), m);
+            for (k = 0; k < m; k++) {
+                ps[(i + k) * j->heads] = lane[k];
+                part += lane[k];
+            }
+        }
+        scale = max[h] == top ? 1.0f : max[h] == -INFINITY ? 0.0f : tinyi_exp_ref(max[h] - top);
+        sum[h] = sum[h] * scale + part;
+        max[h] = top;
+        for (k = 0; k < each; k += V_LANES) {
+            const size_t m = TINYI_MIN(each - k, (size_t)V_LANES), f = h * each + k;
+            v_f32 acc = v_mul(v_load_n(y + f, m), v_set(scale));
+            for (i = 0; i < n; i++) acc = v_fma(v_set(ps[i * j->heads]), v_load_n(TINY_FN(tinyi_edge_row)(j, p0 + (int64_t)i) + f, m), acc);
+            v_store_n(y + f, acc, m);
+        }
+    }
+}
+#undef TINYI_EDGE_AHEAD
+
+static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
+{
+    TINYI_USE(k, spmm_f32);
+    TINYI_USE(k, spmm_any_f32);
+    TINYI_USE(k, sddmm_f32);
+    TINYI_USE(k, segment_softmax_f32);
+    TINYI_USE(k, edge_mix_f32);
+}
+
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -6064,6 +6273,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -6214,7 +6424,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xed08db9f
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x958d0f13
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6623,6 +6833,16 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_free tinyllm_sparse_free
 #undef tiny_sparse_form_name
 #define tiny_sparse_form_name tinyllm_sparse_form_name
+#undef tiny_spmm
+#define tiny_spmm tinyllm_spmm
+#undef tiny_spmm_csr
+#define tiny_spmm_csr tinyllm_spmm_csr
+#undef tiny_sddmm
+#define tiny_sddmm tinyllm_sddmm
+#undef tiny_segment_softmax
+#define tiny_segment_softmax tinyllm_segment_softmax
+#undef tiny_edge_attention
+#define tiny_edge_attention tinyllm_edge_attention
 #undef tiny_optim_open
 #define tiny_optim_open tinyllm_optim_open
 #undef tiny_optim_close
@@ -6759,7 +6979,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinyllm_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xed08db9f
+#define TINYI_SHARED_DECLARED 0x958d0f13
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -8439,24 +8659,6 @@ typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, 
 TINYI_C_END
 #endif
 
-/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
-#ifndef TINYI_OPS_H
-#define TINYI_OPS_H
-TINYI_C_BEGIN
-
-#define TINYI_OPS(ROW)                                                                                  \
-    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
-    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
-    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW)
-
-#define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
-#undef TINYI_ROW_KIND
-
-TINYI_C_END
-#endif
-
 /* src/math/sparse.h - six forms of a sparse matrix, and the ways between them
  *
  * One struct for all forms; unused members are NULL or 0. Row and column numbers have 32 bits, offsets 64: a graph may
@@ -8526,6 +8728,95 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
+
+TINYI_C_END
+#endif
+
+/* src/math/edges.h - what graphs compute: sums over the edges of a row, products along edges, softmax over a row, attention
+ *
+ * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
+ * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
+ * fails with a sentence; the row is zeros.
+ *
+ * heads: a row of h * c features is h heads of c; an edge has a number for each head.                                          */
+#ifndef TINYI_EDGES_H
+#define TINYI_EDGES_H
+TINYI_C_BEGIN
+
+typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TINY_EDGE_MIN, TINY_EDGE_REDUCE_COUNT } tiny_edge_reduce;
+
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number of edges.
+ *   x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
+ *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
+ *   max and min are NaN where one value is. */
+typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y);
+/* The same for a matrix: a in CSR form; its values are the weights. */
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+
+/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
+ *   DOT    scale * sum_c a[r][h c] t[h c]
+ *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
+ * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
+typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+
+/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
+ * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* What the kernels get of an operation; rows are dense along their features. */
+typedef struct tinyi_edges {
+    const int32_t *col;                     /* NULL: p itself */
+    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
+    const float *x;                         /* rows of sources */
+    ptrdiff_t x_row;
+    size_t f, heads;
+    const float *w, *e, *att;
+    int reduce, relu, add;
+    float scale, slope;
+} tinyi_edges;
+
+#define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_KERNELS_EDGES(K)                                                                                          \
+    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
+    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
+    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
+    /* s[(p - p0) heads + h] */                                                                                         \
+    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
+    /* n edges of one row; p may be s */                                                                                \
+    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
+    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
+    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+
+TINYI_C_END
+#endif
+
+/* src/math/ops.h - the kinds of operations: every family of math, one after the other */
+#ifndef TINYI_OPS_H
+#define TINYI_OPS_H
+TINYI_C_BEGIN
+
+#define TINYI_OPS(ROW)                                                                                  \
+    TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
+    TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
+    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
+    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW) TINYI_OPS_EDGES(ROW)
+
+#define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
+#undef TINYI_ROW_KIND
 
 TINYI_C_END
 #endif
@@ -9057,6 +9348,11 @@ TINY_API tiny_status tinyllm_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinyllm_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
 TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form);
+TINY_API tiny_status tinyllm_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y);
+TINY_API tiny_status tinyllm_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+TINY_API tiny_status tinyllm_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+TINY_API tiny_status tinyllm_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+TINY_API tiny_status tinyllm_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 #endif
@@ -14115,7 +14411,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -24010,43 +24306,6 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
-/* src/math/ops.c - the table itself */
-#include <string.h>
-
-#define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
-#undef TINYI_ROW_POINTER
-
-#define TINYI_SLOT_NAME(name, type, params) #name,
-static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
-#undef TINYI_SLOT_NAME
-
-TINY_API const tiny_op_row *tiny_op_row_of(int kind)
-{
-    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
-}
-
-const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
-
-TINY_API const tiny_op_row *tiny_op_at(size_t i)
-{
-    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
-}
-
-TINY_API const tiny_op_row *tiny_op_find(const char *name)
-{
-    size_t i;
-    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
-    return NULL;
-}
-
-size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
-
-tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_target)k->from[slot]; }
-
-const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
-
 /* src/math/sparse.c - conversions between sparse forms
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -25035,6 +25294,920 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     tinyi_lines_free(ctx, &l);
     return st;
 }
+
+/* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
+ * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
+ *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
+ *          (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one pass over a row).
+ * Formula  in math/edges.h.
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
+ *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
+ *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
+ *          take a row as a whole.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
+ *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
+ *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
+ *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
+ * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_EDGE_PIECES 256
+#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+
+/* ---- what every operation here has: offsets, columns, sizes */
+
+typedef struct tinyi_edge_op {
+    const int64_t *offset;
+    const int32_t *col;                     /* NULL: none */
+    tiny_idx n, n_x;                        /* rows, and rows of the table that col points into */
+    int64_t m;
+    int64_t grain;
+    tiny_idx pieces;
+} tinyi_edge_op;
+
+static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+{
+    o->offset = (const int64_t *)offset->data;
+    o->col = col ? (const int32_t *)col->data : NULL;
+    o->n = offset->dim[0] - 1;
+    o->m = m;
+    o->n_x = n_x;
+    o->grain = TINYI_MAX((int64_t)(m + o->n) / TINYI_EDGE_PIECES + 1, (int64_t)TINYI_EDGE_GRAIN);
+    o->pieces = (tiny_idx)(((int64_t)(m + o->n) + o->grain - 1) / o->grain);
+    if (o->pieces < 1) o->pieces = 1;
+}
+
+/* the first row that begins at work u or after */
+static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
+{
+    tiny_idx low = 0, high = o->n;
+    int64_t u = (int64_t)piece * o->grain;
+    if (piece == 0) return 0;
+    if (piece >= o->pieces) return o->n;
+    while (low < high) {
+        tiny_idx mid = low + (high - low) / 2;
+        if (o->offset[mid] + mid < u) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* What is wrong with row r; 0: nothing. */
+static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], const char *name)
+{
+    int64_t p0 = o->offset[r], p1 = o->offset[r + 1], p;
+    uint32_t bad = 0;
+    if (p0 < 0 || p1 < p0 || p1 > o->m || (r == 0 && p0 != 0) || (r == o->n - 1 && p1 != o->m)) {
+        if (says) (void)snprintf(says, 160, "%s: row %td has the edges %lld to %lld of %lld", name, r, (long long)p0, (long long)p1, (long long)o->m);
+        return 1;
+    }
+    for (p = p0; o->col && p < p1; p++) bad |= (uint32_t)((uint32_t)o->col[p] >= (uint32_t)o->n_x);
+    if (!bad) return 0;
+    for (p = p0; p < p1 && (uint32_t)o->col[p] < (uint32_t)o->n_x; p++) {}
+    if (says) (void)snprintf(says, 160, "%s: edge %lld comes from row %ld, there are %td", name, (long long)p, p < p1 ? (long)o->col[p] : -1L, o->n_x);
+    return 1;
+}
+
+static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
+{
+    char says[160];
+    if (!tinyi_edge_fault(o, r, says, name)) return 0;
+    tiny_team_fail(team, TINY_E_ARGUMENT, says);
+    return 1;
+}
+
+/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+{
+    const tiny_tensor *offset = op->in[0];
+    int i;
+    if (offset->dtype != TINY_I64 || offset->rank != 1 || offset->dim[0] < 1)
+        return tinyi_fail(ctx, offset->dtype != TINY_I64 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: offset must be i64 of rank 1, with one number more than rows", name);
+    if (col && (col->dtype != TINY_I32 || col->rank != 1)) return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1", name);
+    if (n_x > 0x7fffffff && col) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+    if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
+    for (i = 0; i < 3; i++) {
+        char text[96];
+        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+    }
+    /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+        tinyi_edge_op o;
+        char says[160];
+        tiny_idx r;
+        tinyi_edge_read(&o, offset, col, m, n_x);
+        if (o.n == 0 && o.m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %lld edges and no rows", name, (long long)o.m);
+        for (r = 0; r < o.n; r++)
+            if (tinyi_edge_fault(&o, r, says, name)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", says);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+{
+    char text[96];
+    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+}
+
+/* longest row of the cases and of the bounds */
+static double tinyi_edge_longest(const tiny_op *op)
+{
+    const int64_t *offset = (const int64_t *)op->in[0]->data;
+    int64_t most = 1;
+    tiny_idx r;
+    for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
+    return (double)most;
+}
+
+/* ---- spmm */
+
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+
+static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+{
+    static const tiny_spmm_params none = { 0, 0 };
+    return op->params ? (const tiny_spmm_params *)op->params : &none;
+}
+
+static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tiny_idx dim[2], m;
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    if (st) return st;
+    if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+    m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
+    if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m)) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
+    if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
+    dense[0] = w;
+    dense[1] = e;
+    dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    if (st) return st;
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = x->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+
+static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
+    memset(&s->j, 0, sizeof s->j);
+    s->x = x;
+    s->y = op->out[0];
+    s->reduce = p->reduce;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)x->data;
+    s->j.x_row = x->stride[0];
+    s->j.f = (size_t)x->dim[1];
+    s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
+    s->j.w = w ? (const float *)w->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.reduce = p->reduce;
+    s->j.relu = p->relu != 0;
+    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+}
+
+TINY_REF_BEGIN
+/* row r by the formula, value by value */
+static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
+{
+    const float *x = (const float *)s->x->data;
+    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
+    int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
+    tiny_idx f;
+    for (f = 0; f < n; f++) {
+        double sum = 0.0;
+        for (p = p0; p < p1; p++) {
+            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
+            if (s->j.e) v += (double)s->j.e[p * n + f];
+            if (s->j.relu && v < 0.0) v = 0.0;
+            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->reduce < TINY_EDGE_MAX) sum += v;
+            else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
+        }
+        if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
+        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+    }
+}
+
+static void tinyi_spmm_ref(const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx r;
+    tinyi_spmm_read(op, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_spmm_row(&s, r);
+}
+TINY_REF_END
+
+/* 1: the kernels take it as it lies */
+static int tinyi_spmm_dense(const tinyi_spmm_op *s) { return s->j.f > 0 && (s->x->stride[1] == 1 || s->x->dim[1] == 1) && (s->y->stride[1] == 1 || s->y->dim[1] == 1); }
+
+/* pieces of hubs at most: each has more than two pieces of edges */
+static size_t tinyi_spmm_slots(const tinyi_spmm_op *s) { return (size_t)(s->o.m / s->o.grain) + (size_t)(s->o.m / (2 * s->o.grain)) + 2; }
+
+static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_spmm_op s;
+    (void)n_threads;
+    (void)own;
+    tinyi_spmm_read(op, &s);
+    if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
+}
+
+static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
+{
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
+    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+}
+
+static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
+{
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* y = y + or max or min part, by the rule of the operation */
+static void tinyi_spmm_join(const tinyi_spmm_op *s, float *y, const float *part)
+{
+    size_t f;
+    for (f = 0; f < s->j.f; f++) {
+        float v = part[f];
+        if (s->reduce < TINY_EDGE_MAX) y[f] += v;
+        else if (y[f] == y[f] && (v != v || (s->reduce == TINY_EDGE_MAX ? v > y[f] : v < y[f]))) y[f] = v;
+    }
+}
+
+static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx k, k1, r, r1, t, n_tasks = 0, *hub;
+    float *slot;
+    int hubs, dense;
+    tinyi_spmm_read(op, &s);
+    (void)TINYI_K(team, spmm_f32);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "spmm: there are edges, but no rows");
+        return;
+    }
+    dense = tinyi_spmm_dense(&s);
+    hubs = dense && s.o.m > 2 * s.o.grain;
+    slot = (float *)team->shared;
+    hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
+    if (hubs) {                             /* also for pieces that a cancel leaves out */
+        for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++) {
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
+                float *y = (float *)s.y->data + r * s.y->stride[0];
+                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    tiny_idx f;
+                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                } else if (!dense) tinyi_spmm_row(&s, r);
+                else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
+                else {
+                    tinyi_spmm_part(team, &s, y, p0, p1);
+                    tinyi_spmm_mean(team, &s, y, p1 - p0);
+                }
+            }
+        }
+    if (!hubs) return;
+    tiny_barrier(team);
+    for (k = 0; k < s.o.pieces; k++)
+        if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
+        for (; t < k1; t++) {
+            tiny_idx before = 0, parts = 0;
+            for (k = 0; k < s.o.pieces; k++) {
+                if (hub[k] < 0) continue;
+                parts = (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+                if (t < before + parts) break;
+                before += parts;
+            }
+            if (k < s.o.pieces) {
+                int64_t p0 = s.o.offset[hub[k]] + (int64_t)(t - before) * s.o.grain, p1 = s.o.offset[hub[k] + 1];
+                tinyi_spmm_part(team, &s, slot + (size_t)t * s.j.f, p0, TINYI_MIN(p1, p0 + s.o.grain));
+            }
+        }
+    tiny_barrier(team);
+    if (team->i) return;
+    for (t = 0, k = 0; k < s.o.pieces; k++) {
+        int64_t n, done;
+        float *y;
+        if (hub[k] < 0) continue;
+        n = s.o.offset[hub[k] + 1] - s.o.offset[hub[k]];
+        y = (float *)s.y->data + hub[k] * s.y->stride[0];
+        for (done = 0; done < n; done += s.o.grain, t++) {
+            if (done) tinyi_spmm_join(&s, y, slot + (size_t)t * s.j.f);
+            else memcpy(y, slot + (size_t)t * s.j.f, s.j.f * sizeof *y);
+        }
+        tinyi_spmm_mean(team, &s, y, n);
+    }
+}
+
+static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    tinyi_spmm_op s;
+    double m, f;
+    tinyi_spmm_read(op, &s);
+    m = (double)s.o.m;
+    f = (double)s.j.f;
+    cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
+    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+}
+
+static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
+
+/* offsets that ascend from 0 to limit; now and then a row takes half of all */
+static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
+{
+    int64_t *offset = (int64_t *)data;
+    tiny_idx n = c->in[i_input].dim[0] - 1, r;
+    uint32_t m = (uint32_t)c->limit[i_input];
+    int hub = n > 2 && tiny_case_pick(c, 2);
+    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
+    for (r = 1; r < n; r++)
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+    for (r = 2; r < n; r++) {               /* few enough for insertion */
+        tiny_idx k;
+        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
+            int64_t t = offset[k];
+            offset[k] = offset[k - 1];
+            offset[k - 1] = t;
+        }
+    }
+    offset[0] = 0;
+}
+
+/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
+static void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
+{
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
+    c->fill[i_col] = TINY_FILL_INDEX;
+    c->limit[i_col] = n_x;
+    c->dense[i_col] = 1;
+}
+
+static void tinyi_spmm_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
+    tiny_idx each = tiny_case_dim(c, big ? 20 : 300 / heads), n_x = tiny_case_dim(c, 200), f = heads * each;
+    tiny_spmm_params p;
+    memset(&p, 0, sizeof p);
+    p.reduce = tiny_case_pick(c, 4);
+    p.relu = tiny_case_pick(c, 4) == 0;
+    tinyi_edge_case(c, n, m, n_x, TINYI_SPMM_COL);
+    if (tiny_case_pick(c, 5) == 0) {
+        c->in[TINYI_SPMM_COL].rank = -1;
+        n_x = m;
+    }
+    c->in[TINYI_SPMM_X] = tiny_tensor_2d(NULL, TINY_F32, n_x, f);
+    c->in[TINYI_SPMM_W] = heads > 1 ? tiny_tensor_2d(NULL, TINY_F32, m, heads) : tiny_tensor_1d(NULL, TINY_F32, m);
+    if (tiny_case_pick(c, 3) == 0) c->in[TINYI_SPMM_W].rank = -1;
+    c->in[TINYI_SPMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, f);
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SPMM_E].rank = -1;
+    c->dense[TINYI_SPMM_W] = c->dense[TINYI_SPMM_E] = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    /* of absolute values the largest, also where the smallest is asked for */
+    if (p.reduce == TINY_EDGE_MIN) p.reduce = TINY_EDGE_MAX;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, -1 };
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+    "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
+
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SPMM;
+    op.in[0] = offset;
+    op.in[TINYI_SPMM_X] = x;
+    op.in[TINYI_SPMM_COL] = col;
+    op.in[TINYI_SPMM_W] = w;
+    op.in[TINYI_SPMM_E] = e;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
+{
+    tiny_tensor offset, col, w;
+    tiny_spmm_params p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
+    if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
+    memset(&p, 0, sizeof p);
+    p.reduce = (int)reduce;
+    offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
+    col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
+    w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
+    return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
+}
+
+/* ---- sddmm */
+
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+
+static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+{
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_sddmm_params *)op->params;
+    if (p.heads == 0) p.heads = 1;
+    if (p.scale == 0.0f) p.scale = 1.0f;
+    return p;
+}
+
+static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e)
+{
+    const tiny_tensor *col = op->in[1], *dense[3];
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    if (st) return st;
+    if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+    if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
+    if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %td x %td and b %td x %td for %td rows", name, a->dim[0], a->dim[1], b->dim[0], b->dim[1], op->in[0]->dim[0] - 1);
+    if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
+    if (p.add && !att && a->dim[1] != p.heads) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name, a->dim[1], p.heads);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
+    dense[0] = att;
+    dense[1] = e;
+    dense[2] = NULL;
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+}
+
+static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tiny_idx dim[2];
+    tiny_status st = tinyi_sddmm_shapes(ctx, op, "sddmm", op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E]);
+    if (st) return st;
+    dim[0] = op->in[1]->dim[0];
+    dim[1] = tinyi_sddmm_params_of(op).heads;
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+
+static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
+{
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    memset(s, 0, sizeof *s);
+    tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
+    s->a = a;
+    s->b = b;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)b->data;
+    s->j.x_row = b->stride[0];
+    s->j.f = (size_t)b->dim[1];
+    s->j.heads = (size_t)p.heads;
+    s->j.att = att ? (const float *)att->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.add = p.add != 0;
+    s->j.scale = p.scale;
+    s->j.slope = p.slope;
+    s->dense = s->j.f > 0 && (a->stride[1] == 1 || a->dim[1] == 1) && (b->stride[1] == 1 || b->dim[1] == 1);
+}
+
+TINY_REF_BEGIN
+/* the score of edge p of row r for a head, in double */
+static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
+{
+    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
+    double sum = 0.0;
+    tiny_idx f;
+    for (f = h * each; f < (h + 1) * each; f++) {
+        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
+        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        if (s->j.add) {
+            t += q;
+            if (t <= 0.0) t *= (double)s->j.slope;
+            q = s->j.att ? (double)s->j.att[f] : 1.0;
+        }
+        sum += q * t;
+    }
+    return s->j.add ? sum : sum * (double)s->j.scale;
+}
+
+static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
+{
+    int64_t p;
+    tiny_idx h;
+    for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+}
+
+static void tinyi_sddmm_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
+}
+TINY_REF_END
+
+static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_sddmm_f32 kernel = TINYI_K(team, sddmm_f32);
+    tinyi_sddmm_op s;
+    tiny_idx k, k1, r, r1;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "sddmm: there are edges, but no rows");
+        return;
+    }
+    dense = s.dense && s.s_row == (tiny_idx)s.j.heads && (s.s_step == 1 || s.j.heads == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
+                if (!dense) tinyi_sddmm_rows(&s, r);
+                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+            }
+}
+
+static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
+    cost->flops = 2.0 * m * f;
+    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+}
+
+static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
+
+/* params and the two tables; returns the number of edges */
+static tiny_idx tinyi_sddmm_case(tiny_case *c, int i_a, int i_b, int i_att, tiny_idx heads, tiny_idx *n_b)
+{
+    tiny_idx n = tiny_case_dim(c, 100), m = tiny_case_dim(c, 500), f;
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    *n_b = tiny_case_dim(c, 100);
+    p.heads = (int)heads;
+    p.add = tiny_case_pick(c, 3);           /* 0: dot; 1: with att; 2: GAT */
+    f = p.add == 2 ? heads : heads * tiny_case_dim(c, 160 / heads);
+    p.slope = 0.2f;
+    p.scale = tiny_case_pick(c, 2) ? 0.25f : 0.0f;
+    tinyi_edge_case(c, n, m, *n_b, 1);
+    c->in[i_a] = tiny_tensor_2d(NULL, TINY_F32, n, f);
+    c->in[i_b] = tiny_tensor_2d(NULL, TINY_F32, *n_b, f);
+    c->in[i_att] = tiny_tensor_1d(NULL, TINY_F32, f);
+    c->dense[i_att] = 1;
+    if (p.add != 1) c->in[i_att].rank = -1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    p.slope = 1.0f;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+    return m;
+}
+
+static void tinyi_sddmm_cases(tiny_case *c)
+{
+    tiny_idx n_b, m = tinyi_sddmm_case(c, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, 1 + tiny_case_pick(c, 5), &n_b);
+    c->in[TINYI_SDDMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, c->in[TINYI_SDDMM_A].dim[1]);
+    c->dense[TINYI_SDDMM_E] = 1;
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SDDMM_E].rank = -1;
+}
+
+static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+    "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
+
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SDDMM;
+    op.in[0] = offset;
+    op.in[TINYI_SDDMM_COL] = col;
+    op.in[TINYI_SDDMM_A] = a;
+    op.in[TINYI_SDDMM_B] = b;
+    op.in[TINYI_SDDMM_ATT] = att;
+    op.in[TINYI_SDDMM_E] = e;
+    op.out[0] = s;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* ---- segment softmax */
+
+static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *s = op->in[1], *dense[3];
+    tiny_status st;
+    if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
+    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    dense[0] = dense[1] = dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    if (st) return st;
+    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o, tiny_idx r)
+{
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
+    const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
+    const float *s = (const float *)op->in[1]->data;
+    float *y = (float *)op->out[0]->data;
+    int64_t p;
+    tiny_idx h;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+    }
+}
+
+static void tinyi_segment_softmax_ref(const tiny_op *op)
+{
+    tinyi_edge_op o;
+    tiny_idx r;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    for (r = 0; r < o.n; r++) tinyi_segment_softmax_row(op, &o, r);
+}
+TINY_REF_END
+
+static void tinyi_segment_softmax_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_segment_softmax_f32 kernel = TINYI_K(team, segment_softmax_f32);
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1;
+    const int dense = tiny_tensor_is_dense(op->out[0]) && tiny_tensor_is_dense(op->in[1]);
+    tinyi_edge_op o;
+    tiny_idx k, k1, r, r1;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    if (o.n == 0 && o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "segment_softmax: there are edges, but no rows");
+    while (tiny_take(team, o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&o, k), r1 = tinyi_edge_first(&o, k + 1); r < r1; r++) {
+                const tiny_idx at = (tiny_idx)o.offset[r] * heads;
+                if (tinyi_edge_refused(team, &o, r, "segment_softmax") || o.offset[r] == o.offset[r + 1] || heads == 0) continue;
+                if (!dense) tinyi_segment_softmax_row(op, &o, r);
+                else kernel((float *)op->out[0]->data + at, (const float *)op->in[1]->data + at, (size_t)(o.offset[r + 1] - o.offset[r]), (size_t)heads);
+            }
+}
+
+static void tinyi_segment_softmax_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->in[1]);
+    cost->flops = 20.0 * n;
+    cost->bytes = 16.0 * n + 8.0 * (double)op->in[0]->dim[0];
+}
+
+static void tinyi_segment_softmax_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), m = tiny_case_dim(c, 2000), heads = 1 + tiny_case_pick(c, 20);
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[1] = tiny_case_pick(c, 2) ? tiny_tensor_1d(NULL, TINY_F32, m) : tiny_tensor_2d(NULL, TINY_F32, m, heads);
+    c->no_specials = 1;                     /* a NaN spoils its row and no other: tests/math/edges.c */
+}
+
+static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+    tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
+
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
+{
+    return tinyi_call(ctx, TINY_OP_SEGMENT_SOFTMAX, offset, s, NULL, p);
+}
+
+/* ---- attention over a row */
+
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+
+static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
+    tiny_idx dim[2];
+    int heads = tinyi_sddmm_params_of(op).heads;
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
+    if (st) return st;
+    if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = v->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
+{
+    const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
+    float *to = (float *)y->data + r * y->stride[0];
+    int64_t p;
+    tiny_idx h, f;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) {
+            double t = tinyi_sddmm_value(s, r, p, h);
+            if (t > most) most = t;
+        }
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) sum += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most);
+        for (f = h * each; f < (h + 1) * each; f++) {
+            double acc = 0.0;
+            for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
+            to[f * y->stride[1]] = tinyi_round_f32(acc);
+        }
+    }
+}
+
+static void tinyi_edge_attention_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_edge_attention_row(&s, op->in[TINYI_EDGE_ATT_V], op->out[0], r);
+}
+TINY_REF_END
+
+static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+}
+
+static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
+    const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
+    float *score = (float *)team->own, *max, *sum;
+    tinyi_sddmm_op s;
+    tinyi_edges values;
+    tiny_idx k, k1, r, r1, h;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
+        return;
+    }
+    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
+    sum = max + s.j.heads;
+    values = s.j;
+    values.x = (const float *)v->data;
+    values.x_row = v->stride[0];
+    values.f = (size_t)v->dim[1];
+    dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const float *a = (const float *)s.a->data + r * s.a->stride[0];
+                float *to = (float *)y->data + r * y->stride[0];
+                int64_t p, p1;
+                size_t f, each;
+                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
+                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                if (refused) continue;
+                if (!dense) {
+                    tinyi_edge_attention_row(&s, v, y, r);
+                    continue;
+                }
+                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
+                    max[h] = -INFINITY;
+                    sum[h] = 0.0f;
+                }
+                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                    team->k->sddmm_f32(score, &s.j, a, p, p1);
+                    mix(to, max, sum, score, &values, p, p1);
+                }
+                each = values.f / s.j.heads;
+                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
+                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
+            }
+}
+
+static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
+    cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
+    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+}
+
+static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
+
+static void tinyi_edge_attention_cases(tiny_case *c)
+{
+    tiny_idx heads = 1 + tiny_case_pick(c, 5), n_b;
+    tiny_sddmm_params p;
+    (void)tinyi_sddmm_case(c, TINYI_EDGE_ATT_A, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_ATT, heads, &n_b);
+    c->in[TINYI_EDGE_ATT_V] = tiny_tensor_2d(NULL, TINY_F32, n_b, heads * tiny_case_dim(c, 160 / heads));
+    memcpy(&p, c->params.bytes, sizeof p);
+    p.scale = 1.0f / (float)(1 + c->in[TINYI_EDGE_ATT_A].dim[1]);      /* as models scale: scores of about one */
+    memcpy(c->params.bytes, &p, sizeof p);
+    c->no_specials = 1;
+}
+
+static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+    tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
+    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_EDGE_ATTENTION;
+    op.in[0] = offset;
+    op.in[1] = col;
+    op.in[TINYI_EDGE_ATT_A] = a;
+    op.in[TINYI_EDGE_ATT_B] = b;
+    op.in[TINYI_EDGE_ATT_V] = v;
+    op.in[TINYI_EDGE_ATT_ATT] = att;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* src/math/ops.c - the table itself */
+#include <string.h>
+
+#define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#undef TINYI_ROW_POINTER
+
+#define TINYI_SLOT_NAME(name, type, params) #name,
+static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
+#undef TINYI_SLOT_NAME
+
+TINY_API const tiny_op_row *tiny_op_row_of(int kind)
+{
+    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+}
+
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
+
+TINY_API const tiny_op_row *tiny_op_at(size_t i)
+{
+    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+}
+
+TINY_API const tiny_op_row *tiny_op_find(const char *name)
+{
+    size_t i;
+    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
+        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+    return NULL;
+}
+
+size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
+
+tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_target)k->from[slot]; }
+
+const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
  * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight Decay
@@ -30344,6 +31517,11 @@ TINY_API tiny_status tinyllm_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor 
 TINY_API tiny_status tinyllm_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinygnn_sparse_to_dense(ctx, a, y); }
 TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinygnn_sparse_free(ctx, a); }
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form) { return tinygnn_sparse_form_name(form); }
+TINY_API tiny_status tinyllm_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y) { return tinygnn_spmm(ctx, offset, x, col, w, e, params, y); }
+TINY_API tiny_status tinyllm_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y) { return tinygnn_spmm_csr(ctx, a, x, reduce, y); }
+TINY_API tiny_status tinyllm_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s) { return tinygnn_sddmm(ctx, offset, col, a, b, att, e, params, s); }
+TINY_API tiny_status tinyllm_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p) { return tinygnn_segment_softmax(ctx, offset, s, p); }
+TINY_API tiny_status tinyllm_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y) { return tinygnn_edge_attention(ctx, offset, col, a, b, v, att, params, y); }
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinygnn_optim_open(ctx, params, n_params, desc, out); }
 #endif

@@ -56,11 +56,14 @@
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
+ *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
+ *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
+ *
  * What is not there
- *     Graphs, samplers and layers.
+ *     Training, sampling, partitions and quantization of graphs.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, FastRP
  *
  * Licence
  *     MIT, at the end of this file.
@@ -68,4 +71,9 @@
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
 #include "math/all.h"
+#include "gnn/graph/graph.h"
+#include "gnn/graph/npy.h"
+#include "gnn/graph/read.h"
+#include "gnn/layer/layer.h"
+#include "gnn/embed/fastrp.h"
 #endif

@@ -22,6 +22,7 @@
 #include "math/fwht.simd.h"
 #include "math/slope.simd.h"
 #include "math/optim.simd.h"
+#include "math/edges.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -47,6 +48,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }

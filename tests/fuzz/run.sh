@@ -16,9 +16,15 @@ seconds=${FUZZ_SECONDS:-60}
 [ -z "$HOURS" ] || seconds=$(awk "BEGIN { printf \"%d\", $HOURS * 3600 / $# }")
 
 flags="-O1 -g -std=c99 -I$INC -Itests -Itests/fuzz -DTINY_NO_OPENMP -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-bodies() { # compiler, further flags: the implementation once for all targets
-    printf '#define TINYLLM_IMPLEMENTATION\n#include <tinyllm.h>\n' | $1 $flags $2 -x c -c - -o "$out/bodies.o"
+bodies() { # compiler, further flags: the implementation once for all targets of a header
+    for header in $headers; do
+        printf '#define %s_IMPLEMENTATION\n#include <%s.h>\n' "$(echo $header | tr a-z A-Z)" $header | $1 $flags $2 -x c -c - -o "$out/$header.o" || return 1
+    done
 }
+header_of() { # the one that a target includes
+    if grep -q '"tinygnn.h"' "$1"; then echo tinygnn; else echo tinyllm; fi
+}
+headers=$(for source in "$@"; do header_of "$source"; done | sort -u)
 engine=
 if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n ? 0 : 0; }' |
     clang -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
@@ -34,7 +40,7 @@ for source in "$@"; do
     corpus=tests/fuzz/corpus/$name
     log=$out/$name.log
     if [ "$engine" ]; then
-        clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/bodies.o" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
+        clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/$(header_of "$source").o" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
         mkdir -p "$out/$name.found"
         length=512
         [ -d "$corpus" ] && length=16384 || corpus=
@@ -45,7 +51,7 @@ for source in "$@"; do
         covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
         echo "fuzz $name: ${n:-no} executions, ${covered:-?} edges, $seconds s, libFuzzer"
     else
-        $CC $flags "$source" "$out/bodies.o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
+        $CC $flags "$source" "$out/$(header_of "$source").o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
         files=
         [ -d "$corpus" ] && files=$(find "$corpus" -type f)
         "$out/$name-random" "$seconds" 1 $files >"$log" 2>&1

@@ -1,0 +1,375 @@
+/* src/gnn/embed/fastrp.c - FastRP
+ * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse Random Projection",
+ *          2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse Random Projections", 2006.
+ * Formula  in fastrp.h.
+ * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s of them. U_1 adds
+ *          the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns after the other. Rows can only be
+ *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
+ *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
+ * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
+ * Error    each power is a mean in float: relative (degree + 5) u a step.
+ * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
+#include <string.h>
+#include "gnn/embed/fastrp.h"
+#include "gnn/graph/inside.h"
+#include "math/edges.h"
+#include "math/elem.h"
+#include "math/table.h"
+
+#define TINYI_FASTRP_BLOCK 16
+
+TINY_REF_BEGIN
+TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t *col, int8_t *sign)
+{
+    tiny_rng rng = tiny_rng_make(seed, j);
+    const double step = s > 1.0 ? tinyi_log64(1.0 - 1.0 / s) : 0.0;
+    double at = -1.0;
+    int n = 0;
+    for (;;) {
+        double u = 1.0 - tiny_rng_uniform64(&rng);      /* (0, 1] */
+        double gap = s > 1.0 ? tinyi_log64(u) / step : 0.0;
+        if (!(gap < (double)d)) return n;
+        at += 1.0 + (double)(int)gap;
+        if (at >= (double)d) return n;
+        col[n] = (int32_t)at;
+        sign[n++] = tiny_rng_u32(&rng) & 1 ? 1 : -1;
+    }
+}
+TINY_REF_END
+
+/* R with L and all constant factors in its values */
+typedef struct tinyi_fastrp {
+    tiny_ctx *ctx;
+    const tgnn_graph *g;
+    tgnn_fastrp_desc d;
+    tiny_idx n, dim, tile;
+    int64_t *offset;
+    int32_t *col;
+    float *value, *edge;                    /* edge: normalised weights, NULL: none */
+    float *u[2], *inverse;                  /* inverse (powers, n): 1 / length, or 0 */
+    double *square;                         /* n, of the power in hand */
+    float *y;
+} tinyi_fastrp;
+
+static void tinyi_fastrp_free(tinyi_fastrp *f)
+{
+    tiny_free(f->ctx, f->offset);
+    tiny_free(f->ctx, f->col);
+    tiny_free(f->ctx, f->value);
+    tiny_free(f->ctx, f->edge);
+    tiny_free(f->ctx, f->u[0]);
+    tiny_free(f->ctx, f->u[1]);
+    tiny_free(f->ctx, f->inverse);
+    tiny_free(f->ctx, f->square);
+}
+
+static tiny_status tinyi_fastrp_check(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *d, const tiny_tensor *y)
+{
+    const tiny_tensor *r = d->projection;
+    int64_t p;
+    int k;
+    char text[96];
+    if (!g || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: there is no graph, or no place for the embedding");
+    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != g->in.n_rows)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: y is %s, it must be dense f32 with a row for each of the %td nodes", y->rank >= 0 && y->rank <= 4 ? tinyi_shape_text(y, text) : "no tensor", g->in.n_rows);
+    if (y->dim[1] < 1 || y->dim[1] > 1 << 20) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %td columns, there must be 1 to 1048576", y->dim[1]);
+    if (d->n_weights < 0 || d->n_weights > TGNN_FASTRP_POWERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: %d powers, there may be 1 to %d", d->n_weights, TGNN_FASTRP_POWERS);
+    for (k = 0; k < d->n_weights; k++)
+        if (!(d->weight[k] - d->weight[k] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: the weight of power %d is not a finite number", k + 1);
+    if (!(d->s == 0.0 || (d->s >= 1.0 && d->s - d->s == 0.0))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: s is %g, it must be at least 1", d->s);
+    if (!(d->beta - d->beta == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: beta is not a finite number");
+    if (d->tile < 0 || d->tile % TINYI_FASTRP_BLOCK) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fastrp: a tile of %d columns, it must be a multiple of %d", d->tile, TINYI_FASTRP_BLOCK);
+    if (r && (tiny_tensor_check(r) || r->dtype != TINY_F32 || r->rank != 2 || r->dim[0] != y->dim[0] || r->dim[1] != y->dim[1] || !tiny_tensor_is_dense(r)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fastrp: the projection must be dense f32, %td x %td", y->dim[0], y->dim[1]);
+    for (p = 0; g->in.value && p < g->in.n; p++)
+        if (!(g->in.value[p] >= 0.0f) || g->in.value[p] - g->in.value[p] != 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "fastrp: edge %lld weighs %g, weights must be finite and not negative", (long long)p, (double)g->in.value[p]);
+    return TINY_OK;
+}
+
+/* weighted degrees, and their sum */
+static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, double *total)
+{
+    const tiny_sparse *a = &f->g->in;
+    double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
+    tiny_idx i;
+    int64_t p;
+    *out = degree;
+    *total = 0.0;
+    if (!degree) return tiny_ctx_status(f->ctx);
+    for (i = 0; i < f->n; i++) {
+        degree[i] = a->value ? 0.0 : (double)(a->offset[i + 1] - a->offset[i]);
+        for (p = a->offset[i]; a->value && p < a->offset[i + 1]; p++) degree[i] += (double)a->value[p];
+        *total += degree[i];
+    }
+    return TINY_OK;
+}
+
+/* (degree / total)^beta times what is the same for all entries of R */
+static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+{
+    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total)) : 0.0;
+    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+}
+
+static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
+{
+    const double s = f->d.s > 0.0 ? f->d.s : f->n > 1 ? tinyi_sqrt64((double)f->n) : 1.0, root = tinyi_sqrt64(s);
+    int32_t *col = (int32_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *col);
+    int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
+    tiny_status st = TINY_OK;
+    tiny_idx j, c;
+    int pass, k, n;
+    f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
+    if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
+    for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
+        int64_t at = 0;
+        for (j = 0; j < f->n; j++) {
+            double factor = pass ? tinyi_fastrp_factor(f, degree[j], total) : 0.0;
+            f->offset[j] = at;
+            if (f->d.projection) {
+                const float *r = (const float *)f->d.projection->data + j * f->dim;
+                for (c = 0; c < f->dim; c++) {
+                    if (r[c] == 0.0f) continue;
+                    if (pass) {
+                        f->col[at] = (int32_t)c;
+                        f->value[at] = (float)((double)r[c] * factor);
+                    }
+                    at++;
+                }
+                continue;
+            }
+            n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
+            for (k = 0; pass && k < n; k++) {
+                f->col[at + k] = col[k];
+                f->value[at + k] = (float)((double)sign[k] * root * factor);
+            }
+            at += n;
+        }
+        f->offset[f->n] = at;
+        if (pass) break;
+        f->col = (int32_t *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->col);
+        f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
+        if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
+    }
+    tiny_free(f->ctx, col);
+    tiny_free(f->ctx, sign);
+    return st;
+}
+
+/* ---- reference: P^k L R in double, everything at once */
+
+TINY_REF_BEGIN
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to)
+{
+    const tiny_sparse *a = &f->g->in;
+    tiny_idx i, c;
+    int64_t p;
+    for (i = 0; i < f->n; i++) {
+        for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
+        for (p = a->offset[i]; p < a->offset[i + 1]; p++)
+            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[(tiny_idx)a->col[p] * f->dim + c];
+        for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
+    }
+}
+
+static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
+{
+    const size_t count = (size_t)f->n * (size_t)f->dim;
+    double *u = (double *)tinyi_alloc(f->ctx, count, sizeof *u), *v = (double *)tinyi_alloc(f->ctx, count, sizeof *v), *sum = (double *)tinyi_alloc(f->ctx, count, sizeof *sum), *t;
+    tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
+    tiny_idx i, c;
+    int64_t p;
+    int k;
+    if (!st) {
+        for (i = 0; i < (tiny_idx)count; i++) v[i] = sum[i] = 0.0;
+        for (i = 0; i < f->n; i++)
+            for (p = f->offset[i]; p < f->offset[i + 1]; p++) v[i * f->dim + f->col[p]] = (double)f->value[p];
+        for (k = 0; k < f->d.n_weights; k++) {
+            tinyi_fastrp_ref_power(f, degree, v, u);
+            for (i = 0; i < f->n; i++) {
+                double ss = 0.0, by = (double)f->d.weight[k];
+                for (c = 0; c < f->dim; c++) ss += u[i * f->dim + c] * u[i * f->dim + c];
+                if (!f->d.no_l2) by = ss > 0.0 ? by / tinyi_sqrt64(ss) : 0.0;
+                for (c = 0; c < f->dim; c++) sum[i * f->dim + c] += by * u[i * f->dim + c];
+            }
+            t = u;
+            u = v;
+            v = t;
+        }
+        for (c = 0; f->d.standardize && c < f->dim; c++) {
+            double mean = 0.0, var = 0.0;
+            for (i = 0; i < f->n; i++) mean += sum[i * f->dim + c];
+            mean /= (double)f->n;
+            for (i = 0; i < f->n; i++) var += (sum[i * f->dim + c] - mean) * (sum[i * f->dim + c] - mean);
+            var = var > 0.0 ? 1.0 / tinyi_sqrt64(var / (double)f->n) : 0.0;
+            for (i = 0; i < f->n; i++) sum[i * f->dim + c] = (sum[i * f->dim + c] - mean) * var;
+        }
+        for (i = 0; i < (tiny_idx)count; i++) f->y[i] = (float)sum[i];
+    }
+    tiny_free(f->ctx, u);
+    tiny_free(f->ctx, v);
+    tiny_free(f->ctx, sum);
+    return st;
+}
+TINY_REF_END
+
+/* ---- fast: rows by threads, a tile of columns at a time */
+
+typedef struct tinyi_fastrp_job { tinyi_fastrp *f; float *u; tiny_idx c0, c1; int k, merge; } tinyi_fastrp_job;
+
+static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
+    const tinyi_fastrp *f = job->f;
+    const tiny_sparse *a = &f->g->in;
+    tiny_idx i, i1, w = job->c1 - job->c0;
+    int64_t p, q;
+    while (tiny_take(team, f->n, 256, &i, &i1))
+        for (; i < i1; i++) {
+            float *u = job->u + i * w, by = 1.0f;
+            memset(u, 0, (size_t)w * sizeof *u);
+            if (!f->d.adjacency && !f->edge && a->offset[i + 1] > a->offset[i]) by = 1.0f / (float)(a->offset[i + 1] - a->offset[i]);
+            for (p = a->offset[i]; p < a->offset[i + 1]; p++) {
+                const int32_t j = a->col[p];
+                const float e = f->edge ? f->edge[p] : f->d.adjacency && a->value ? a->value[p] : by;
+                if (p + 16 < a->n) TINYI_PREFETCH(f->offset + a->col[p + 16]);
+                for (q = f->offset[j]; q < f->offset[j + 1]; q++)
+                    if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
+            }
+        }
+}
+
+/* squares of a tile into f->square; or the tile into y */
+static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
+    const tinyi_fastrp *f = job->f;
+    const float weight = f->d.weight[job->k];
+    tiny_idx i, i1, w = job->c1 - job->c0, c;
+    while (tiny_take(team, f->n, 256, &i, &i1))
+        for (; i < i1; i++) {
+            const float *u = job->u + i * w;
+            if (job->merge & 1) {
+                double ss = job->c0 ? f->square[i] : 0.0;
+                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)team->k->dot_f32(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                f->square[i] = ss;
+                if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
+            }
+            if (job->merge & 2) team->k->axpy_f32(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
+        }
+}
+
+static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
+{
+    const tinyi_fastrp *f = (const tinyi_fastrp *)arg;
+    tiny_idx b, b1, i, c, blocks = (f->dim + TINYI_FASTRP_BLOCK - 1) / TINYI_FASTRP_BLOCK;
+    while (tiny_take(team, blocks, 1, &b, &b1))
+        for (; b < b1; b++) {
+            const tiny_idx c0 = b * TINYI_FASTRP_BLOCK, w = TINYI_MIN(f->dim - c0, TINYI_FASTRP_BLOCK);
+            double mean[TINYI_FASTRP_BLOCK], var[TINYI_FASTRP_BLOCK];
+            for (c = 0; c < w; c++) mean[c] = var[c] = 0.0;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) mean[c] += (double)f->y[i * f->dim + c0 + c];
+            for (c = 0; c < w; c++) mean[c] /= (double)f->n;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) var[c] += ((double)f->y[i * f->dim + c0 + c] - mean[c]) * ((double)f->y[i * f->dim + c0 + c] - mean[c]);
+            for (c = 0; c < w; c++) var[c] = var[c] > 0.0 ? 1.0 / tinyi_sqrt64(var[c] / (double)f->n) : 0.0;
+            for (i = 0; i < f->n; i++)
+                for (c = 0; c < w; c++) f->y[i * f->dim + c0 + c] = (float)(((double)f->y[i * f->dim + c0 + c] - mean[c]) * var[c]);
+        }
+}
+
+static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, double share)
+{
+    const tiny_sparse *a = &f->g->in;
+    tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, f->n + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), w;
+    const int weighted = f->edge || (f->d.adjacency && a->value);
+    tiny_spmm_params p;
+    tinyi_fastrp_job job;
+    tiny_idx c0;
+    tiny_status st = TINY_OK;
+    memset(&p, 0, sizeof p);
+    p.reduce = f->d.adjacency || f->edge ? TINY_EDGE_SUM : TINY_EDGE_MEAN;
+    w = tiny_tensor_1d(f->edge ? f->edge : a->value, TINY_F32, (tiny_idx)a->n);
+    for (c0 = 0; !st && c0 < f->dim; c0 += f->tile) {
+        job.f = f;
+        job.c0 = c0;
+        job.c1 = TINYI_MIN(f->dim, c0 + f->tile);
+        job.merge = merge;
+        for (job.k = 0; !st && job.k < f->d.n_weights; job.k++) {
+            tiny_tensor from = tiny_tensor_2d(f->u[(job.k + 1) & 1], TINY_F32, f->n, job.c1 - c0), to = tiny_tensor_2d(f->u[job.k & 1], TINY_F32, f->n, job.c1 - c0);
+            job.u = f->u[job.k & 1];
+            st = job.k ? tiny_spmm(f->ctx, &offset, &from, &col, weighted ? &w : NULL, NULL, &p, &to) : tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_first_team, &job);
+            if (!st && f->d.weight[job.k] != 0.0f) {
+                /* squares of several powers in one round of tiles need a place each: they are kept as they grow, power by power */
+                if (merge & 1) f->square = f->square + (size_t)job.k * (size_t)f->n;
+                st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
+                if (merge & 1) f->square = f->square - (size_t)job.k * (size_t)f->n;
+            }
+            if (f->ctx->desc.progress) f->ctx->desc.progress(f->ctx->desc.user, "fastrp", done + share * ((double)c0 + (double)(job.c1 - c0) * (job.k + 1) / f->d.n_weights) / (double)f->dim);
+        }
+    }
+    return st;
+}
+
+static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
+{
+    const tiny_sparse *a = &f->g->in;
+    const int rounds = !f->d.no_l2 && f->tile < f->dim ? 2 : 1;
+    tiny_idx i;
+    int64_t p;
+    tiny_status st = TINY_OK;
+    f->u[0] = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float));
+    f->u[1] = f->d.n_weights > 1 ? (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float)) : NULL;
+    if (!f->u[0] || (f->d.n_weights > 1 && !f->u[1])) st = tiny_ctx_status(f->ctx);
+    if (!st && !f->d.no_l2) {
+        f->inverse = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->d.n_weights, sizeof(float));
+        f->square = (double *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->d.n_weights, sizeof(double));
+        if (!f->inverse || !f->square) st = tiny_ctx_status(f->ctx);
+    }
+    if (!st && a->value && !f->d.adjacency) {
+        f->edge = (float *)tinyi_alloc(f->ctx, (size_t)a->n, sizeof(float));
+        if (!f->edge) st = tiny_ctx_status(f->ctx);
+        for (i = 0; !st && i < f->n; i++)
+            for (p = a->offset[i]; p < a->offset[i + 1]; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+    }
+    if (st) return st;
+    memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
+    if (rounds == 2) {
+        st = tinyi_fastrp_round(f, 1, 0.0, 0.5);
+        if (!st) st = tinyi_fastrp_round(f, 2, 0.5, 0.5);
+    } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
+    if (!st && f->d.standardize) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, f);
+    return st;
+}
+
+TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y)
+{
+    tinyi_fastrp f;
+    double *degree = NULL, total;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.g = g;
+    if (desc) f.d = *desc;
+    st = tinyi_fastrp_check(ctx, g, &f.d, y);
+    if (st) return st;
+    if (f.d.n_weights == 0) {
+        f.d.n_weights = 3;
+        f.d.weight[0] = 0.0f;
+        f.d.weight[1] = f.d.weight[2] = 1.0f;
+    }
+    f.n = g->in.n_rows;
+    f.dim = y->dim[1];
+    f.tile = f.d.tile && (tiny_idx)f.d.tile < f.dim ? (tiny_idx)f.d.tile : f.dim;
+    f.y = (float *)y->data;
+    if (f.n == 0) return TINY_OK;
+    st = tinyi_fastrp_degrees(&f, &degree, &total);
+    if (!st) st = tinyi_fastrp_project(&f, degree, total);
+    if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    tiny_free(ctx, degree);
+    tinyi_fastrp_free(&f);
+    return st;
+}

@@ -1,0 +1,148 @@
+/* src/gnn/graph/words.c */
+#include <string.h>
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include "gnn/graph/words.h"
+#include "core/half.h"
+
+TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n)
+{
+    tinyi_text_file f;
+    f.ctx = ctx;
+    f.path = path;
+    f.at = (const unsigned char *)bytes;
+    f.end = n ? f.at + n : f.at;
+    f.line = 0;
+    return f;
+}
+
+static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
+
+TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
+{
+    while (f->at < f->end) {
+        const unsigned char *end = (const unsigned char *)memchr(f->at, '\n', (size_t)(f->end - f->at)), *p = f->at;
+        if (!end) end = f->end;
+        f->at = end < f->end ? end + 1 : end;
+        f->line++;
+        while (p < end && tinyi_text_gap(*p)) p++;
+        if (p == end || (*p && strchr(marks, *p))) continue;
+        line->at = p;
+        line->n = (size_t)(end - p);
+        return 1;
+    }
+    return 0;
+}
+
+TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word)
+{
+    while (line->n && tinyi_text_gap(*line->at)) {
+        line->at++;
+        line->n--;
+    }
+    word->at = line->at;
+    word->n = 0;
+    while (line->n && !tinyi_text_gap(*line->at)) {
+        line->at++;
+        line->n--;
+        word->n++;
+    }
+    return word->n > 0;
+}
+
+TINYI_FN int tinyi_word_is(tinyi_word w, const char *text)
+{
+    size_t i;
+    for (i = 0; i < w.n && text[i]; i++)
+        if ((w.at[i] >= 'A' && w.at[i] <= 'Z' ? w.at[i] + 32 : w.at[i]) != text[i]) return 0;
+    return i == w.n && !text[i];
+}
+
+TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v)
+{
+    int minus = w.n && *w.at == '-';
+    uint64_t u = 0;
+    size_t i = (size_t)(w.n && (*w.at == '-' || *w.at == '+'));
+    if (i == w.n) return 0;
+    for (; i < w.n; i++) {
+        if (w.at[i] < '0' || w.at[i] > '9' || u > (UINT64_C(0x7fffffffffffffff) - 9) / 10) return 0;
+        u = u * 10 + (uint64_t)(w.at[i] - '0');
+    }
+    *v = minus ? -(int64_t)u : (int64_t)u;
+    return 1;
+}
+
+TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
+{
+    static const double power[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    int minus = w.n && *w.at == '-', digits = 0, seen = 0, e = 0, by = 0, e_minus = 0;
+    uint64_t u = 0;
+    double d;
+    if (w.n && (*w.at == '-' || *w.at == '+')) {
+        w.at++;
+        w.n--;
+    }
+    if (tinyi_word_is(w, "inf") || tinyi_word_is(w, "infinity")) {
+        *v = minus ? -INFINITY : INFINITY;
+        return 1;
+    }
+    if (tinyi_word_is(w, "nan")) {
+        *v = tinyi_bits_f32(0x7fc00000u);
+        return 1;
+    }
+    for (; w.n && ((*w.at >= '0' && *w.at <= '9') || (*w.at == '.' && !(seen & 2))); w.at++, w.n--) {
+        if (*w.at == '.') {
+            seen |= 2;
+            continue;
+        }
+        seen |= 1;
+        if (digits < 18) {                  /* the others are below the last bit of a double */
+            u = u * 10 + (uint64_t)(*w.at - '0');
+            if (u) digits++;
+            if (seen & 2) e--;
+        } else if (!(seen & 2)) e++;
+        if (e > 100000 || e < -100000) return 0;
+    }
+    if (!(seen & 1)) return 0;
+    if (w.n && (*w.at == 'e' || *w.at == 'E')) {
+        w.at++;
+        w.n--;
+        e_minus = w.n && *w.at == '-';
+        if (w.n && (*w.at == '-' || *w.at == '+')) {
+            w.at++;
+            w.n--;
+        }
+        if (!w.n) return 0;
+        for (; w.n && *w.at >= '0' && *w.at <= '9'; w.at++, w.n--)
+            if (by < 100000) by = by * 10 + (*w.at - '0');
+        e += e_minus ? -by : by;
+    }
+    if (w.n) return 0;
+    d = (double)u;
+    for (; u && e > 0 && d <= 1e300; e -= TINYI_MIN(e, 22)) d *= power[TINYI_MIN(e, 22)];
+    for (; u && e < 0 && d > 0.0; e += TINYI_MIN(-e, 22)) d /= power[TINYI_MIN(-e, 22)];
+    *v = d > 3.4028235677973366e38 ? INFINITY : (float)d;      /* halfway from the largest float to the next */
+    if (minus) *v = -*v;
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
+{
+    char shown[41];
+    size_t i;
+    for (i = 0; i < word.n && i < sizeof shown - 1; i++) shown[i] = word.at[i] < 0x20 || word.at[i] > 0x7e ? '?' : (char)word.at[i];
+    shown[i] = 0;
+    if (!word.n) return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path, (long long)f->line, wanted);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, shown, wanted);
+}
+
+TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
+{
+    const unsigned char *p = f->at;
+    size_t n = 0;
+    while (p < f->end) {
+        const unsigned char *end = (const unsigned char *)memchr(p, '\n', (size_t)(f->end - p));
+        n++;
+        p = end ? end + 1 : f->end;
+    }
+    return n;
+}

@@ -1,0 +1,27 @@
+/* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
+ *
+ * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read without the locale.
+ * The end of the file is never passed. */
+#ifndef TINYI_WORDS_H
+#define TINYI_WORDS_H
+#include "core/state.h"
+TINYI_C_BEGIN
+
+typedef struct tinyi_text_file { tiny_ctx *ctx; const char *path; const unsigned char *at, *end; int64_t line; } tinyi_text_file;
+typedef struct tinyi_word { const unsigned char *at; size_t n; } tinyi_word;
+
+TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n);
+/* To the next line that holds a word and does not begin with one of the marks; 0: there is none. *line is that line. */
+TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line);
+TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word);  /* takes the first word off; 0: none is left */
+TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without regard to case */
+/* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
+TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
+TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* file, line, word, and what should stand there */
+TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted);
+/* lines that are left, at most, by their ends: for a first allocation */
+TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f);
+
+TINYI_C_END
+#endif

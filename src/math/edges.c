@@ -1,0 +1,879 @@
+/* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
+ * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
+ *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
+ *          (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one pass over a row).
+ * Formula  in math/edges.h.
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
+ *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
+ *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
+ *          take a row as a whole.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
+ *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
+ *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
+ *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
+ * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+#include <stdio.h>
+#include <string.h>
+#include "math/table.h"
+#include "math/rows.h"
+#include "math/elem.h"
+
+#define TINYI_EDGE_PIECES 256
+#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+
+/* ---- what every operation here has: offsets, columns, sizes */
+
+typedef struct tinyi_edge_op {
+    const int64_t *offset;
+    const int32_t *col;                     /* NULL: none */
+    tiny_idx n, n_x;                        /* rows, and rows of the table that col points into */
+    int64_t m;
+    int64_t grain;
+    tiny_idx pieces;
+} tinyi_edge_op;
+
+static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+{
+    o->offset = (const int64_t *)offset->data;
+    o->col = col ? (const int32_t *)col->data : NULL;
+    o->n = offset->dim[0] - 1;
+    o->m = m;
+    o->n_x = n_x;
+    o->grain = TINYI_MAX((int64_t)(m + o->n) / TINYI_EDGE_PIECES + 1, (int64_t)TINYI_EDGE_GRAIN);
+    o->pieces = (tiny_idx)(((int64_t)(m + o->n) + o->grain - 1) / o->grain);
+    if (o->pieces < 1) o->pieces = 1;
+}
+
+/* the first row that begins at work u or after */
+static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
+{
+    tiny_idx low = 0, high = o->n;
+    int64_t u = (int64_t)piece * o->grain;
+    if (piece == 0) return 0;
+    if (piece >= o->pieces) return o->n;
+    while (low < high) {
+        tiny_idx mid = low + (high - low) / 2;
+        if (o->offset[mid] + mid < u) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* What is wrong with row r; 0: nothing. */
+static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], const char *name)
+{
+    int64_t p0 = o->offset[r], p1 = o->offset[r + 1], p;
+    uint32_t bad = 0;
+    if (p0 < 0 || p1 < p0 || p1 > o->m || (r == 0 && p0 != 0) || (r == o->n - 1 && p1 != o->m)) {
+        if (says) (void)snprintf(says, 160, "%s: row %td has the edges %lld to %lld of %lld", name, r, (long long)p0, (long long)p1, (long long)o->m);
+        return 1;
+    }
+    for (p = p0; o->col && p < p1; p++) bad |= (uint32_t)((uint32_t)o->col[p] >= (uint32_t)o->n_x);
+    if (!bad) return 0;
+    for (p = p0; p < p1 && (uint32_t)o->col[p] < (uint32_t)o->n_x; p++) {}
+    if (says) (void)snprintf(says, 160, "%s: edge %lld comes from row %ld, there are %td", name, (long long)p, p < p1 ? (long)o->col[p] : -1L, o->n_x);
+    return 1;
+}
+
+static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
+{
+    char says[160];
+    if (!tinyi_edge_fault(o, r, says, name)) return 0;
+    tiny_team_fail(team, TINY_E_ARGUMENT, says);
+    return 1;
+}
+
+/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+{
+    const tiny_tensor *offset = op->in[0];
+    int i;
+    if (offset->dtype != TINY_I64 || offset->rank != 1 || offset->dim[0] < 1)
+        return tinyi_fail(ctx, offset->dtype != TINY_I64 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: offset must be i64 of rank 1, with one number more than rows", name);
+    if (col && (col->dtype != TINY_I32 || col->rank != 1)) return tinyi_fail(ctx, col->dtype != TINY_I32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: col must be i32 of rank 1", name);
+    if (n_x > 0x7fffffff && col) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td rows, a column counts up to 2147483647", name, n_x);
+    if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
+    for (i = 0; i < 3; i++) {
+        char text[96];
+        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+    }
+    /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+        tinyi_edge_op o;
+        char says[160];
+        tiny_idx r;
+        tinyi_edge_read(&o, offset, col, m, n_x);
+        if (o.n == 0 && o.m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %lld edges and no rows", name, (long long)o.m);
+        for (r = 0; r < o.n; r++)
+            if (tinyi_edge_fault(&o, r, says, name)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", says);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+{
+    char text[96];
+    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+}
+
+/* longest row of the cases and of the bounds */
+static double tinyi_edge_longest(const tiny_op *op)
+{
+    const int64_t *offset = (const int64_t *)op->in[0]->data;
+    int64_t most = 1;
+    tiny_idx r;
+    for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
+    return (double)most;
+}
+
+/* ---- spmm */
+
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+
+static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+{
+    static const tiny_spmm_params none = { 0, 0 };
+    return op->params ? (const tiny_spmm_params *)op->params : &none;
+}
+
+static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tiny_idx dim[2], m;
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    if (st) return st;
+    if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
+    m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
+    if (w && (w->rank < 1 || w->rank > 2 || w->dim[0] != m)) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: w must have a row for each of the %td edges", m);
+    if (w && w->rank == 2 && (w->dim[1] < 1 || x->dim[1] % w->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: %td features do not make %td heads", x->dim[1], w->dim[1]);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != x->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: e must have %td rows of %td features", m, x->dim[1]);
+    dense[0] = w;
+    dense[1] = e;
+    dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    if (st) return st;
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = x->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+
+static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
+    memset(&s->j, 0, sizeof s->j);
+    s->x = x;
+    s->y = op->out[0];
+    s->reduce = p->reduce;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)x->data;
+    s->j.x_row = x->stride[0];
+    s->j.f = (size_t)x->dim[1];
+    s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
+    s->j.w = w ? (const float *)w->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.reduce = p->reduce;
+    s->j.relu = p->relu != 0;
+    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+}
+
+TINY_REF_BEGIN
+/* row r by the formula, value by value */
+static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
+{
+    const float *x = (const float *)s->x->data;
+    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
+    int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
+    tiny_idx f;
+    for (f = 0; f < n; f++) {
+        double sum = 0.0;
+        for (p = p0; p < p1; p++) {
+            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
+            if (s->j.e) v += (double)s->j.e[p * n + f];
+            if (s->j.relu && v < 0.0) v = 0.0;
+            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->reduce < TINY_EDGE_MAX) sum += v;
+            else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
+        }
+        if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
+        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+    }
+}
+
+static void tinyi_spmm_ref(const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx r;
+    tinyi_spmm_read(op, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_spmm_row(&s, r);
+}
+TINY_REF_END
+
+/* 1: the kernels take it as it lies */
+static int tinyi_spmm_dense(const tinyi_spmm_op *s) { return s->j.f > 0 && (s->x->stride[1] == 1 || s->x->dim[1] == 1) && (s->y->stride[1] == 1 || s->y->dim[1] == 1); }
+
+/* pieces of hubs at most: each has more than two pieces of edges */
+static size_t tinyi_spmm_slots(const tinyi_spmm_op *s) { return (size_t)(s->o.m / s->o.grain) + (size_t)(s->o.m / (2 * s->o.grain)) + 2; }
+
+static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_spmm_op s;
+    (void)n_threads;
+    (void)own;
+    tinyi_spmm_read(op, &s);
+    if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
+}
+
+static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
+{
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
+    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+}
+
+static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
+{
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* y = y + or max or min part, by the rule of the operation */
+static void tinyi_spmm_join(const tinyi_spmm_op *s, float *y, const float *part)
+{
+    size_t f;
+    for (f = 0; f < s->j.f; f++) {
+        float v = part[f];
+        if (s->reduce < TINY_EDGE_MAX) y[f] += v;
+        else if (y[f] == y[f] && (v != v || (s->reduce == TINY_EDGE_MAX ? v > y[f] : v < y[f]))) y[f] = v;
+    }
+}
+
+static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_spmm_op s;
+    tiny_idx k, k1, r, r1, t, n_tasks = 0, *hub;
+    float *slot;
+    int hubs, dense;
+    tinyi_spmm_read(op, &s);
+    (void)TINYI_K(team, spmm_f32);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "spmm: there are edges, but no rows");
+        return;
+    }
+    dense = tinyi_spmm_dense(&s);
+    hubs = dense && s.o.m > 2 * s.o.grain;
+    slot = (float *)team->shared;
+    hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
+    if (hubs) {                             /* also for pieces that a cancel leaves out */
+        for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++) {
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
+                float *y = (float *)s.y->data + r * s.y->stride[0];
+                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    tiny_idx f;
+                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                } else if (!dense) tinyi_spmm_row(&s, r);
+                else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
+                else {
+                    tinyi_spmm_part(team, &s, y, p0, p1);
+                    tinyi_spmm_mean(team, &s, y, p1 - p0);
+                }
+            }
+        }
+    if (!hubs) return;
+    tiny_barrier(team);
+    for (k = 0; k < s.o.pieces; k++)
+        if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
+        for (; t < k1; t++) {
+            tiny_idx before = 0, parts = 0;
+            for (k = 0; k < s.o.pieces; k++) {
+                if (hub[k] < 0) continue;
+                parts = (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+                if (t < before + parts) break;
+                before += parts;
+            }
+            if (k < s.o.pieces) {
+                int64_t p0 = s.o.offset[hub[k]] + (int64_t)(t - before) * s.o.grain, p1 = s.o.offset[hub[k] + 1];
+                tinyi_spmm_part(team, &s, slot + (size_t)t * s.j.f, p0, TINYI_MIN(p1, p0 + s.o.grain));
+            }
+        }
+    tiny_barrier(team);
+    if (team->i) return;
+    for (t = 0, k = 0; k < s.o.pieces; k++) {
+        int64_t n, done;
+        float *y;
+        if (hub[k] < 0) continue;
+        n = s.o.offset[hub[k] + 1] - s.o.offset[hub[k]];
+        y = (float *)s.y->data + hub[k] * s.y->stride[0];
+        for (done = 0; done < n; done += s.o.grain, t++) {
+            if (done) tinyi_spmm_join(&s, y, slot + (size_t)t * s.j.f);
+            else memcpy(y, slot + (size_t)t * s.j.f, s.j.f * sizeof *y);
+        }
+        tinyi_spmm_mean(team, &s, y, n);
+    }
+}
+
+static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    tinyi_spmm_op s;
+    double m, f;
+    tinyi_spmm_read(op, &s);
+    m = (double)s.o.m;
+    f = (double)s.j.f;
+    cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
+    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+}
+
+static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
+
+/* offsets that ascend from 0 to limit; now and then a row takes half of all */
+static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
+{
+    int64_t *offset = (int64_t *)data;
+    tiny_idx n = c->in[i_input].dim[0] - 1, r;
+    uint32_t m = (uint32_t)c->limit[i_input];
+    int hub = n > 2 && tiny_case_pick(c, 2);
+    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
+    for (r = 1; r < n; r++)
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+    for (r = 2; r < n; r++) {               /* few enough for insertion */
+        tiny_idx k;
+        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
+            int64_t t = offset[k];
+            offset[k] = offset[k - 1];
+            offset[k - 1] = t;
+        }
+    }
+    offset[0] = 0;
+}
+
+/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
+static void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
+{
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
+    c->fill[i_col] = TINY_FILL_INDEX;
+    c->limit[i_col] = n_x;
+    c->dense[i_col] = 1;
+}
+
+static void tinyi_spmm_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
+    tiny_idx each = tiny_case_dim(c, big ? 20 : 300 / heads), n_x = tiny_case_dim(c, 200), f = heads * each;
+    tiny_spmm_params p;
+    memset(&p, 0, sizeof p);
+    p.reduce = tiny_case_pick(c, 4);
+    p.relu = tiny_case_pick(c, 4) == 0;
+    tinyi_edge_case(c, n, m, n_x, TINYI_SPMM_COL);
+    if (tiny_case_pick(c, 5) == 0) {
+        c->in[TINYI_SPMM_COL].rank = -1;
+        n_x = m;
+    }
+    c->in[TINYI_SPMM_X] = tiny_tensor_2d(NULL, TINY_F32, n_x, f);
+    c->in[TINYI_SPMM_W] = heads > 1 ? tiny_tensor_2d(NULL, TINY_F32, m, heads) : tiny_tensor_1d(NULL, TINY_F32, m);
+    if (tiny_case_pick(c, 3) == 0) c->in[TINYI_SPMM_W].rank = -1;
+    c->in[TINYI_SPMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, f);
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SPMM_E].rank = -1;
+    c->dense[TINYI_SPMM_W] = c->dense[TINYI_SPMM_E] = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    /* of absolute values the largest, also where the smallest is asked for */
+    if (p.reduce == TINY_EDGE_MIN) p.reduce = TINY_EDGE_MAX;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, -1 };
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+    "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
+
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SPMM;
+    op.in[0] = offset;
+    op.in[TINYI_SPMM_X] = x;
+    op.in[TINYI_SPMM_COL] = col;
+    op.in[TINYI_SPMM_W] = w;
+    op.in[TINYI_SPMM_E] = e;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
+{
+    tiny_tensor offset, col, w;
+    tiny_spmm_params p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
+    if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
+    memset(&p, 0, sizeof p);
+    p.reduce = (int)reduce;
+    offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
+    col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
+    w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
+    return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
+}
+
+/* ---- sddmm */
+
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+
+static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+{
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_sddmm_params *)op->params;
+    if (p.heads == 0) p.heads = 1;
+    if (p.scale == 0.0f) p.scale = 1.0f;
+    return p;
+}
+
+static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e)
+{
+    const tiny_tensor *col = op->in[1], *dense[3];
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    if (st) return st;
+    if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
+    if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
+    if (a->dim[1] != b->dim[1] || a->dim[0] != op->in[0]->dim[0] - 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: a is %td x %td and b %td x %td for %td rows", name, a->dim[0], a->dim[1], b->dim[0], b->dim[1], op->in[0]->dim[0] - 1);
+    if (att && (!p.add || att->rank != 1 || att->dim[0] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: att is for scores by addition, with %td numbers", name, a->dim[1]);
+    if (p.add && !att && a->dim[1] != p.heads) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: without att there is one number a head, not %td for %d", name, a->dim[1], p.heads);
+    if (e && (e->rank != 2 || e->dim[0] != m || e->dim[1] != a->dim[1])) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: e must have %td rows of %td features", name, m, a->dim[1]);
+    dense[0] = att;
+    dense[1] = e;
+    dense[2] = NULL;
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+}
+
+static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tiny_idx dim[2];
+    tiny_status st = tinyi_sddmm_shapes(ctx, op, "sddmm", op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E]);
+    if (st) return st;
+    dim[0] = op->in[1]->dim[0];
+    dim[1] = tinyi_sddmm_params_of(op).heads;
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+
+static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
+{
+    tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    memset(s, 0, sizeof *s);
+    tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
+    s->a = a;
+    s->b = b;
+    s->j.col = s->o.col;
+    s->j.m = s->o.m;
+    s->j.x = (const float *)b->data;
+    s->j.x_row = b->stride[0];
+    s->j.f = (size_t)b->dim[1];
+    s->j.heads = (size_t)p.heads;
+    s->j.att = att ? (const float *)att->data : NULL;
+    s->j.e = e ? (const float *)e->data : NULL;
+    s->j.add = p.add != 0;
+    s->j.scale = p.scale;
+    s->j.slope = p.slope;
+    s->dense = s->j.f > 0 && (a->stride[1] == 1 || a->dim[1] == 1) && (b->stride[1] == 1 || b->dim[1] == 1);
+}
+
+TINY_REF_BEGIN
+/* the score of edge p of row r for a head, in double */
+static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
+{
+    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
+    double sum = 0.0;
+    tiny_idx f;
+    for (f = h * each; f < (h + 1) * each; f++) {
+        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
+        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        if (s->j.add) {
+            t += q;
+            if (t <= 0.0) t *= (double)s->j.slope;
+            q = s->j.att ? (double)s->j.att[f] : 1.0;
+        }
+        sum += q * t;
+    }
+    return s->j.add ? sum : sum * (double)s->j.scale;
+}
+
+static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
+{
+    int64_t p;
+    tiny_idx h;
+    for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+}
+
+static void tinyi_sddmm_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
+}
+TINY_REF_END
+
+static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_sddmm_f32 kernel = TINYI_K(team, sddmm_f32);
+    tinyi_sddmm_op s;
+    tiny_idx k, k1, r, r1;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
+    s.s = (float *)op->out[0]->data;
+    s.s_row = op->out[0]->stride[0];
+    s.s_step = op->out[0]->stride[1];
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "sddmm: there are edges, but no rows");
+        return;
+    }
+    dense = s.dense && s.s_row == (tiny_idx)s.j.heads && (s.s_step == 1 || s.j.heads == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
+                if (!dense) tinyi_sddmm_rows(&s, r);
+                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+            }
+}
+
+static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
+    cost->flops = 2.0 * m * f;
+    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+}
+
+static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
+
+/* params and the two tables; returns the number of edges */
+static tiny_idx tinyi_sddmm_case(tiny_case *c, int i_a, int i_b, int i_att, tiny_idx heads, tiny_idx *n_b)
+{
+    tiny_idx n = tiny_case_dim(c, 100), m = tiny_case_dim(c, 500), f;
+    tiny_sddmm_params p;
+    memset(&p, 0, sizeof p);
+    *n_b = tiny_case_dim(c, 100);
+    p.heads = (int)heads;
+    p.add = tiny_case_pick(c, 3);           /* 0: dot; 1: with att; 2: GAT */
+    f = p.add == 2 ? heads : heads * tiny_case_dim(c, 160 / heads);
+    p.slope = 0.2f;
+    p.scale = tiny_case_pick(c, 2) ? 0.25f : 0.0f;
+    tinyi_edge_case(c, n, m, *n_b, 1);
+    c->in[i_a] = tiny_tensor_2d(NULL, TINY_F32, n, f);
+    c->in[i_b] = tiny_tensor_2d(NULL, TINY_F32, *n_b, f);
+    c->in[i_att] = tiny_tensor_1d(NULL, TINY_F32, f);
+    c->dense[i_att] = 1;
+    if (p.add != 1) c->in[i_att].rank = -1;
+    memcpy(c->params.bytes, &p, sizeof p);
+    p.slope = 1.0f;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &p, sizeof p);
+    return m;
+}
+
+static void tinyi_sddmm_cases(tiny_case *c)
+{
+    tiny_idx n_b, m = tinyi_sddmm_case(c, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, 1 + tiny_case_pick(c, 5), &n_b);
+    c->in[TINYI_SDDMM_E] = tiny_tensor_2d(NULL, TINY_F32, m, c->in[TINYI_SDDMM_A].dim[1]);
+    c->dense[TINYI_SDDMM_E] = 1;
+    if (tiny_case_pick(c, 3)) c->in[TINYI_SDDMM_E].rank = -1;
+}
+
+static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+    "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
+
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SDDMM;
+    op.in[0] = offset;
+    op.in[TINYI_SDDMM_COL] = col;
+    op.in[TINYI_SDDMM_A] = a;
+    op.in[TINYI_SDDMM_B] = b;
+    op.in[TINYI_SDDMM_ATT] = att;
+    op.in[TINYI_SDDMM_E] = e;
+    op.out[0] = s;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* ---- segment softmax */
+
+static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *s = op->in[1], *dense[3];
+    tiny_status st;
+    if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
+    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    dense[0] = dense[1] = dense[2] = NULL;
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    if (st) return st;
+    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o, tiny_idx r)
+{
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
+    const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
+    const float *s = (const float *)op->in[1]->data;
+    float *y = (float *)op->out[0]->data;
+    int64_t p;
+    tiny_idx h;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++)
+            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+    }
+}
+
+static void tinyi_segment_softmax_ref(const tiny_op *op)
+{
+    tinyi_edge_op o;
+    tiny_idx r;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    for (r = 0; r < o.n; r++) tinyi_segment_softmax_row(op, &o, r);
+}
+TINY_REF_END
+
+static void tinyi_segment_softmax_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_segment_softmax_f32 kernel = TINYI_K(team, segment_softmax_f32);
+    const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1;
+    const int dense = tiny_tensor_is_dense(op->out[0]) && tiny_tensor_is_dense(op->in[1]);
+    tinyi_edge_op o;
+    tiny_idx k, k1, r, r1;
+    tinyi_edge_read(&o, op->in[0], NULL, op->in[1]->dim[0], 0);
+    if (o.n == 0 && o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "segment_softmax: there are edges, but no rows");
+    while (tiny_take(team, o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&o, k), r1 = tinyi_edge_first(&o, k + 1); r < r1; r++) {
+                const tiny_idx at = (tiny_idx)o.offset[r] * heads;
+                if (tinyi_edge_refused(team, &o, r, "segment_softmax") || o.offset[r] == o.offset[r + 1] || heads == 0) continue;
+                if (!dense) tinyi_segment_softmax_row(op, &o, r);
+                else kernel((float *)op->out[0]->data + at, (const float *)op->in[1]->data + at, (size_t)(o.offset[r + 1] - o.offset[r]), (size_t)heads);
+            }
+}
+
+static void tinyi_segment_softmax_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double n = (double)tiny_tensor_count(op->in[1]);
+    cost->flops = 20.0 * n;
+    cost->bytes = 16.0 * n + 8.0 * (double)op->in[0]->dim[0];
+}
+
+static void tinyi_segment_softmax_cases(tiny_case *c)
+{
+    tiny_idx n = tiny_case_dim(c, 150), m = tiny_case_dim(c, 2000), heads = 1 + tiny_case_pick(c, 20);
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[1] = tiny_case_pick(c, 2) ? tiny_tensor_1d(NULL, TINY_F32, m) : tiny_tensor_2d(NULL, TINY_F32, m, heads);
+    c->no_specials = 1;                     /* a NaN spoils its row and no other: tests/math/edges.c */
+}
+
+static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+    tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
+
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
+{
+    return tinyi_call(ctx, TINY_OP_SEGMENT_SOFTMAX, offset, s, NULL, p);
+}
+
+/* ---- attention over a row */
+
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+
+static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
+    tiny_idx dim[2];
+    int heads = tinyi_sddmm_params_of(op).heads;
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
+    if (st) return st;
+    if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
+    dim[0] = op->in[0]->dim[0] - 1;
+    dim[1] = v->dim[1];
+    tinyi_want(&want[0], TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
+{
+    const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
+    float *to = (float *)y->data + r * y->stride[0];
+    int64_t p;
+    tiny_idx h, f;
+    for (h = 0; h < heads; h++) {
+        double most = -INFINITY, sum = 0.0;
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) {
+            double t = tinyi_sddmm_value(s, r, p, h);
+            if (t > most) most = t;
+        }
+        for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++) sum += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most);
+        for (f = h * each; f < (h + 1) * each; f++) {
+            double acc = 0.0;
+            for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
+            to[f * y->stride[1]] = tinyi_round_f32(acc);
+        }
+    }
+}
+
+static void tinyi_edge_attention_ref(const tiny_op *op)
+{
+    tinyi_sddmm_op s;
+    tiny_idx r;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    for (r = 0; r < s.o.n; r++) tinyi_edge_attention_row(&s, op->in[TINYI_EDGE_ATT_V], op->out[0], r);
+}
+TINY_REF_END
+
+static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+}
+
+static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
+    const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
+    float *score = (float *)team->own, *max, *sum;
+    tinyi_sddmm_op s;
+    tinyi_edges values;
+    tiny_idx k, k1, r, r1, h;
+    int dense;
+    tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
+    if (s.o.n == 0) {
+        if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
+        return;
+    }
+    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
+    sum = max + s.j.heads;
+    values = s.j;
+    values.x = (const float *)v->data;
+    values.x_row = v->stride[0];
+    values.f = (size_t)v->dim[1];
+    dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
+    while (tiny_take(team, s.o.pieces, 1, &k, &k1))
+        for (; k < k1; k++)
+            for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const float *a = (const float *)s.a->data + r * s.a->stride[0];
+                float *to = (float *)y->data + r * y->stride[0];
+                int64_t p, p1;
+                size_t f, each;
+                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
+                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                if (refused) continue;
+                if (!dense) {
+                    tinyi_edge_attention_row(&s, v, y, r);
+                    continue;
+                }
+                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
+                    max[h] = -INFINITY;
+                    sum[h] = 0.0f;
+                }
+                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                    team->k->sddmm_f32(score, &s.j, a, p, p1);
+                    mix(to, max, sum, score, &values, p, p1);
+                }
+                each = values.f / s.j.heads;
+                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
+                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
+            }
+}
+
+static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
+{
+    double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
+    cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
+    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+}
+
+static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
+
+static void tinyi_edge_attention_cases(tiny_case *c)
+{
+    tiny_idx heads = 1 + tiny_case_pick(c, 5), n_b;
+    tiny_sddmm_params p;
+    (void)tinyi_sddmm_case(c, TINYI_EDGE_ATT_A, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_ATT, heads, &n_b);
+    c->in[TINYI_EDGE_ATT_V] = tiny_tensor_2d(NULL, TINY_F32, n_b, heads * tiny_case_dim(c, 160 / heads));
+    memcpy(&p, c->params.bytes, sizeof p);
+    p.scale = 1.0f / (float)(1 + c->in[TINYI_EDGE_ATT_A].dim[1]);      /* as models scale: scores of about one */
+    memcpy(c->params.bytes, &p, sizeof p);
+    c->no_specials = 1;
+}
+
+static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+    tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
+    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_EDGE_ATTENTION;
+    op.in[0] = offset;
+    op.in[1] = col;
+    op.in[TINYI_EDGE_ATT_A] = a;
+    op.in[TINYI_EDGE_ATT_B] = b;
+    op.in[TINYI_EDGE_ATT_V] = v;
+    op.in[TINYI_EDGE_ATT_ATT] = att;
+    op.out[0] = y;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}

@@ -1,0 +1,72 @@
+/* src/math/edges.h - what graphs compute: sums over the edges of a row, products along edges, softmax over a row, attention
+ *
+ * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
+ * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
+ * fails with a sentence; the row is zeros.
+ *
+ * heads: a row of h * c features is h heads of c; an edge has a number for each head.                                          */
+#ifndef TINYI_EDGES_H
+#define TINYI_EDGES_H
+#include "core/op.h"
+#include "math/sparse.h"
+TINYI_C_BEGIN
+
+typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TINY_EDGE_MIN, TINY_EDGE_REDUCE_COUNT } tiny_edge_reduce;
+
+/* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number of edges.
+ *   x (n_x, f) f32, y (n, f). col NULL: edge p comes from row p (a reduction over segments, x (m, f)).
+ *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
+ *   max and min are NaN where one value is. */
+typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
+TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
+                               const tiny_spmm_params *params, const tiny_tensor *y);
+/* The same for a matrix: a in CSR form; its values are the weights. */
+TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+
+/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
+ *   DOT    scale * sum_c a[r][h c] t[h c]
+ *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
+ * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
+typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+
+/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
+ * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* What the kernels get of an operation; rows are dense along their features. */
+typedef struct tinyi_edges {
+    const int32_t *col;                     /* NULL: p itself */
+    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
+    const float *x;                         /* rows of sources */
+    ptrdiff_t x_row;
+    size_t f, heads;
+    const float *w, *e, *att;
+    int reduce, relu, add;
+    float scale, slope;
+} tinyi_edges;
+
+#define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_KERNELS_EDGES(K)                                                                                          \
+    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
+    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
+    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
+    /* s[(p - p0) heads + h] */                                                                                         \
+    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
+    /* n edges of one row; p may be s */                                                                                \
+    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
+    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
+    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+
+TINYI_C_END
+#endif

@@ -1,0 +1,292 @@
+/* tests/gnn/embed/fastrp.c - FastRP against recorded outputs, the worked example, its own reference, and what the mathematics says */
+#define T_GNN
+#include "t.h"
+
+static void *load(const char *folder, const char *file, size_t bytes)
+{
+    char name[200];
+    const char *path;
+    void *p = t_keep(bytes + 1);
+    FILE *f;
+    size_t n;
+    (void)snprintf(name, sizeof name, "oracle/gnn/%sfastrp/%s", folder, file);
+    path = t_shared(name);
+    if (!path) return NULL;
+    f = fopen(path, "rb");
+    n = f ? fread(p, 1, bytes + 1, f) : 0;
+    if (f) (void)fclose(f);
+    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", name, (unsigned long)n, (unsigned long)bytes);
+    return p;
+}
+
+static tgnn_graph *graph_of(tiny_ctx *ctx, int n, int m, const int32_t *src, const int32_t *dst, int both)
+{
+    tgnn_graph_desc how;
+    tgnn_graph *g = NULL;
+    tgnn_edges e;
+    memset(&e, 0, sizeof e);
+    memset(&how, 0, sizeof how);
+    e.n_src = e.n_dst = n;
+    e.n = m;
+    e.src = src;
+    e.dst = dst;
+    how.symmetrize = both;
+    T_OK(tgnn_graph_make(ctx, &e, &how, &g));
+    return g;
+}
+
+static void oracle(tiny_ctx *ctx, const char *folder, int n, int m, int d, int *files)
+{
+    const int32_t *edges = (const int32_t *)load(folder, "edges.i32", (size_t)m * 8);
+    const double *r = (const double *)load(folder, "projection.f64", (size_t)(n * d) * 8);
+    float *rf = t_guarded((size_t)(n * d)), *y = t_guarded((size_t)(n * d));
+    tiny_tensor tr = tiny_tensor_2d(rf, TINY_F32, n, d), ty = tiny_tensor_2d(y, TINY_F32, n, d);
+    static const char *const names[4] = { "out_normalized.f64", "merged_normalized.f64", "out_plain.f64", "merged_plain.f64" };
+    tgnn_fastrp_desc f;
+    tgnn_graph *g;
+    int i, k, tile;
+    if (!edges || !r) return;
+    for (i = 0; i < n * d; i++) rf[i] = (float)r[i];
+    g = graph_of(ctx, n, m, edges, edges + m, 0);
+    memset(&f, 0, sizeof f);
+    f.n_weights = 4;
+    f.weight[0] = f.weight[1] = 1;
+    f.weight[2] = 7.81f;
+    f.weight[3] = 45.28f;
+    f.beta = -0.628;
+    f.raw = 1;
+    f.projection = &tr;
+    for (k = 0; k < 4; k++) {
+        const double *want = (const double *)load(folder, names[k], (size_t)(n * d) * 8);
+        int before = t_now.checks_failed;
+        /* the files weigh by degree^beta, we by (degree / sum)^beta: a factor where rows keep their length */
+        double factor = k == 3 ? pow((double)m, -0.628) : 1.0;
+        f.no_l2 = k >= 2;
+        f.standardize = k % 2 == 0;
+        for (tile = 0; want && tile <= 16; tile += 16) {
+            f.tile = tile;
+            if (T_OK(tgnn_fastrp(ctx, g, &f, &ty)))
+                for (i = 0; i < n * d; i++) T_CLOSE(y[i] * factor, want[i], 4e-5 * (1 + fabs(want[i])));
+        }
+        if (want && t_now.checks_failed == before) ++*files;
+    }
+    tgnn_graph_close(ctx, g);
+}
+
+static void test_oracle(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int files = 0;
+    oracle(ctx, "", 17, 102, 16, &files);
+    oracle(ctx, "medium/", 120, 1742, 16, &files);
+    if (target == TINY_TARGET_SCALAR) printf("oracle/gnn/fastrp: %d of 8\n", files);
+    t_close(ctx);
+}
+
+/* a triangle and a pendant node, of the specification */
+static void test_worked(void)
+{
+    static const int32_t src[4] = { 0, 1, 0, 2 }, dst[4] = { 1, 2, 2, 3 };
+    static float r[8] = { 1, 0, 0, -1, 1, 1, 0, 1 };
+    static const double u1[8] = { .816497, -.183503, 1.816497, .816497, .666667, .276142, 1.632993, 1.632993 };
+    static const double u2[8] = { 1.241582, .546319, .741582, .046319, 1.421995, .755329, .666667, .276142 };
+    static const double sum[8] = { 1.403140, .293116, 1.454103, .267328, 1.345083, .660445, 1.277433, .736237 };
+    int k, i;
+    for (k = 0; k < 2; k++) {
+        tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, 1);
+        tgnn_graph *g = graph_of(ctx, 4, 4, src, dst, 1);
+        tgnn_fastrp_desc f;
+        float y[8];
+        tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2);
+        memset(&f, 0, sizeof f);
+        f.projection = &tr;
+        f.beta = -0.5;
+        f.raw = f.no_l2 = 1;
+        f.n_weights = 2;
+        f.weight[0] = 1;
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < 8; i++) T_CLOSE(y[i], u1[i], 1e-6);
+        f.weight[0] = 0;
+        f.weight[1] = 1;
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < 8; i++) T_CLOSE(y[i], u2[i], 1e-6);
+        f.weight[0] = 0.5f;
+        f.no_l2 = 0;
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < 8; i++) T_CLOSE(y[i], sum[i], 2e-6);
+        tgnn_graph_close(ctx, g);
+        t_close(ctx);
+    }
+}
+
+/* every thread count and every tile the same bits; near the reference in double; other numbers of nodes permute the rows */
+static void test_same(tiny_target target)
+{
+    enum { N = 900, D = 72 };
+    static float first[N * D], y[N * D], r[N * D], pr[N * D];
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, D), tr = tiny_tensor_2d(r, TINY_F32, N, D), tpr = tiny_tensor_2d(pr, TINY_F32, N, D);
+    uint32_t order[N];
+    tiny_rng rng = tiny_rng_make(1, 2);
+    tgnn_fastrp_desc f;
+    int threads, tile, i, j;
+    memset(&f, 0, sizeof f);
+    f.seed = 7;
+    f.beta = 0.3;
+    f.s = 3;
+    for (threads = 1; threads <= 4; threads *= 2)
+        for (tile = 0; tile <= 64; tile += 32) {
+            tiny_ctx *ctx = t_ctx(target, threads);
+            tgnn_graph *g;
+            T_OK(tgnn_planted(ctx, N, 5, 9, 0.7, 3, &g));
+            f.tile = tile;
+            T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+            if (threads == 1 && tile == 0) memcpy(first, y, sizeof first);
+            T_SAME(first, y, N * D);
+            tgnn_graph_close(ctx, g);
+            t_close(ctx);
+        }
+    {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_REFERENCE, 1);
+        tgnn_graph *g, *pg;
+        int32_t col[D];
+        int8_t sign[D];
+        T_OK(tgnn_planted(ctx, N, 5, 9, 0.7, 3, &g));
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < N * D; i++) T_CLOSE(first[i], y[i], 3e-6);
+        for (i = 0; i < N; i++) {           /* the projection as a matrix: the same answer */
+            int n = tgnn_fastrp_row(7, (uint64_t)i, D, 3, col, sign);
+            for (j = 0; j < n; j++) r[i * D + col[j]] = (float)sign[j] * 1.7320508f;
+        }
+        f.projection = &tr;
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < N * D; i++) T_CLOSE(first[i], y[i], 3e-6);
+        tiny_rng_permutation(&rng, order, N);
+        T_OK(tgnn_graph_permute(ctx, g, order, &pg));
+        for (i = 0; i < N; i++) memcpy(pr + i * D, r + (int)order[i] * D, D * 4);
+        f.projection = &tpr;
+        T_OK(tgnn_fastrp(ctx, pg, &f, &ty));
+        for (i = 0; i < N; i++)
+            for (j = 0; j < D; j++) T_CLOSE(y[i * D + j], first[(int)order[i] * D + j], 3e-6);
+        tgnn_graph_close(ctx, g);
+        tgnn_graph_close(ctx, pg);
+        t_close(ctx);
+    }
+}
+
+/* rate 1 / s, balanced signs, ascending places; E[R R'] / d = I: a row times itself, and times the next */
+static void test_random(void)
+{
+    static int32_t col[2][256];
+    static int8_t sign[2][256];
+    double s, own = 0, other = 0;
+    long n = 0, plus = 0, rows = 40000, i;
+    for (s = 1; s <= 50; s = s * 7 + 3) {
+        n = plus = 0;
+        own = other = 0;
+        for (i = 0; i < rows; i++) {
+            int k, j, now = (int)(i & 1), m = tgnn_fastrp_row(5, (uint64_t)i, 256, s, col[now], sign[now]);
+            static int last;
+            for (k = 0; k < m; k++) {
+                T_TRUE(col[now][k] < 256 && (k == 0 || col[now][k] > col[now][k - 1]));
+                plus += sign[now][k] == 1;
+            }
+            n += m;
+            own += s * m / 256;
+            for (k = j = 0; i && k < m; k++) {
+                while (j < last && col[1 - now][j] < col[now][k]) j++;
+                if (j < last && col[1 - now][j] == col[now][k]) other += s * sign[now][k] * sign[1 - now][j] / 256;
+            }
+            last = m;
+        }
+        /* five standard deviations of a binomial count, and of a sum of n products of signs */
+        T_CLOSE((double)n, (double)rows * 256 / s, 5 * sqrt((double)rows * 256 / s) + 1e-9);
+        T_CLOSE((double)plus, (double)n / 2, 5 * sqrt((double)n) / 2);
+        T_CLOSE(own / (double)rows, 1, 5 * sqrt(s / 256 / (double)rows));
+        T_CLOSE(other / (double)rows, 0, 5 / sqrt(256 * (double)rows));
+    }
+}
+
+static void test_bad(void)
+{
+    static const int32_t src[2] = { 0, 1 }, dst[2] = { 1, 0 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tgnn_graph *g = graph_of(ctx, 3, 2, src, dst, 0), *h;
+    float y[12];
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 3, 4), small = tiny_tensor_2d(y, TINY_F32, 2, 4), none = tiny_tensor_2d(y, TINY_F32, 3, 0);
+    tgnn_fastrp_desc f;
+    int i;
+    memset(&f, 0, sizeof f);
+    T_OK(tgnn_fastrp(ctx, g, NULL, &ty));
+    for (i = 8; i < 12; i++) T_TRUE(y[i] == 0);        /* an isolated node */
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &none), TINY_E_ARGUMENT, "0 columns");
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &small), TINY_E_SHAPE, "a row for each of the 3 nodes");
+    f.s = 0.5;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_ARGUMENT, "s is 0.5, it must be at least 1");
+    f.s = 0;
+    f.n_weights = 17;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_ARGUMENT, "17 powers");
+    f.n_weights = -1;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_ARGUMENT, "-1 powers");
+    f.n_weights = 1;
+    f.weight[0] = NAN;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "the weight of power 1");
+    f.weight[0] = 1;
+    f.beta = INFINITY;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "beta");
+    f.beta = 0;
+    f.tile = 17;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_ARGUMENT, "a tile of 17 columns");
+    f.tile = 0;
+    tgnn_graph_close(ctx, g);
+    {
+        static const float w[2] = { 1, -1 };
+        tgnn_edges e;
+        memset(&e, 0, sizeof e);
+        e.n_src = e.n_dst = 3;
+        e.n = 2;
+        e.src = src;
+        e.dst = dst;
+        e.weight = w;
+        T_OK(tgnn_graph_make(ctx, &e, NULL, &h));
+        T_STATUS(tgnn_fastrp(ctx, h, &f, &ty), TINY_E_NUMERIC, "edge 0 weighs -1");
+        tgnn_graph_close(ctx, h);
+    }
+    g = graph_of(ctx, 3, 0, NULL, NULL, 0);   /* nobody knows anybody */
+    f.standardize = 1;
+    T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+    for (i = 0; i < 12; i++) T_TRUE(y[i] == 0);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
+static void test_no_memory(void)
+{
+    static float y[300 * 32];
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc desc = t_desc(TINY_TARGET_SCALAR, 1);
+        tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 30, 32);
+        tgnn_fastrp_desc f;
+        tgnn_graph *g;
+        tiny_ctx *ctx;
+        memset(&f, 0, sizeof f);
+        f.tile = 16;
+        if (!tiny_ctx_open(&desc, &ctx)) {
+            if (!tgnn_planted(ctx, 30, 2, 4, 0.5, 1, &g)) {
+                (void)tgnn_fastrp(ctx, g, &f, &ty);
+                tgnn_graph_close(ctx, g);
+            }
+            tiny_ctx_close(ctx);
+        }
+    })
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_oracle);
+    T_RUN(test_worked);
+    T_RUN_TARGETS(test_same);
+    T_RUN(test_random);
+    T_RUN(test_bad);
+    T_RUN(test_no_memory);
+    return t_done();
+}
