@@ -240,10 +240,10 @@ static void collect(const char *dir, const char *name)
 
 static void add_name(const char *s, size_t n, int wrapped, const char *path)
 {
-    static const char *const prefixes[] = { "tiny", "tli_", "tgi_", "tllm_", "tgnn_" };
+    static const char *const prefixes[] = { "tiny", "tli_", "tgi_", "tllm_", "tgnn_", "TINY" };
     int i;
-    for (i = 0; i < 5 && strncmp(s, prefixes[i], strlen(prefixes[i])); i++) {}
-    if (i == 5) return;                                 /* v_ names: each pass has its own */
+    for (i = 0; i < 6 && strncmp(s, prefixes[i], strlen(prefixes[i])); i++) {}
+    if (i == 6) return;                                 /* v_ names: each pass has its own */
     for (i = 0; i < n_names; i++)
         if (names[i].wrapped == wrapped && strlen(names[i].name) == n && !memcmp(names[i].name, s, n)) {
             if (strcmp(names[i].path, path))
@@ -254,6 +254,23 @@ static void add_name(const char *s, size_t n, int wrapped, const char *path)
     names[n_names].name = copy_n(s, n);
     names[n_names].wrapped = wrapped;
     names[n_names++].path = copy_n(path, strlen(path));
+}
+
+/* Finds the include guard, `typedef ... name;` and `} name;`, each in a line of its own as the house writes them. */
+static void find_types(const source *f)
+{
+    const char *s, *p, *q, *end;
+    for (s = f->code; *s; s = *end ? end + 1 : end) {
+        for (end = s; *end && *end != '\n'; end++) {}
+        if (f->guarded && !strncmp(s, "#ifndef ", 8) && !strncmp(end - 2, "_H", 2)) { add_name(s + 8, (size_t)(end - s - 8), 0, f->path); continue; }
+        if (strncmp(s, "typedef ", 8) && strncmp(s, "} ", 2)) continue;
+        for (p = end; p > s && isspace((unsigned char)p[-1]); p--) {}
+        if (p == s || *--p != ';') continue;
+        if (p[-1] == ')' && (q = strstr(s, "(*")) != NULL && q < p) {
+            for (p = q + 2, q = p; is_name(*p); p++) {}
+        } else for (q = p; q > s && is_name(q[-1]); q--) {}
+        if (p > q) add_name(q, (size_t)(p - q), 0, f->path);
+    }
 }
 
 /* Finds `type name(...) {` and `type name[...] =` at file scope. A brace in column 0 closes whatever was open. */
@@ -686,7 +703,7 @@ int main(int argc, char **argv)
         for (i = 0; i < n_order; i++)
             if (layer(files[order[i]].path) < 2) put(&shared[k], "%d %s\n", files[order[i]].part, files[order[i]].path);
         for (i = 0; i < n_files; i++)
-            if (files[i].part >= 0) { find_definitions(&files[i]); check_taken(&files[i]); }
+            if (files[i].part >= 0) { find_types(&files[i]); find_definitions(&files[i]); check_taken(&files[i]); }
     }
     if (strcmp(shared[0].s ? shared[0].s : "", shared[1].s ? shared[1].s : ""))
         die("llm/tinyllm and gnn/tinygnn do not include the same files of core/ and math/ in the same order");

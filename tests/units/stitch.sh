@@ -87,6 +87,11 @@ tree; printf 'static int tinyi_a_once(void)\n{\n    return 2;\n}\n' >>"$dir/src/
 refused 'tinyi_a_once is defined in src/core/a.c and in src/math/b.c'
 tree; printf 'static const int tinyi_tab[2] = { 1, 2 };\n' | tee -a "$dir/src/math/b.c" >>"$dir/src/core/a.c"
 refused 'tinyi_tab is defined in src/core/a.c and in src/math/b.c'
+tree; printf 'typedef struct tinyi_t { int x; } tinyi_a_once;\n' >>"$dir/src/math/b.c"
+refused 'tinyi_a_once is defined in src/core/a.c and in src/math/b.c'
+tree; printf '#ifndef TINYI_SAME_H\n#define TINYI_SAME_H\n#endif\n' | tee "$dir/src/core/c.h" >"$dir/src/core/d.h"
+printf '#include "core/c.h"\n#include "core/d.h"\n' >>"$dir/src/core/a.c"
+refused 'TINYI_SAME_H is defined in src/core/'
 tree; printf 'static int tinyi_a_once(void) { return 3; }\n' >>"$dir/src/gnn/tinygnn.c"
 refused 'tinyi_a_once is defined in src/'
 tree; printf 'TINY_API int tiny_c(int);\n' >>"$dir/src/core/a.h"
