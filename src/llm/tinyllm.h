@@ -68,6 +68,7 @@
 #define TINYI_TINYLLM_H
 #include "math/all.h"
 #include "llm/quant/format.h"
+#include "llm/quant/matmul.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
