@@ -7,14 +7,14 @@
  *                   block of 256 or 512 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
  *                   What is left of x beyond whole columns is done as VECTORS.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
- * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. Of k u M, the row's bound:
- *          M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the magnitude.
- *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: the first 66100 of k. Sums of a
+ * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the magnitude.
+ *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
  *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
- *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 + n are enough for.
+ *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
  *          FLOATS   a sum of n products: n u |x w|.
- *          PANELS   the same; in bfloat16 both factors are off by 2^-9 of themselves at most: 2^-8 + 2^-18 of |x w|, less than
- *                   66100 u. Tiles take denormal numbers for 0.
+ *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
+ *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
  * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
 #include <string.h>
 #include "llm/quant/matmul.h"
@@ -339,7 +339,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
-    const tinyi_blk_tiles *tiles = tinyi_blk_tiles_of(team->k);
+    const tinyi_blk_tiles *tiles;
     unsigned char *shared = (unsigned char *)team->shared, *own = (unsigned char *)team->own;
     tinyi_blk_plan p;
     tinyi_gemm_shape shape;
@@ -347,6 +347,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     int began = 0;
     tinyi_blk_plan_of(&p, op);
     if (p.n == 0 || p.n_out == 0) return;
+    tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
     if (p.x_k != 1) {                       /* dense rows of x for all that follows */
         float *to = (float *)(void *)shared;
         while (tiny_take(team, p.n, 1, &q0, &q1))
@@ -435,7 +436,7 @@ static void tinyi_blk_cases(tiny_case *c)
 
 static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), 0,
     tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
-    { TINY_BOUND_LINEAR, 66100, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
+    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
