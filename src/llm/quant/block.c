@@ -11,8 +11,10 @@ static const unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24,
 
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_BLK_AHEAD(p) __builtin_prefetch(p)
+#define TINYI_BLK_AHEAD2(p) __builtin_prefetch(p, 0, 2)
 #else
 #define TINYI_BLK_AHEAD(p) ((void)0)
+#define TINYI_BLK_AHEAD2(p) ((void)0)
 #endif
 
 #if TINYI_HAVE_SCALAR

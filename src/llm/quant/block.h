@@ -31,8 +31,8 @@ typedef struct tinyi_blk_kernels {
     int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks */
-    void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k);
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
+    void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step] */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats */
@@ -40,11 +40,12 @@ typedef struct tinyi_blk_kernels {
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
- * columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. */
+ * columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. ahead: what is asked from memory meanwhile, two
+ * lines for each 32 of k. */
 typedef struct tinyi_blk_tiles {
     void (*begin)(void);
     void (*end)(void);
-    void (*tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide);
+    void (*tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
     void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;

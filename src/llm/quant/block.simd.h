@@ -5,6 +5,9 @@
  * vector belong to one or more groups and are multiplied by the scales of these. Offsets need only the sums of activations,
  * 16 of them for 256 numbers, so that a code may carry any offset that spares an instruction.
  *
+ * A row is read in order, but the processor's own prefetching stops at each page: lines are asked for twice, 8 KB ahead into the
+ * second level and 2 KB ahead into the first, which brings decode from 0.8 to 0.9 and more of the speed of reading.
+ *
  * AVX-512 takes two groups of 32 in a vector: 32 bytes are loaded into both halves, and one shift by different counts brings
  * two sets of bits down.                                                                                               */
 
@@ -463,7 +466,10 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                     b = last;                                                                                                           \
                     left = 256;                                                                                                         \
                 } else                                                                                                                  \
-                    for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(b + TINYI_BLK_AHEAD_BYTES + i);                  \
+                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
+                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
+                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
+                    }                                                                                                                   \
                 TINY_FN(tinyi_blk_get_##name)(c, s, m, b);                                                                              \
                 TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, (wide) && TINYI_BLK_SIGNED);                                           \
                 left -= 256;                                                                                                            \
@@ -475,7 +481,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             *y = v_sum(v_add(v_add(acc[0], acc[1]), off));                                                                              \
         }                                                                                                                               \
     }                                                                                                                                   \
-    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k)         \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
     {                                                                                                                                   \
         unsigned char last[256 / (values) * (bytes)];                                                                                   \
         for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
@@ -487,7 +493,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                 memcpy(last, w, k / (values) * (bytes));                                                                                \
                 w = last;                                                                                                               \
                 k = 256;                                                                                                                \
-            }                                                                                                                           \
+            } else                                                                                                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
             TINY_FN(tinyi_blk_get_##name)(c, s, m, w);                                                                                  \
             TINYI_BLK_EACH(i, TINYI_BLK_N) vb_store(code + 4 * V_LANES * i, c[i]);                                                      \
             TINYI_BLK_EACH(i, TINYI_BLK_S) {                                                                                            \
@@ -496,7 +503,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             }                                                                                                                           \
         }                                                                                                                               \
     }
-#define TINYI_BLK_AHEAD_BYTES 2048
 TINYI_BLKS(TINYI_BLK_KERNELS)
 
 /* R rows of activations and one expanded row of weights */
@@ -633,7 +639,6 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef TINYI_BLK_LANES
 #undef TINYI_BLK_SCALE
 #undef TINYI_BLK_KERNELS
-#undef TINYI_BLK_AHEAD_BYTES
 #undef TINYI_BLK_DOTS
 #undef TINYI_BLK_TABLE_SIGNED
 #undef TINYI_BLK_TABLE_DOT

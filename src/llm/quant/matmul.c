@@ -4,7 +4,7 @@
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
- *                   block of 256 or 512 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
+ *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
  *                   What is left of x beyond whole columns is done as VECTORS.
  * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
  * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
@@ -25,9 +25,9 @@
 
 #define TINYI_BLK_FEW 8                     /* rows of x up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
-#define TINYI_BLK_TILES 5                   /* rows of x from which tiles of bfloat16 are */
-#define TINYI_BLK_HIGH 128                  /* most rows of w in a panel */
-#define TINYI_BLK_DEEP 512                  /* most numbers of a row in a panel */
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
+#define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
@@ -71,7 +71,7 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     unsigned char code[256];
     float s[16], m[16];
     tiny_idx i;
-    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n);
+    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
         if (blk >= 0) {
@@ -165,8 +165,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
     few = TINYI_MIN(p->n, TINYI_BLK_MANY);
     deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
-    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 48), TINYI_BLK_HIGH);
-    high = tinyi_gemm_up(high, 32);
+    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
     p->flags = tinyi_blk_up((size_t)few);
@@ -243,7 +242,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
         if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
         else
             for (r = q0; r < q1; r++) {
-                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k);
+                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
                 kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->is_signed[p->blk], &x, (size_t)rows);
             }
         for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
@@ -252,12 +251,13 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
 }
 
 /* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
-static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, tiny_idx r, tiny_idx k0, tiny_idx n)
+static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, tiny_idx r, tiny_idx k0, tiny_idx n,
+                             ptrdiff_t ahead)
 {
     const size_t blocks = (size_t)(n + 255) / 256;
     float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
-        kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n);
+        kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
         if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->is_signed[p->blk], blocks);
         else kn->floats((float *)to, code, s, m, kn->is_signed[p->blk], blocks);
         return;
@@ -272,11 +272,11 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
 static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_kernels *k = team->k;
-    const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = tiles ? 512 : 256;
+    const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = TINYI_BLK_DEEP;
     tinyi_gemm_shape shape;
     tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
     float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
-    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block of 512 */
+    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
     k->gemm_f32_shape(&shape);
     wide = tiles ? 16 : shape.nr;
     mr = tiles ? 32 : shape.mr;
@@ -297,7 +297,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 k->gemm_f32_turn(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
         }
     tiny_barrier(team);
-    high = tiles ? TINYI_BLK_HIGH : 48;
+    high = tiles ? TINYI_BLK_HIGH : 192;
     while (high > mr && high > 24 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
     team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
     if (tiles) tiles->begin();
@@ -305,16 +305,20 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
         for (; q0 < q1; q0++) {
             const tiny_idx r1 = TINYI_MIN(q0 * high + high, p->n_out);
             const tiny_idx panel_row = tiles ? (deep + 32) * 2 : (deep + 16) * 4;
+            ptrdiff_t next;
             r0 = q0 * high;
             for (at = 0; at < p->k; at += deep) {
                 n = TINYI_MIN(p->k - at, deep);
-                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, r, at, n);
+                /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
+                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes) : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
+                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, r, at, n, next);
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
                             /* rows of the panel that are not there give rows of sums that nobody reads */
-                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, shared + j / 16 * kp * 32 + at * 32, kp * 32,
-                                        (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1, j + 16 < rows);
+                            const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
+                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b, kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1,
+                                        j + 16 < rows, j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048 : b);
                         }
                 else
                     for (j = 0; j < rows; j += wide)
@@ -327,8 +331,10 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
             if (p->bias)
                 for (r = r0; r < r1; r++)
                     for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
-            if (p->y_n == 1)
-                k->transpose_b4((unsigned char *)(p->y + i0 * p->y_row + r0), p->y_row * 4, (const unsigned char *)sums, step * 4, (size_t)rows, (size_t)(r1 - r0));
+            if (p->y_n == 1)                /* few rows of y at a time: each is a page of its own */
+                for (i = 0; i < rows; i += 16)
+                    k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+                                    (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
             else
                 for (i = 0; i < rows; i++)
                     for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];

@@ -14,7 +14,8 @@ static void TINY_FN(tinyi_blk_begin)(void)
 }
 static void TINY_FN(tinyi_blk_end)(void) { _tile_release(); }
 
-static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide)
+static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide,
+                                    const unsigned char *ahead)
 {
     const ptrdiff_t step = c_row * 4, deep = 16 * a_row;
     size_t i;
@@ -30,9 +31,11 @@ static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned ch
         _tile_zero(3);
     }
     if (low && wide)
-        for (i = 0; i < k; i += 32, a += 64, b += 1024) {
+        for (i = 0; i < k; i += 32, a += 64, b += 1024, ahead += 128) {
             TINYI_AMX_LOAD(4, a, a_row);
             TINYI_AMX_LOAD(6, b, 64);
+            TINYI_BLK_AHEAD2(ahead);
+            TINYI_BLK_AHEAD2(ahead + 64);
             _tile_dpbf16ps(0, 4, 6);
             TINYI_AMX_LOAD(7, b + b_panel, 64);
             _tile_dpbf16ps(1, 4, 7);

@@ -60,7 +60,7 @@ static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tens
 static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
 {
     if (target != TINY_TARGET_AMX) return target;
-    return n >= 5 && strcmp(formats[i_format], "F16") ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
+    return n >= 9 && strcmp(formats[i_format], "F16") ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
 }
 /* k of the form that ran: bfloat16, integers, or floats only; the row's own is the largest of them */
 static double bound_of(tiny_target target, int i_format, tiny_idx n)
@@ -136,7 +136,7 @@ static void test_integers(tiny_target target)
             tllm_matmul_params p = { 0, 0 };
             tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
             tiny_idx q;
-            if (target == TINY_TARGET_AMX && n > 4) continue;
+            if (target == TINY_TARGET_AMX && n > 8) continue;
             p.format = f->id;
             for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)((int)(draw() % 7) - 3);
             T_OK(tiny_run_reference(ctx, &op));
