@@ -8,8 +8,16 @@ and memory mapping; its time for a token includes what Python adds to a call, ab
 import argparse, json, os, platform, statistics, subprocess, sys, time
 
 
-def theirs(path, p, n, threads):
+def theirs(path, p, n, threads, plain):
     import llama_cpp
+    if plain:
+        defaults = llama_cpp.llama_model_default_params
+
+        def without():
+            params = defaults()
+            params.use_extra_bufts = False
+            return params
+        llama_cpp.llama_cpp.llama_model_default_params = without
     model = llama_cpp.Llama(path, n_ctx=p + n + 1, n_batch=512, n_ubatch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
     vocab = model.n_vocab()
     tokens = [i * 7919 % vocab for i in range(p + n)]
@@ -45,10 +53,11 @@ def main():
     a.add_argument("-n", type=int, default=64)
     a.add_argument("-t", default="1,2")
     a.add_argument("--target")
+    a.add_argument("--plain", action="store_true", help="theirs without its AMX and repacked buffers: compiled by gcc 12 they crash")
     a.add_argument("--theirs", type=int, help=argparse.SUPPRESS)
     o = a.parse_args()
     if o.theirs:
-        return theirs(o.files[0], o.p, o.n, o.theirs)
+        return theirs(o.files[0], o.p, o.n, o.theirs, o.plain)
     print("| model | threads | prompt, ours | theirs | ratio | decode, ours | share | theirs | ratio | memory MB, ours | theirs |\n|---|---|---|---|---|---|---|---|---|---|---|")
     version = "?"
     for path in o.files:
@@ -58,7 +67,7 @@ def main():
                 command = [os.path.join(o.build, "bench-model"), path, "-p", str(o.p), "-n", str(o.n), "-t", str(threads), "-r", "1", "--json"]
                 x, says = run(command + (["--target", o.target] if o.target else []))
                 ours.append(x) if x else sys.exit(f"bench-model: {says}")
-                x, why = run([sys.executable, __file__, path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)])
+                x, why = run([sys.executable, __file__, path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)] + ["--plain"] * o.plain)
                 if x:
                     peers.append(x)
                     version = x["version"]
@@ -67,7 +76,7 @@ def main():
             print(f"| {os.path.basename(path)} | {threads} | {pp:.0f} | {pt:.0f} | {pp / pt:.2f} | {tg:.1f} | {of(ours, 'decode_share_of_read'):.2f} | {tt:.1f} | {tg / tt:.2f} | "
                   f"{of(ours, 'resident_MB'):.0f} | {of(peers, 'resident_MB'):.0f} |" + (f" theirs: {why} |" if why else ""), flush=True)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()) if os.path.exists("/proc/cpuinfo") else platform.machine()
-    print(f"\n{time.strftime('%Y-%m-%d')}, {cpu}, {os.cpu_count()} processors, llama-cpp-python {version}; medians of {o.rounds} rounds in turn")
+    print(f"\n{time.strftime('%Y-%m-%d')}, {cpu}, {os.cpu_count()} processors, llama-cpp-python {version}{' without extra buffers' * o.plain}; medians of {o.rounds} rounds in turn")
 
 
 main()

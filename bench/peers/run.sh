@@ -45,6 +45,8 @@ if "$peers/llama/bin/python" -c 'import llama_cpp' 2>/dev/null; then
         done
     done
     "$peers/llama/bin/python" bench/peers/models.py --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
+    # compiled by gcc 12 its AMX buffers crash: the same without them
+    "$peers/llama/bin/python" bench/peers/models.py --plain --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
 else
     echo "peers: llama-cpp-python is not here and has no rows"
 fi
