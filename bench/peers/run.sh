@@ -32,3 +32,21 @@ if "$peers/gguf/bin/python" -c 'import gguf, safetensors' 2>/dev/null; then
 else
     echo "peers: gguf and safetensors are not here and say nothing"
 fi
+# whole models: llama.cpp by way of its Python package, compiled here for this processor (a quarter of an hour), on files of random weights
+if [ ! -d "$peers/llama" ]; then
+    python3 -m venv "$peers/llama" >/dev/null 2>&1 && CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF" "$peers/llama/bin/pip" -q install --no-binary llama-cpp-python llama-cpp-python >/dev/null 2>&1 ||
+        echo "peers: llama-cpp-python could not be built"
+fi
+if "$peers/llama/bin/python" -c 'import llama_cpp' 2>/dev/null; then
+    make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
+    for shape in 110M 1.1B; do
+        for type in F16 Q8_0 Q4_0 Q4_K_M; do
+            [ -e "$peers/$shape-$type.gguf" ] || "$BUILD/make-model" --shape $shape --type $type "$peers/$shape-$type.gguf"
+        done
+    done
+    "$peers/llama/bin/python" bench/peers/models.py --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
+    # compiled by gcc 12 its AMX buffers crash: the same without them
+    "$peers/llama/bin/python" bench/peers/models.py --plain --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
+else
+    echo "peers: llama-cpp-python is not here and has no rows"
+fi

@@ -57,7 +57,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Kernels that multiply block formats without unpacking them.
+ *     Kernels that multiply IQ1 to IQ3 and some rare block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -69,6 +69,7 @@
 #define TINYI_TINYLLM_H
 #include "math/all.h"
 #include "llm/quant/format.h"
+#include "llm/quant/matmul.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"

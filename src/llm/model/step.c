@@ -2,14 +2,12 @@
  *
  * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
  * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
- * and stands for both paths. The product with packed weights is the exception:
- *   reference  a row is unpacked, its products are summed in double in index order, and rounded once
- *   fast       a tile of rows is unpacked into the thread's own memory and multiplied there by the kernels of the target
+ * and stands for both paths.
  * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
 #include "llm/model/inside.h"
+#include "llm/quant/matmul.h"
 #include <string.h>
 
-#define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
 #define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
@@ -65,7 +63,7 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = op->row ? op->row : tiny_op_row_of(op->kind);
+        const tiny_op_row *row = tinyi_op_row(op);
         size_t shared = 0, own = 0;
         if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
         row->work(op, f->ctx->n_threads, &shared, &own);
@@ -150,29 +148,6 @@ TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_i
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_lm_product {
-    const tinyi_lm_w *w;
-    const unsigned char *at;
-    const float *x, *bias;
-    float *y;
-    tiny_idx n, ld_x, ld_y;
-    int reference;
-} tinyi_lm_product;
-
-TINY_REF_BEGIN
-static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, tiny_idx r)
-{
-    tiny_idx i, k;
-    for (i = 0; i < p->n; i++) {
-        const float *x = p->x + i * p->ld_x;
-        double s = 0.0;
-        for (k = 0; k < p->w->n_in; k++) s += (double)x[k] * (double)row[k];
-        if (p->bias) s += (double)p->bias[r];
-        p->y[i * p->ld_y + r] = (float)s;
-    }
-}
-TINY_REF_END
-
 TINY_REF_BEGIN
 /* the scale belongs to the weights: before the bias */
 static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float scale, tiny_idx n, tiny_idx d)
@@ -185,31 +160,6 @@ static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float 
         }
 }
 TINY_REF_END
-
-static void tinyi_lm_product_team(tiny_team *team, void *arg)
-{
-    const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
-    const tinyi_lm_w *w = p->w;
-    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-    float *tile = (float *)team->own;
-    tiny_idx r0, r1, end, r, i, j;
-    while (tiny_take(team, w->n_out, TINYI_LM_TILE, &r0, &end))
-    for (; r0 < end; r0 = r1) {             /* a team of one takes all at once */
-        r1 = TINYI_MIN(r0 + TINYI_LM_TILE, end);
-        for (r = r0; r < r1; r++) w->format->unpack(p->at + (size_t)r * w->row_bytes, tile + (r - r0) * w->n_in, (size_t)w->n_in);
-        if (p->reference) {
-            for (r = r0; r < r1; r++) tinyi_lm_product_ref(p, tile + (r - r0) * w->n_in, r);
-            continue;
-        }
-        for (i = 0; i < p->n; i += 4) {
-            const int m = (int)TINYI_MIN(p->n - i, 4);
-            dot(p->y + i * p->ld_y + r0, 1, p->ld_y, tile, TINY_F32, w->n_in, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)w->n_in);
-            if (!p->bias) continue;
-            for (j = 0; j < m; j++)
-                for (r = r0; r < r1; r++) p->y[(i + j) * p->ld_y + r] += p->bias[r];
-        }
-    }
-}
 
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
@@ -231,22 +181,27 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         ty.stride[0] = ld_y;
         tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
     } else {
-        tinyi_lm_product p;
-        size_t own;
-        int n_threads;
-        p.w = w;
-        p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
-        p.x = x;
-        p.y = y;
-        p.n = n;
-        p.ld_x = ld_x;
-        p.ld_y = ld_y;
-        p.bias = scale == 1.0f ? bias : NULL;
-        p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
-        n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
-        if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
-        if (f->dry) tinyi_lm_own(f, 0, own);
-        else f->st = tiny_parallel_loose(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        const tiny_op_row *row = tllm_matmul_row();
+        tiny_tensor tx, tw, tb, ty;
+        tllm_matmul_params p;
+        tiny_op op;
+        memset(&op, 0, sizeof op);
+        memset(&p, 0, sizeof p);
+        p.format = w->format->id;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+        tx.stride[0] = ld_x;
+        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        ty.stride[0] = ld_y;
+        op.kind = row->kind;
+        op.row = row;
+        op.in[0] = &tx;
+        op.in[1] = &tw;
+        op.in[2] = bias && scale == 1.0f ? &tb : NULL;
+        op.out[0] = &ty;
+        op.params = &p;
+        tinyi_lm_door(f, &op);
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);

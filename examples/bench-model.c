@@ -1,0 +1,253 @@
+/* examples/bench-model.c - how fast is this model on this machine, and how far from what the machine can do?
+ *
+ *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--target T] [--json]
+ *
+ * For each number of threads: prompts of -p tokens, -n tokens one by one, both in turn, and batches. Each figure is the median of
+ * -r rounds. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of weights that
+ * a token reads; beside prompts their share of the peak of float32. Both limits are measured in the same rounds, on as many
+ * threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.)                           */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined __x86_64__ && defined __GNUC__
+#include <immintrin.h>
+#endif
+
+static double now(void) { return (double)tiny_now_ns() * 1e-9; }
+static int order(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+static double median(double *x, int n) { qsort(x, (size_t)n, sizeof *x, order); return x[n / 2]; }
+
+/* ---- the machine */
+
+typedef struct stream { const unsigned char *at; size_t n; volatile uint64_t sink; } stream;
+
+#if defined __x86_64__ && defined __GNUC__
+__attribute__((target("avx512f"))) static void fma_512(long n, volatile float *sink)
+{
+    __m512 c[12];
+    const __m512 a = _mm512_set1_ps(1.0000001f), b = _mm512_set1_ps(1e-9f);
+    int j;
+    for (j = 0; j < 12; j++) c[j] = _mm512_set1_ps((float)j);
+    while (n-- > 0) {
+#define F(k) c[k] = _mm512_fmadd_ps(c[k], a, b);
+        F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#undef F
+    }
+    for (j = 1; j < 12; j++) c[0] = _mm512_add_ps(c[0], c[j]);
+    *sink = _mm512_reduce_add_ps(c[0]);
+}
+__attribute__((target("avx2,fma"))) static void fma_256(long n, volatile float *sink)
+{
+    __m256 c[12];
+    const __m256 a = _mm256_set1_ps(1.0000001f), b = _mm256_set1_ps(1e-9f);
+    int j;
+    for (j = 0; j < 12; j++) c[j] = _mm256_set1_ps((float)j);
+    while (n-- > 0) {
+#define F(k) c[k] = _mm256_fmadd_ps(c[k], a, b);
+        F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#undef F
+    }
+    for (j = 1; j < 12; j++) c[0] = _mm256_add_ps(c[0], c[j]);
+    *sink = _mm256_cvtss_f32(c[0]);
+}
+#endif
+static void fma_plain(long n, volatile float *sink)
+{
+    float c[32];
+    int j;
+    for (j = 0; j < 32; j++) c[j] = (float)j;
+    while (n-- > 0)
+        for (j = 0; j < 32; j++) c[j] = c[j] * 1.0000001f + 1e-9f;
+    for (j = 1; j < 32; j++) c[0] += c[j];
+    *sink = c[0];
+}
+/* operations of one step, and the steps themselves */
+static double fma_run(long n)
+{
+    volatile float sink;
+#if defined __x86_64__ && defined __GNUC__
+    if (__builtin_cpu_supports("avx512f")) { fma_512(n, &sink); return 12 * 32; }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) { fma_256(n, &sink); return 12 * 16; }
+#endif
+    fma_plain(n, &sink);
+    return 64;
+}
+
+static void read_piece(tiny_team *team, void *arg)
+{
+    stream *s = (stream *)arg;
+    tiny_idx i0, i1;
+    uint64_t sum = 0;
+    while (tiny_take(team, (tiny_idx)(s->n >> 17), 16, &i0, &i1)) {
+        const uint64_t *p = (const uint64_t *)(const void *)(s->at + ((size_t)i0 << 17)), *end = (const uint64_t *)(const void *)(s->at + ((size_t)i1 << 17));
+        uint64_t a = 0, b = 0, c = 0, d = 0;
+        for (; p < end; p += 8) {           /* one number of each cache line would do; eight show that the loop is not what limits */
+            a += p[0] + p[1];
+            b += p[2] + p[3];
+            c += p[4] + p[5];
+            d += p[6] + p[7];
+        }
+        sum += a ^ b ^ c ^ d;
+    }
+    if (sum == 1) s->sink = sum;
+}
+static void fma_piece(tiny_team *team, void *arg)
+{
+    const double ops = fma_run(2000000);
+    if (team->i == 0) *(double *)arg = ops * 2000000 * team->n;
+}
+
+/* kilobytes of a line of /proc/self/status; 0 where there is none */
+static double resident(const char *what)
+{
+    char line[200];
+    double kb = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, what, strlen(what))) kb = atof(line + strlen(what) + 1);
+    if (f) (void)fclose(f);
+    return kb;
+}
+
+/* ---- the model */
+
+enum { ROUNDS = 31 };
+typedef struct figures { double prompt[ROUNDS], decode[ROUNDS], mixed[ROUNDS], read[ROUNDS], peak[ROUNDS]; } figures;
+static int32_t tokens[1 << 16];
+
+static tiny_status decode(tllm_state *state, int n, int64_t at, float *out)
+{
+    tiny_status st = TINY_OK;
+    int i;
+    for (i = 0; i < n && !st; i++) st = tllm_forward(state, &tokens[i], 1, at + i, 1, out);
+    return st;
+}
+
+static int number(const char *s, int most)
+{
+    char *end;
+    const long v = s ? strtol(s, &end, 10) : -1;
+    return !s || end == s || v < 0 || v > most ? -1 : (int)v;
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL, *threads = "1,2", *target = NULL, *at;
+    int p = 512, n = 64, rounds = 3, json = 0, a, first = 1;
+    tiny_status st = TINY_OK;
+    for (a = 1; a < argc; a++) {
+        const char *v = a + 1 < argc ? argv[a + 1] : NULL;
+        if (!strcmp(argv[a], "-p")) { p = number(v, 60000); a++; }
+        else if (!strcmp(argv[a], "-n")) { n = number(v, 60000); a++; }
+        else if (!strcmp(argv[a], "-r")) { rounds = number(v, ROUNDS); a++; }
+        else if (!strcmp(argv[a], "-t")) { threads = v; a++; }
+        else if (!strcmp(argv[a], "--target")) { target = v; a++; }
+        else if (!strcmp(argv[a], "--json")) json = 1;
+        else if (argv[a][0] != '-' && !path) path = argv[a];
+        else path = NULL, a = argc;
+    }
+    if (!path || p < 0 || n < 0 || p + n < 1 || p + n > 60000 || rounds < 1 || !threads || (target && tiny_target_by_name(target) == TINY_TARGET_COUNT))
+        return fputs("bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--target T] [--json]\n", stderr), 2;
+    for (at = threads; *at && !st; at += *at == ',') {
+        tiny_ctx_desc desc;
+        tiny_ctx *ctx = NULL;
+        tllm_gguf *file = NULL;
+        tllm_model *model = NULL;
+        tllm_state *state = NULL;
+        tllm_state_desc room;
+        tllm_about about;
+        figures *f = (figures *)calloc(1, sizeof *f);
+        float *out = NULL;
+        stream s;
+        double load, bytes = 0, file_bytes = 0, ops = 0, t, pp, tg, mx, read, peak;
+        char *end;
+        size_t i;
+        int r;
+        memset(&desc, 0, sizeof desc);
+        memset(&room, 0, sizeof room);
+        memset(&s, 0, sizeof s);
+        desc.n_threads = (int)strtol(at, &end, 10);
+        if (end == at || desc.n_threads < 1) return free(f), fprintf(stderr, "bench-model: -t wants numbers, not %s\n", at), 2;
+        at = end;
+        if (target) desc.target = tiny_target_by_name(target);
+        room.n_ctx = p + n + 1;
+        room.n_batch = 512;
+        st = f ? tiny_ctx_open(&desc, &ctx) : TINY_E_MEMORY;
+        t = now();
+        if (!st) st = tllm_file_open(ctx, path, &file);
+        if (!st) st = tllm_model_open(ctx, file, &model);
+        if (!st) st = tllm_state_open(ctx, model, &room, &state);
+        load = now() - t;
+        if (!st) {
+            tllm_model_about(model, &about);
+            out = (float *)malloc((size_t)about.n_out * sizeof *out);
+            s.n = (size_t)256 << 20;
+            s.at = (const unsigned char *)malloc(s.n);
+            if (!out || !s.at) st = TINY_E_MEMORY;
+            else memset((void *)(uintptr_t)s.at, 1, s.n);
+            for (i = 0; i < (size_t)(p + n); i++) tokens[i] = (int32_t)(i * 7919 % (size_t)about.n_vocab);
+            for (i = 0; i < tllm_gguf_n_tensors(file); i++) {
+                const tllm_gguf_tensor *w = tllm_gguf_tensor_at(file, i);
+                file_bytes += (double)w->bytes;     /* an embedding beside an output matrix is read by the row */
+                if (!tllm_text_is(w->name, "token_embd.weight") || !tllm_gguf_tensor_find(file, "output.weight")) bytes += (double)w->bytes;
+            }
+        }
+        if (!st) st = decode(state, 2, 0, out);        /* pages come in, threads start */
+        for (r = 0; r < rounds && !st; r++) {
+            t = now();
+            st = tiny_parallel(ctx, 0, 0, 0, read_piece, &s);
+            f->read[r] = (double)s.n / (now() - t);
+            t = now();
+            if (!st) st = tiny_parallel(ctx, 0, 0, 0, fma_piece, &ops);
+            f->peak[r] = ops / (now() - t);
+            tllm_state_clear(state);
+            t = now();
+            if (!st && p) st = tllm_forward(state, tokens, p, 0, 1, out);
+            f->prompt[r] = p / (now() - t);
+            tllm_state_clear(state);
+            t = now();
+            if (!st && n) st = decode(state, n, 0, out);
+            f->decode[r] = n / (now() - t);
+            tllm_state_clear(state);
+            t = now();
+            if (!st && p) st = tllm_forward(state, tokens, p, 0, 1, out);
+            if (!st && n) st = decode(state, n, p, out);
+            f->mixed[r] = (p + n) / (now() - t);
+        }
+        if (st) fprintf(stderr, "bench-model: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+        else {
+            pp = median(f->prompt, rounds);
+            tg = median(f->decode, rounds);
+            mx = median(f->mixed, rounds);
+            read = median(f->read, rounds);
+            peak = median(f->peak, rounds);
+            if (json)
+                printf("%s{\"model\":\"%s\",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
+                       "\"mixed_per_s\":%.2f,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
+                       "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f}",
+                       first ? "[" : ",\n", path, tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mx, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       pp * 2.0 * about.n_params / peak, load, resident("VmRSS") / 1024 - 256);
+            else {
+                if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
+                                  file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
+                printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10.1f %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * about.n_params / peak,
+                       tg, tg * bytes / read, mx, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
+            }
+            (void)fflush(stdout);
+            first = 0;
+        }
+        if (ctx) {
+            tllm_state_close(ctx, state);
+            tllm_model_close(ctx, model);
+            tllm_gguf_close(ctx, file);
+        }
+        tiny_ctx_close(ctx);
+        free((void *)(uintptr_t)s.at);
+        free(out);
+        free(f);
+    }
+    if (json && !first) puts("]");
+    return st != TINY_OK;
+}

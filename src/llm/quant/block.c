@@ -1,0 +1,130 @@
+/* src/llm/quant/block.c - compiles the kernels of block formats once for each target, and chooses among them */
+#include "llm/quant/block.h"
+#include "llm/quant/format.h"
+#include "core/cpu.h"
+#include "core/target.h"
+
+/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no sign */
+static const signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const unsigned char tinyi_blk_iq4_128[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
+static const unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4 };
+
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_BLK_AHEAD(p) __builtin_prefetch(p)
+#define TINYI_BLK_AHEAD2(p) __builtin_prefetch(p, 0, 2)
+#else
+#define TINYI_BLK_AHEAD(p) ((void)0)
+#define TINYI_BLK_AHEAD2(p) ((void)0)
+#endif
+
+#if TINYI_HAVE_SCALAR
+#define TINYI_PASS TINYI_PASS_SCALAR
+TINYI_TARGET_BEGIN_SCALAR
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_SCALAR
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_W128
+#define TINYI_PASS TINYI_PASS_W128
+TINYI_TARGET_BEGIN_W128
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_W128
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEON
+#define TINYI_PASS TINYI_PASS_NEON
+TINYI_TARGET_BEGIN_NEON
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_NEON
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEONDOT
+#define TINYI_PASS TINYI_PASS_NEONDOT
+TINYI_TARGET_BEGIN_NEONDOT
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_NEONDOT
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2
+#define TINYI_PASS TINYI_PASS_AVX2
+TINYI_TARGET_BEGIN_AVX2
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_AVX2
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2VNNI
+#define TINYI_PASS TINYI_PASS_AVX2VNNI
+TINYI_TARGET_BEGIN_AVX2VNNI
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_AVX2VNNI
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX512
+#define TINYI_PASS TINYI_PASS_AVX512
+TINYI_TARGET_BEGIN_AVX512
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_AVX512
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AMX
+#define TINYI_PASS TINYI_PASS_AMX
+TINYI_TARGET_BEGIN_AMX
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_AMX
+#undef TINYI_PASS
+#endif
+
+/* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
+{
+    switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
+#if TINYI_HAVE_W128
+    case TINY_TARGET_W128: return &tinyi_blk_table_w128;
+#endif
+#if TINYI_HAVE_NEONDOT
+    case TINY_TARGET_NEON: return k->cpu & TINY_CPU_DOTPROD ? &tinyi_blk_table_neondot : &tinyi_blk_table_neon;
+#elif TINYI_HAVE_NEON
+    case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
+#endif
+#if TINYI_HAVE_AVX2VNNI
+    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_blk_table_avx2vnni : &tinyi_blk_table_avx2;
+#elif TINYI_HAVE_AVX2
+    case TINY_TARGET_AVX2: return &tinyi_blk_table_avx2;
+#endif
+#if TINYI_HAVE_AVX512
+    case TINY_TARGET_AVX512: return &tinyi_blk_table_avx512;
+#endif
+#if TINYI_HAVE_AMX
+    case TINY_TARGET_AMX: return &tinyi_blk_table_avx512;
+#endif
+    default: return &tinyi_blk_table_scalar;
+    }
+}
+
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void) { return &tinyi_blk_table_scalar; }
+
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
+{
+#if TINYI_HAVE_AMX
+    if (k->from[TINYI_K_gemm_i8_tile] == TINY_TARGET_AMX) return &tinyi_blk_tiles_amx;
+#endif
+    (void)k;
+    return NULL;
+}
+
+#define TINYI_BLK_CASE(name, values, bytes, wide) case TLLM_FORMAT_##name: return TINYI_BLK_##name;
+TINYI_FN int tinyi_blk_of(int format)
+{
+    switch (format) {
+    TINYI_BLKS(TINYI_BLK_CASE)
+    default: return -1;
+    }
+}
+#undef TINYI_BLK_CASE

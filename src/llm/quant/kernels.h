@@ -1,0 +1,8 @@
+/* src/llm/quant/kernels.h - the kernels of block formats for one target (included once per pass, see core/target.h) */
+#include "core/simd.h"
+#if V_AMX
+#include "llm/quant/tile.simd.h"
+#else
+#include "llm/quant/block.simd.h"
+#endif
+#include "core/simd_unname.h"

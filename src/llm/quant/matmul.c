@@ -1,0 +1,464 @@
+/* src/llm/quant/matmul.c - products with matrices in block formats
+ * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
+ * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
+ *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
+ *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
+ *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
+ *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
+ *                   What is left of x beyond whole columns is done as VECTORS.
+ * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
+ * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the magnitude.
+ *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
+ *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
+ *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *          FLOATS   a sum of n products: n u |x w|.
+ *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
+ *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
+ * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
+#include <string.h>
+#include "llm/quant/matmul.h"
+#include "llm/quant/block.h"
+#include "llm/quant/format.h"
+#include "math/gemm.h"
+#include "math/rows.h"
+
+#define TINYI_BLK_FEW 8                     /* rows of x up to which a format without integer kernels is not worth a panel */
+#define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
+#define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
+#define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
+
+static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
+
+static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2];
+    const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
+    tiny_idx dim[2];
+    if (!f) return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: no format has the id %d", tinyi_blk_format(op));
+    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: x must be f32 of rank 2, not %s of rank %d", tiny_dtype_name(x->dtype), x->rank);
+    if (w->dtype != TINY_U8 || w->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: w must be bytes (u8) of rank 2, not %s of rank %d", tiny_dtype_name(w->dtype), w->rank);
+    if (x->dim[1] % f->values || tllm_format_bytes(f, (uint64_t)x->dim[1]) != (size_t)w->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: rows of %td bytes are not %td numbers of %s", w->dim[1], x->dim[1], f->name);
+    if (w->dim[1] > 1 && w->stride[1] != 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
+    if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
+    if (x->dim[1] > TINY_IDX_MAX / 65536) return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_blocks: rows of %td numbers; a panel of them is more than this machine can address", x->dim[1]);
+    dim[0] = x->dim[0];
+    dim[1] = w->dim[0];
+    tinyi_want(want, TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+static void tinyi_blk_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1];
+    cost->flops = 2.0 * (double)x->dim[0] * (double)x->dim[1] * (double)w->dim[0];
+    cost->bytes = (double)w->dim[0] * (double)w->dim[1] + 4.0 * (double)x->dim[0] * ((double)x->dim[1] + (double)w->dim[0]);
+}
+static double tinyi_blk_terms(const tiny_op *op) { return (double)op->in[0]->dim[1] + 2.0; }
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* top (|w| + 2^-6 (|s c| + |m|)) of 256 numbers, in place of w; sizes of formats without integer kernels: |w| alone */
+static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx n)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_scalar();
+    unsigned char code[256];
+    float s[16], m[16];
+    tiny_idx i;
+    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
+    for (i = 0; i < n; i++) {
+        float size = tinyi_q_abs(t[i]);
+        if (blk >= 0) {
+            const float c = kn->is_signed[blk] ? (float)((code[i] ^ 128) - 128) : (float)code[i];
+            size += (tinyi_q_abs(s[i / 16] * c) + tinyi_q_abs(m[i / 16])) / 64.0f;
+            if (kn->is_signed[blk]) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
+        }
+        t[i] = size;
+    }
+}
+
+static void tinyi_blk_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
+    const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
+    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id);
+    const tiny_idx n = x->dim[0], k = x->dim[1];
+    tiny_idx r, i, i0, i1, p, j, q;
+    for (r = 0; r < w->dim[0]; r++)
+        for (i0 = 0; i0 < n; i0 = i1) {
+            const unsigned char *row = (const unsigned char *)w->data + r * w->stride[0];
+            double sum[16];
+            i1 = TINYI_MIN(i0 + 16, n);
+            for (i = i0; i < i1; i++) sum[i - i0] = 0.0;
+            for (p = 0; p < k; p += 256) {
+                const tiny_idx left = TINYI_MIN(k - p, 256);
+                float t[256];
+                f->unpack(row + p / f->values * f->bytes, t, (size_t)left);
+                if (magnitude) tinyi_blk_sizes(blk, row + p / f->values * f->bytes, t, left);
+                for (i = i0; i < i1; i++) {
+                    const float *at = (const float *)x->data + i * x->stride[0] + p * x->stride[1];
+                    double s = sum[i - i0];
+                    if (magnitude)
+                        for (j = 0; j < left; j += 32) {
+                            float top = 0.0f;
+                            for (q = j; q < left && q < j + 32; q++) top = tinyi_q_abs(at[q * x->stride[1]]) > top ? tinyi_q_abs(at[q * x->stride[1]]) : top;
+                            for (q = j; q < left && q < j + 32; q++) s += (double)top * (double)t[q];
+                        }
+                    else
+                        for (j = 0; j < left; j++) s += (double)at[j * x->stride[1]] * (double)t[j];
+                    sum[i - i0] = s;
+                }
+            }
+            for (i = i0; i < i1; i++) {
+                if (bias) sum[i - i0] += (double)((const float *)bias->data)[r * bias->stride[0]];
+                ((float *)y->data)[i * y->stride[0] + r * y->stride[1]] = tinyi_round_f32(sum[i - i0]);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+typedef struct tinyi_blk_plan {
+    const tllm_format *f;
+    int blk;                                /* TINYI_BLK_..., or -1 */
+    const float *x, *bias;
+    const unsigned char *w;
+    float *y;
+    tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
+    tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
+    size_t dense, codes, flags, columns;    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
+    size_t own_x, own_codes, own_row, own_panel, own_sums;  /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
+} tinyi_blk_plan;
+
+static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(rows * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
+
+static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
+    tiny_idx deep, high, few;
+    p->f = tllm_format_of(tinyi_blk_format(op));
+    p->blk = tinyi_blk_of(p->f->id);
+    p->x = (const float *)x->data;
+    p->w = (const unsigned char *)w->data;
+    p->y = (float *)y->data;
+    p->bias = bias ? (const float *)bias->data : NULL;
+    p->bias_step = bias ? bias->stride[0] : 0;
+    p->n = x->dim[0];
+    p->k = x->dim[1];
+    p->n_out = w->dim[0];
+    p->x_row = x->stride[0];
+    p->x_k = p->k > 1 ? x->stride[1] : 1;
+    p->w_row = w->stride[0];
+    p->y_row = y->stride[0];
+    p->y_n = p->n_out > 1 ? y->stride[1] : 1;
+    p->blocks = (p->k + 255) / 256;
+    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
+    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
+    few = TINYI_MIN(p->n, TINYI_BLK_MANY);
+    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
+    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
+    p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
+    p->codes = tinyi_blk_q8_bytes(p, few);
+    p->flags = tinyi_blk_up((size_t)few);
+    p->columns = p->n >= TINYI_BLK_TILES ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
+    p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
+    p->own_row = tinyi_blk_q8_bytes(p, 1);
+    p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
+    p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
+    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 16)) * sizeof(float)) : 0;
+}
+
+static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_blk_plan p;
+    (void)n_threads;
+    tinyi_blk_plan_of(&p, op);
+    *shared = p.dense + TINYI_MAX(p.codes + p.flags, p.columns);
+    *own = p.own_x + p.own_codes + p.own_row + p.own_panel + p.own_sums;
+}
+
+static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + k / p->f->values * p->f->bytes; }
+static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
+{
+    float *y = p->y + i * p->y_row;
+    tiny_idx r;
+    if (!p->bias) return;
+    for (r = r0; r < r1; r++) y[r * p->y_n] += p->bias[r * p->bias_step];
+}
+
+/* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
+static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags, tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_fn_gemv_dot dot = team->k->gemv_dot;
+    tiny_idx r, end, i, j, m;
+    for (r = r0; r < r1; r = end) {
+        end = TINYI_MIN(r + TINYI_BLK_TILE, r1);
+        for (j = r; j < end; j++) p->f->unpack(tinyi_blk_at(p, j, 0), tile + (j - r) * p->k, (size_t)p->k);
+        for (i = i0; i < i1; i += m) {
+            m = flags ? 1 : TINYI_MIN(i1 - i, 4);
+            if (flags && flags[i - i0]) continue;
+            dot(p->y + i * p->y_row + r * p->y_n, p->y_n, p->y_row, tile, TINY_F32, p->k, (size_t)(end - r), p->x + i * p->x_row, p->x_row, (int)m, (size_t)p->k);
+            for (j = i; j < i + m; j++) tinyi_blk_bias(p, j, r, end);
+        }
+    }
+}
+
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tiny_idx rows = i1 - i0, count = rows * p->blocks;
+    const int alone = tinyi_blk_alone(p, rows);
+    unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
+    float *s = (float *)(void *)(code + p->blocks * 256), *m = s + p->blocks * 16, *tile = (float *)(void *)own;
+    int8_t *codes = (int8_t *)at;
+    float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
+    tiny_idx i, r, q0, q1, grain;
+    int strange = 0;
+    tinyi_q8 x;
+    if (alone)
+        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+    else {
+        while (tiny_take(team, rows, 1, &q0, &q1))
+            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+        tiny_barrier(team);
+    }
+    for (i = 0; i < rows; i++) strange |= !flags[i];
+    x.code = codes;
+    x.d = d;
+    x.sum = sum;
+    x.blocks = (size_t)p->blocks;
+    grain = TINYI_MAX(TINYI_MIN((tiny_idx)65536 / (p->w_row > 0 ? p->w_row : 1), p->n_out / (8 * team->n)), 4);
+    team->ran_on = kn->from;
+    while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
+        if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+        else
+            for (r = q0; r < q1; r++) {
+                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
+                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->is_signed[p->blk], &x, (size_t)rows);
+            }
+        for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
+        if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
+    }
+}
+
+/* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
+static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, tiny_idx r, tiny_idx k0, tiny_idx n,
+                             ptrdiff_t ahead)
+{
+    const size_t blocks = (size_t)(n + 255) / 256;
+    float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
+    if (p->blk >= 0) {
+        kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
+        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        else kn->floats((float *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        return;
+    }
+    p->f->unpack(tinyi_blk_at(p, r, k0), t, (size_t)n);
+    if (!tiles) return;
+    for (; n % 32; n++) t[n] = 0.0f;
+    tiles->round((uint16_t *)to, t, (size_t)n);
+}
+
+/* PANELS: rows i0..i1 of x, at most p->tokens of them */
+static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_kernels *k = team->k;
+    const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = TINYI_BLK_DEEP;
+    tinyi_gemm_shape shape;
+    tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
+    float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
+    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
+    k->gemm_f32_shape(&shape);
+    wide = tiles ? 16 : shape.nr;
+    mr = tiles ? 32 : shape.mr;
+    step = tinyi_gemm_up(rows, tiles ? 32 : wide) + 16;
+    /* columns: [panel of nr][k][nr] floats, or [panel of 16][k / 2][16][2] halves */
+    while (tiny_take(team, (rows - 1) / wide + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const float *x = p->x + (i0 + q0 * wide) * p->x_row;
+            n = TINYI_MIN(rows - q0 * wide, wide);
+            if (tiles) {
+                uint16_t *h = (uint16_t *)(void *)own;
+                for (i = 0; i < 16; i++) {
+                    if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
+                    memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
+                }
+                k->transpose_b4(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
+            } else
+                k->gemm_f32_turn(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
+        }
+    tiny_barrier(team);
+    high = tiles ? TINYI_BLK_HIGH : 192;
+    while (high > mr && high > 24 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
+    if (tiles) tiles->begin();
+    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const tiny_idx r1 = TINYI_MIN(q0 * high + high, p->n_out);
+            const tiny_idx panel_row = tiles ? (deep + 32) * 2 : (deep + 16) * 4;
+            ptrdiff_t next;
+            r0 = q0 * high;
+            for (at = 0; at < p->k; at += deep) {
+                n = TINYI_MIN(p->k - at, deep);
+                /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
+                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes) : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
+                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, r, at, n, next);
+                if (tiles)
+                    for (j = 0; j < rows; j += 32)
+                        for (r = r0; r < r1; r += 32) {
+                            /* rows of the panel that are not there give rows of sums that nobody reads */
+                            const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
+                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b, kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1,
+                                        j + 16 < rows, j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048 : b);
+                        }
+                else
+                    for (j = 0; j < rows; j += wide)
+                        for (r = r0; r < r1; r += mr)
+                            k->gemm_f32_rows(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
+                                             columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide, at > 0);
+            }
+            if (p->k == 0)
+                for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
+            if (p->bias)
+                for (r = r0; r < r1; r++)
+                    for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
+            if (p->y_n == 1)                /* few rows of y at a time: each is a page of its own */
+                for (i = 0; i < rows; i += 16)
+                    k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+                                    (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
+            else
+                for (i = 0; i < rows; i++)
+                    for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
+        }
+    if (tiles) tiles->end();
+}
+
+static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
+    const tinyi_blk_tiles *tiles;
+    unsigned char *shared = (unsigned char *)team->shared, *own = (unsigned char *)team->own;
+    tinyi_blk_plan p;
+    tinyi_gemm_shape shape;
+    tiny_idx in_panels, i, q0, q1, grain;
+    int began = 0;
+    tinyi_blk_plan_of(&p, op);
+    if (p.n == 0 || p.n_out == 0) return;
+    tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
+    if (p.x_k != 1) {                       /* dense rows of x for all that follows */
+        float *to = (float *)(void *)shared;
+        while (tiny_take(team, p.n, 1, &q0, &q1))
+            for (; q0 < q1; q0++)
+                for (i = 0; i < p.k; i++) to[q0 * p.k + i] = p.x[q0 * p.x_row + i * p.x_k];
+        tiny_barrier(team);
+        p.x = to;
+        p.x_row = p.k;
+        p.x_k = 1;
+        shared += p.dense;
+    }
+    team->k->gemm_f32_shape(&shape);
+    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
+    else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
+    for (i = 0; i < in_panels; i += p.tokens, began = 1) {
+        if (began) tiny_barrier(team);      /* the columns are no longer read */
+        tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+    }
+    if (in_panels == p.n) return;
+    if (began) tiny_barrier(team);
+    if (p.blk >= 0) {
+        tinyi_blk_vectors(team, &p, kn, shared, own, in_panels, p.n);
+        return;
+    }
+    (void)TINYI_K(team, gemv_dot);
+    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p.n_out / (4 * team->n)), 4);
+    while (tiny_take(team, p.n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, &p, (float *)(void *)own, NULL, in_panels, p.n, q0, q1);
+}
+
+/* ---- row */
+
+/* Blocks of random numbers, packed as the writer of the format does. */
+static void tinyi_blk_fill(tiny_case *c, int i_input, void *data)
+{
+    tllm_matmul_params params;
+    const tllm_format *f;
+    unsigned char *to = (unsigned char *)data;
+    const tiny_tensor *t = &c->in[i_input];
+    tiny_idx r, b, j;
+    memcpy(&params, c->params.bytes, sizeof params);
+    f = tllm_format_of(params.format);
+    for (r = 0; r < t->dim[0]; r++)
+        for (b = 0; b < t->dim[1]; b += f->bytes, to += f->bytes) {
+            float x[256];
+            for (j = 0; j < f->values; j++) x[j] = 0.02f * tiny_rng_normal(&c->rng);
+            f->pack(x, to, (size_t)f->values, NULL);
+        }
+}
+
+static void tinyi_blk_cases(tiny_case *c)
+{
+    static const short formats[] = {
+        TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q6_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0,
+        TLLM_FORMAT_Q5_1, TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_IQ4_XS, TLLM_FORMAT_MXFP4, TLLM_FORMAT_TQ2_0, TLLM_FORMAT_IQ2_S, TLLM_FORMAT_TQ1_0, TLLM_FORMAT_NVFP4, TLLM_FORMAT_Q1_0,
+        TLLM_FORMAT_Q2_0, TLLM_FORMAT_F16, TLLM_FORMAT_BF16
+    };
+    tllm_matmul_params params;
+    const tllm_format *f;
+    tiny_idx n, k, n_out;
+    memset(&params, 0, sizeof params);
+    params.format = formats[(size_t)c->index % TINYI_COUNT(formats)];
+    memcpy(c->params.bytes, &params, sizeof params);
+    params.magnitude = 1;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &params, sizeof params);
+    f = tllm_format_of(params.format);
+    n = tiny_case_pick(c, 3) ? tiny_case_dim(c, 70) : 1;
+    n_out = tiny_case_dim(c, 150);
+    k = (1 + tiny_case_pick(c, 4)) * (f->values < 256 && tiny_case_pick(c, 2) ? f->values : 256);
+    if (f->values == 1 && tiny_case_pick(c, 2)) k = tiny_case_dim(c, 300);
+    c->in[0].rank = 2;
+    c->in[0].dim[0] = n;
+    c->in[0].dim[1] = k;
+    c->in[1].rank = 2;
+    c->in[1].dtype = TINY_U8;
+    c->in[1].dim[0] = n_out;
+    c->in[1].dim[1] = k / f->values * f->bytes;
+    c->fill[1] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_blk_fill;
+    c->dense[1] = 1;
+    c->in[2].rank = tiny_case_pick(c, 2) ? 1 : -1;
+    c->in[2].dim[0] = n_out;
+    c->no_denormals = 1;
+}
+
+static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), 0,
+    tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
+    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
+
+TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
+
+TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    tllm_matmul_params p;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(&p, 0, sizeof p);
+    p.format = format;
+    op.kind = tinyi_blk_row.kind;
+    op.row = &tinyi_blk_row;
+    op.in[0] = x;
+    op.in[1] = w;
+    op.in[2] = bias;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}

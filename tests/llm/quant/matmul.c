@@ -1,0 +1,261 @@
+/* tests/llm/quant/matmul.c - products with block formats: every format, target and number of rows against the reference, within the bound that
+ * the head of src/llm/quant/matmul.c derives; integers exactly; what is refused; the conformance kit */
+#include "t.h"
+
+static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0",
+    "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "NVFP4", "Q1_0", "Q2_0", "F16" };
+#define N_INTEGER 14                        /* the first ones have integer kernels */
+
+/* where the halves lie that scale a block; -1: none; MXFP4 has a power of two */
+static const int scale_at[N_INTEGER][2] = { { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 80, 82 }, { 108, -1 }, { 0, 2 }, { 0, 2 }, { 208, -1 }, { 0, -1 }, { 0, -1 },
+    { -1, -1 }, { 64, -1 } };
+
+static uint32_t drawn = 1;
+static unsigned draw(void) { drawn = drawn * 1664525u + 1013904223u; return drawn >> 16; }
+
+/* Random bytes are blocks of every format; only their scales must be numbers of a size that one meets. */
+static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, int ones)
+{
+    const size_t bytes = (size_t)n_out * tllm_format_bytes(f, (uint64_t)k), n = bytes / (size_t)f->bytes;
+    unsigned char *w = (unsigned char *)t_keep(bytes + 1);
+    size_t b, i;
+    int at = -1, j;
+    for (j = 0; j < N_INTEGER; j++) if (!strcmp(formats[j], f->name)) at = j;
+    for (b = 0; b < n; b++) {
+        unsigned char *p = w + b * (size_t)f->bytes;
+        if (at < 0) {                       /* formats with scales inside other fields: as their writer packs */
+            float x[256], *importance = NULL, imp[256];
+            for (i = 0; i < (size_t)f->values; i++) { x[i] = (float)((int)(draw() % 2001) - 1000) * 2e-5f; imp[i] = 1.0f; }
+            if (f->flags & TLLM_FORMAT_WANTS_IMPORTANCE) importance = imp;
+            f->pack(x, p, (size_t)f->values, importance);
+            continue;
+        }
+        for (i = 0; i < (size_t)f->bytes; i++) p[i] = (unsigned char)draw();
+        for (j = 0; j < 2; j++)
+            if (scale_at[at][j] >= 0) {
+                const unsigned h = ones ? 0x3c00u : 0x1000u | (draw() & 0x8fffu);      /* 1; 2^-11 to 2^-8 with either sign */
+                p[scale_at[at][j]] = (unsigned char)h;
+                p[scale_at[at][j] + 1] = (unsigned char)(h >> 8);
+            }
+        if (scale_at[at][0] < 0) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
+    }
+    return w;
+}
+
+static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y, const tllm_matmul_params *p)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = tllm_matmul_row();
+    op.kind = op.row->kind;
+    op.in[0] = x;
+    op.in[1] = w;
+    op.in[2] = bias;
+    op.out[0] = y;
+    op.params = p;
+    return op;
+}
+
+/* which kernels must have run */
+static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
+{
+    if (target != TINY_TARGET_AMX) return target;
+    return n >= 9 && strcmp(formats[i_format], "F16") ? TINY_TARGET_AMX : TINY_TARGET_AVX512;
+}
+/* k of the form that ran: bfloat16, integers, or floats only; the row's own is the largest of them */
+static double bound_of(tiny_target target, int i_format, tiny_idx n)
+{
+    if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
+    return i_format < N_INTEGER && (n < 32 || n % 32) ? 66100.0 : 4.0;
+}
+
+static void one_shape(tiny_ctx *ctx, tiny_target target, int i_format, tiny_idx n, tiny_idx n_out, tiny_idx k, int with_bias)
+{
+    const tllm_format *f = tllm_format_by_name(formats[i_format]);
+    const tiny_idx row = (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
+    unsigned char *w = weights(f, n_out, k, 0);
+    float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *bias = t_rand((size_t)n_out, -1.0f, 1.0f), *y = t_guarded((size_t)(n * n_out));
+    float *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want), *size = (float *)t_keep((size_t)(n * n_out) * sizeof *size);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(w, TINY_U8, n_out, row), tb = tiny_tensor_1d(bias, TINY_F32, n_out);
+    tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
+    tllm_matmul_params p = { 0, 0 };
+    tiny_op op = op_of(&tx, &tw, with_bias ? &tb : NULL, &ty, &p);
+    tiny_idx i;
+    x[0] = 9.0f;                            /* one that stands out */
+    p.format = f->id;
+    T_OK(tiny_run_reference(ctx, &op));
+    p.magnitude = 1;
+    ty.data = size;
+    op.in[2] = NULL;
+    T_OK(tiny_run_reference(ctx, &op));
+    p.magnitude = 0;
+    ty.data = y;
+    op.in[2] = with_bias ? &tb : NULL;
+    T_OK(tiny_run(ctx, &op));
+    T_RAN_ON(ctx, meant(target, i_format, n));
+    for (i = 0; i < n * n_out; i++) {
+        const double allowed = (bound_of(target, i_format, n) + 1.01 * (double)(k + 2)) / 16777216.0 * (double)size[i] + (with_bias ? 2.0 / 16777216.0 : 0.0) + fabs((double)want[i]) / 8388608.0;
+        if (!T_CLOSE(y[i], want[i], allowed)) { printf("  %s, %d rows, %d x %d, number %d\n", f->name, (int)n, (int)n_out, (int)k, (int)i); break; }
+    }
+    T_WALLS(y, (size_t)(n * n_out));
+    t_free_blocks();
+}
+
+static void test_against_reference(tiny_target target)
+{
+    static const tiny_idx rows[] = { 1, 2, 3, 4, 5, 8, 9, 16, 31, 64 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int i, j;
+    for (i = 0; i < (int)T_COUNT(formats); i++) {
+        const int unit = tllm_format_by_name(formats[i])->values;
+        for (j = 0; j < (int)T_COUNT(rows); j++) {
+            if (T_SLOW && (i + j) % 4) continue;
+            one_shape(ctx, target, i, rows[j], 37, unit == 256 ? 512 : unit == 1 ? 291 : 9 * unit, j % 2);
+        }
+        one_shape(ctx, target, i, 33, 131, 768, 1);
+        one_shape(ctx, target, i, 1, 1, unit, 0);
+        one_shape(ctx, target, i, 100, 3, unit, 0);
+        if (i % 3 == 0 && !T_SLOW) one_shape(ctx, target, i, 530, 40, 256, 1);     /* more rows than are packed at once */
+    }
+    t_close(ctx);
+}
+
+/* Scales of 1 and activations that 8 bits hold exactly: what comes out is an integer, the same on every target. */
+static void test_integers(tiny_target target)
+{
+    static const tiny_idx rows[] = { 1, 2, 3, 4, 7, 31 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int i, j, same = 0;
+    for (i = 0; i < N_INTEGER; i++)
+        for (j = 0; j < (int)T_COUNT(rows); j++) {
+            const tllm_format *f = tllm_format_by_name(formats[i]);
+            const tiny_idx n = rows[j], k = 256, n_out = 19;
+            float *x = (float *)t_keep((size_t)(n * k) * sizeof *x), *y = t_guarded((size_t)(n * n_out)), *want = (float *)t_keep((size_t)(n * n_out) * sizeof *want);
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw = tiny_tensor_2d(weights(f, n_out, k, 1), TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
+            tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
+            tllm_matmul_params p = { 0, 0 };
+            tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
+            tiny_idx q;
+            if (target == TINY_TARGET_AMX && n > 8) continue;
+            p.format = f->id;
+            for (q = 0; q < n * k; q++) x[q] = q % 32 == 5 ? 127.0f : (float)((int)(draw() % 7) - 3);
+            T_OK(tiny_run_reference(ctx, &op));
+            ty.data = y;
+            T_OK(tiny_run(ctx, &op));
+            for (q = 0; q < n * n_out; q++) {
+                if (!T_TRUE(y[q] == want[q])) { printf("  %s, %d rows: %.9g, not %.9g\n", f->name, (int)n, (double)y[q], (double)want[q]); break; }
+                same++;
+            }
+            T_WALLS(y, (size_t)(n * n_out));
+            t_free_blocks();
+        }
+    if (getenv("T_VERBOSE")) printf("  %d integers the same [%s]\n", same, tiny_target_name(target));
+    t_close(ctx);
+}
+
+/* by hand: one block of Q4_0 with scale 2 and codes 9, so that each weight is 2; 32 ones give 64 */
+static void test_by_hand(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    unsigned char w[18];
+    float x[32], bias[1] = { 0.5f }, y[1] = { 0.0f };
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 32), tw = tiny_tensor_2d(w, TINY_U8, 1, 18), tb = tiny_tensor_1d(bias, TINY_F32, 1), ty = tiny_tensor_2d(y, TINY_F32, 1, 1);
+    int i;
+    memset(w, 0x99, sizeof w);
+    w[0] = 0;
+    w[1] = 0x40;
+    for (i = 0; i < 32; i++) x[i] = 1.0f;
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, &tb, &ty));
+    T_CLOSE(y[0], 64.5, 1e-4);
+    for (i = 0; i < 32; i++) x[i] = 1e-38f; /* small ones keep their eight bits */
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
+    T_CLOSE(y[0], 64e-38, 64e-38 / 200);
+    x[3] = INFINITY;
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
+    T_TRUE(y[0] > 1e38f && y[0] == y[0] + 1.0f);
+    x[4] = NAN;
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
+    T_TRUE(y[0] != y[0]);
+    t_close(ctx);
+}
+
+static void test_refused_and_recorded(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    unsigned char w[36] = { 0 };
+    float x[64] = { 0 }, y[4];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_U8, 1, 36), ty = tiny_tensor_2d(y, TINY_F32, 1, 1), bad;
+    tiny_recording *rec = NULL;
+    T_STATUS(tllm_matmul(ctx, &tx, 77, &tw, NULL, &ty), TINY_E_ARGUMENT, "no format has the id 77");
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q8_0, &tw, NULL, &ty), TINY_E_SHAPE, "rows of 36 bytes are not 64 numbers of Q8_0");
+    bad = tiny_tensor_2d(x, TINY_F32, 1, 63);
+    T_STATUS(tllm_matmul(ctx, &bad, TLLM_FORMAT_Q4_0, &tw, NULL, &ty), TINY_E_SHAPE, "63 numbers of Q4_0");
+    bad = tiny_tensor_2d(x, TINY_F32, 1, 36);
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &bad, NULL, &ty), TINY_E_DTYPE, "w must be bytes");
+    bad = tw;
+    bad.stride[1] = 0;
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &bad, NULL, &ty), TINY_E_UNSUPPORTED, "side by side");
+    bad = tiny_tensor_1d(y + 1, TINY_F32, 2);
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, &bad, &ty), TINY_E_SHAPE, "bias must be 1 numbers");
+    bad = tiny_tensor_2d(y, TINY_F32, 1, 2);
+    T_STATUS(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &bad), TINY_E_SHAPE, "it must be 1x1 f32");
+    T_OK(tiny_record_start(ctx, &rec));
+    T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
+    T_OK(tiny_record_stop(ctx));
+    T_EQ_INT(tiny_recording_count(rec), 1);
+    T_TRUE(tiny_recording_at(rec, 0)->row == tllm_matmul_row());
+    T_CLOSE(tiny_op_cost(tiny_recording_at(rec, 0)).flops, 128, 0);
+    T_CLOSE(tiny_op_cost(tiny_recording_at(rec, 0)).bytes, 36 + 4 * 65, 0);
+    tiny_recording_free(ctx, rec);
+    t_close(ctx);
+}
+
+static void kit_row(void *user, const tiny_conform_row *row)
+{
+    (void)user;
+    if (row->n_failed) printf("  %s\n", row->first_failure);
+    if (getenv("T_VERBOSE")) printf("  %d cases, %.3g of the bound\n", row->n_cases, row->worst_of_bound);
+}
+static void test_conformance(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const tiny_op_row *rows[2];
+    tiny_conform_desc desc;
+    int failed = -1;
+    memset(&desc, 0, sizeof desc);
+    rows[0] = tllm_matmul_row();
+    rows[1] = NULL;
+    desc.rows = rows;
+    desc.row = kit_row;
+    desc.n_cases = T_SLOW ? 21 : 84;
+    T_OK(tiny_conform(ctx, &desc, &failed));
+    T_EQ_INT(failed, 0);
+    t_close(ctx);
+}
+
+/* an allocator that fails: a status each time, and nothing is left over */
+static void test_memory(void)
+{
+    T_EACH_ALLOCATION({
+        tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 2);
+        tiny_ctx *ctx = NULL;
+        static unsigned char w[64 * 144];
+        static float x[40 * 256], y[40 * 64];
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 40, 256), tw = tiny_tensor_2d(w, TINY_U8, 64, 144), ty = tiny_tensor_2d(y, TINY_F32, 40, 64);
+        if (!tiny_ctx_open(&d, &ctx)) {
+            (void)tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_K, &tw, NULL, &ty);
+            tiny_ctx_close(ctx);
+        }
+    })
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_by_hand);
+    T_RUN_TARGETS(test_integers);
+    T_RUN_TARGETS(test_against_reference);
+    T_RUN_TARGETS(test_conformance);
+    T_RUN(test_refused_and_recorded);
+    T_RUN(test_memory);
+    return t_done();
+}
