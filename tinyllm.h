@@ -1,219 +1,224 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     219  the manual
- *     288  math/kernels.h
- *    6406  options and names
- *    6984  core/config.h
- *    7108  core/status.h
- *    7141  core/tensor.h
- *    7194  core/ctx.h
- *    7271  core/mem.h
- *    7312  core/thread.h
- *    7363  core/rng.h
- *    7389  core/op.h
- *    7483  core/record.h
- *    7505  core/accel.h
- *    7542  core/bytes.h
- *    7567  core/file.h
- *    7611  core/checkpoint.h
- *    7710  core/time.h
- *    7720  core/conform.h
- *    7803  math/binary.h
- *    7844  math/elem.h
- *    7911  math/convert.h
- *    7952  math/reduce.h
- *    7999  math/softmax.h
- *    8050  math/norm.h
- *    8099  math/matmul.h
- *    8167  math/layout.h
- *    8220  math/conv.h
- *    8274  math/sort.h
- *    8335  math/linalg_lu.h
- *    8352  math/linalg_qr.h
- *    8368  math/linalg_eig.h
- *    8381  math/linalg_svd.h
- *    8394  math/linalg.h
- *    8450  math/fft.h
- *    8519  math/fwht.h
- *    8542  math/attention.h
- *    8571  math/slope.h
- *    8592  math/loss.h
- *    8612  math/rope.h
- *    8633  math/patch.h
- *    8662  math/sparse.h
- *    8735  math/edges.h
- *    8806  math/ops.h
- *    8824  math/optim.h
- *    8937  math/tape.h
- *    9041  math/layer.h
- *    9086  math/train.h
- *    9140  math/all.h
- *    9146  the shared functions again, where the other header came first
- *    9549  llm/quant/format.h
- *    9638  llm/file/fd.h
- *    9650  llm/file/gguf.h
- *    9746  llm/file/gguf_write.h
- *    9802  llm/file/safetensors.h
- *    9821  llm/file/llama2c.h
- *    9840  llm/file/open.h
- *    9861  llm/token/unicode.h
- *    9888  llm/token/split.h
- *    9938  llm/token/vocab.h
- *   10059  llm/chat/template.h
- *   10127  llm/attention/pages.h
- *   10203  llm/attention/paged.h
- *   10255  llm/model/model.h
- *   10380  llm/model/adapter.h
- *   10430  llm/sample/sample.h
- *   10525  llm/sample/stop.h
- *   10552  llm/sample/grammar.h
- *   10603  llm/sample/schema.h
- *   10625  llm/session/session.h
- *   10720  llm/session/beam.h
- *   10766  llm/tinyllm.h
- *   10783  internal functions
- *   10841  core/status.c
- *   10851  core/atomic.h
- *   10903  core/state.h
- *   10993  core/tensor.c
- *   11144  core/cpu.h
- *   11178  core/ctx.c
- *   11418  core/mem.c
- *   11514  core/thread.c
- *   11988  core/rng.c
- *   12071  core/op.c
- *   12413  core/record.c
- *   12511  core/bytes.c
- *   12591  core/file.c
- *   12830  core/hash.h
- *   12850  core/checkpoint.c
- *   13513  core/time.c
- *   13560  core/half.h
- *   13613  core/conform.c
- *   14372  math/grad.h
- *   14404  math/table.h
- *   14451  math/rows.h
- *   14516  math/walk.h
- *   14635  math/binary.c
- *   14926  math/elem.c
- *   15662  math/convert.c
- *   16137  math/reduce.c
- *   16655  math/softmax.c
- *   17018  math/norm.c
- *   17543  math/gemm.h
- *   17622  math/gemm_i8.h
- *   17638  math/matmul.c
- *   17995  math/layout.c
- *   18738  math/conv.c
- *   19262  math/sort.c
- *   20145  math/linalg_block.h
- *   20291  math/linalg_lu.c
- *   20636  math/linalg_qr.c
- *   20983  math/linalg_eig.c
- *   21491  math/linalg_svd.c
- *   21886  math/linalg.c
- *   22154  math/fft.c
- *   23081  math/fwht.c
- *   23224  math/attention.c
- *   23521  math/slope.c
- *   23702  math/loss.c
- *   23868  math/rope.c
- *   24011  math/patch.c
- *   24309  math/sparse.c
- *   25298  math/edges.c
- *   26175  math/ops.c
- *   26212  math/optim.c
- *   26833  math/tape.c
- *   27681  math/layer.c
- *   28145  math/train.c
- *   28339  math/normal.c
- *   28358  core/target.h
- *   28682  math/targets.c
- *   28811  math/all.c
- *   28815  core/cpu.c
- *   29029  core/hash.c
- *   29132  math/grad.c
- *   29913  math/matvec.h
- *   29924  math/gemm.c
- *   30508  math/gemm_i8.c
- *   30731  math/linalg_block.c
- *   31264  math/matvec.c
- *   31316  the shared functions forwarded, where the other header has their bodies
- *   31714  internal functions of this header
- *   31737  llm/quant/blocks.h
- *   31802  llm/quant/direct.h
- *   31817  llm/quant/kformats.h
- *   31828  llm/quant/lattice.h
- *   31839  llm/quant/format.c
- *   31885  llm/file/fd.c
- *   32006  llm/file/store.h
- *   32085  llm/file/gguf.c
- *   32370  llm/file/gguf_write.c
- *   32997  llm/file/json.h
- *   33022  llm/file/safetensors.c
- *   33300  llm/file/llama2c.c
- *   33577  llm/file/open.c
- *   33686  llm/token/unicode.c
- *   34171  llm/token/split.c
- *   34754  llm/token/parts.h
- *   34909  llm/token/vocab.c
- *   35695  llm/chat/value.h
- *   35812  llm/chat/compile.h
- *   35875  llm/chat/builtin.h
- *   35907  llm/chat/template.c
- *   36630  llm/attention/pages.c
- *   36922  llm/attention/paged.c
- *   37479  llm/model/arch.h
- *   37589  llm/model/inside.h
- *   37961  llm/model/model.c
- *   38560  llm/model/adapter.c
- *   39325  llm/sample/sample.c
- *   39947  llm/sample/stop.c
- *   40074  llm/sample/grammar.c
- *   41058  llm/sample/schema.c
- *   41489  llm/session/inside.h
- *   41510  llm/session/session.c
- *   41947  llm/session/beam.c
- *   42280  llm/quant/direct.c
- *   42802  llm/quant/kformats.c
- *   43635  llm/quant/lattice.c
- *   44308  llm/file/store.c
- *   44846  llm/file/json.c
- *   44993  llm/token/parts.c
- *   45465  llm/chat/value.c
- *   46409  llm/chat/parse.h
- *   46484  llm/chat/compile.c
- *   47097  llm/chat/rows.h
- *   47149  llm/chat/text.h
- *   47186  llm/chat/builtin.c
- *   47572  llm/model/arch.c
- *   47752  llm/chat/text.c
- *   48110  llm/token/encode.c
- *   48337  llm/token/decode.c
- *   48516  llm/token/spm.c
- *   48587  llm/token/bpe.c
- *   48734  llm/token/wordpiece.c
- *   48814  llm/token/unigram.c
- *   49028  llm/token/rwkv.c
- *   49054  llm/chat/filters.c
- *   49464  llm/chat/methods.c
- *   49815  llm/chat/emit.c
- *   49908  llm/chat/words.c
- *   50082  llm/chat/expression.c
- *   50563  llm/model/load.c
- *   50895  llm/model/step.c
- *   51373  llm/model/attn.c
- *   51961  llm/model/mla.c
- *   52150  llm/model/delta.c
- *   52447  llm/model/ssm.c
- *   52818  llm/model/rwkv.c
- *   53277  llm/model/ffn.c
- *   53627  llm/model/streams.c
- *   53876  llm/model/forward.c
- *   54525  llm/model/seq.c
- *   54729  llm/model/save.c
- *   55068  llm/tinyllm.c
- *   55081  the licence
+ *     224  the manual
+ *     293  math/kernels.h
+ *    6409  llm/quant/kernels.h
+ *    8605  options and names
+ *    9183  core/config.h
+ *    9307  core/status.h
+ *    9340  core/tensor.h
+ *    9393  core/ctx.h
+ *    9470  core/mem.h
+ *    9511  core/thread.h
+ *    9562  core/rng.h
+ *    9588  core/op.h
+ *    9682  core/record.h
+ *    9704  core/accel.h
+ *    9741  core/bytes.h
+ *    9766  core/file.h
+ *    9810  core/checkpoint.h
+ *    9909  core/time.h
+ *    9919  core/conform.h
+ *   10002  math/binary.h
+ *   10043  math/elem.h
+ *   10110  math/convert.h
+ *   10151  math/reduce.h
+ *   10198  math/softmax.h
+ *   10249  math/norm.h
+ *   10298  math/matmul.h
+ *   10366  math/layout.h
+ *   10419  math/conv.h
+ *   10473  math/sort.h
+ *   10534  math/linalg_lu.h
+ *   10551  math/linalg_qr.h
+ *   10567  math/linalg_eig.h
+ *   10580  math/linalg_svd.h
+ *   10593  math/linalg.h
+ *   10649  math/fft.h
+ *   10718  math/fwht.h
+ *   10741  math/attention.h
+ *   10770  math/slope.h
+ *   10791  math/loss.h
+ *   10811  math/rope.h
+ *   10832  math/patch.h
+ *   10861  math/sparse.h
+ *   10934  math/edges.h
+ *   11005  math/ops.h
+ *   11023  math/optim.h
+ *   11136  math/tape.h
+ *   11240  math/layer.h
+ *   11285  math/train.h
+ *   11339  math/all.h
+ *   11345  the shared functions again, where the other header came first
+ *   11748  llm/quant/format.h
+ *   11837  llm/quant/matmul.h
+ *   11865  llm/file/fd.h
+ *   11877  llm/file/gguf.h
+ *   11973  llm/file/gguf_write.h
+ *   12029  llm/file/safetensors.h
+ *   12048  llm/file/llama2c.h
+ *   12067  llm/file/open.h
+ *   12088  llm/token/unicode.h
+ *   12115  llm/token/split.h
+ *   12165  llm/token/vocab.h
+ *   12286  llm/chat/template.h
+ *   12354  llm/attention/pages.h
+ *   12430  llm/attention/paged.h
+ *   12482  llm/model/model.h
+ *   12607  llm/model/adapter.h
+ *   12657  llm/sample/sample.h
+ *   12752  llm/sample/stop.h
+ *   12779  llm/sample/grammar.h
+ *   12830  llm/sample/schema.h
+ *   12852  llm/session/session.h
+ *   12947  llm/session/beam.h
+ *   12993  llm/tinyllm.h
+ *   13010  internal functions
+ *   13068  core/status.c
+ *   13078  core/atomic.h
+ *   13130  core/state.h
+ *   13220  core/tensor.c
+ *   13371  core/cpu.h
+ *   13405  core/ctx.c
+ *   13645  core/mem.c
+ *   13741  core/thread.c
+ *   14215  core/rng.c
+ *   14298  core/op.c
+ *   14640  core/record.c
+ *   14738  core/bytes.c
+ *   14818  core/file.c
+ *   15057  core/hash.h
+ *   15077  core/checkpoint.c
+ *   15740  core/time.c
+ *   15787  core/half.h
+ *   15840  core/conform.c
+ *   16599  math/grad.h
+ *   16631  math/table.h
+ *   16678  math/rows.h
+ *   16743  math/walk.h
+ *   16862  math/binary.c
+ *   17153  math/elem.c
+ *   17889  math/convert.c
+ *   18364  math/reduce.c
+ *   18882  math/softmax.c
+ *   19245  math/norm.c
+ *   19770  math/gemm.h
+ *   19849  math/gemm_i8.h
+ *   19865  math/matmul.c
+ *   20222  math/layout.c
+ *   20965  math/conv.c
+ *   21489  math/sort.c
+ *   22372  math/linalg_block.h
+ *   22518  math/linalg_lu.c
+ *   22863  math/linalg_qr.c
+ *   23210  math/linalg_eig.c
+ *   23718  math/linalg_svd.c
+ *   24113  math/linalg.c
+ *   24381  math/fft.c
+ *   25308  math/fwht.c
+ *   25451  math/attention.c
+ *   25748  math/slope.c
+ *   25929  math/loss.c
+ *   26095  math/rope.c
+ *   26238  math/patch.c
+ *   26536  math/sparse.c
+ *   27525  math/edges.c
+ *   28402  math/ops.c
+ *   28439  math/optim.c
+ *   29060  math/tape.c
+ *   29908  math/layer.c
+ *   30372  math/train.c
+ *   30566  math/normal.c
+ *   30585  core/target.h
+ *   30909  math/targets.c
+ *   31038  math/all.c
+ *   31042  core/cpu.c
+ *   31256  core/hash.c
+ *   31359  math/grad.c
+ *   32140  math/matvec.h
+ *   32151  math/gemm.c
+ *   32735  math/gemm_i8.c
+ *   32958  math/linalg_block.c
+ *   33491  math/matvec.c
+ *   33543  the shared functions forwarded, where the other header has their bodies
+ *   33941  internal functions of this header
+ *   33964  llm/quant/blocks.h
+ *   34029  llm/quant/direct.h
+ *   34044  llm/quant/kformats.h
+ *   34055  llm/quant/lattice.h
+ *   34066  llm/quant/format.c
+ *   34112  llm/quant/block.h
+ *   34170  llm/quant/matmul.c
+ *   34630  llm/file/fd.c
+ *   34751  llm/file/store.h
+ *   34830  llm/file/gguf.c
+ *   35115  llm/file/gguf_write.c
+ *   35742  llm/file/json.h
+ *   35767  llm/file/safetensors.c
+ *   36045  llm/file/llama2c.c
+ *   36322  llm/file/open.c
+ *   36431  llm/token/unicode.c
+ *   36916  llm/token/split.c
+ *   37499  llm/token/parts.h
+ *   37654  llm/token/vocab.c
+ *   38440  llm/chat/value.h
+ *   38557  llm/chat/compile.h
+ *   38620  llm/chat/builtin.h
+ *   38652  llm/chat/template.c
+ *   39375  llm/attention/pages.c
+ *   39667  llm/attention/paged.c
+ *   40224  llm/model/arch.h
+ *   40334  llm/model/inside.h
+ *   40706  llm/model/model.c
+ *   41305  llm/model/adapter.c
+ *   42070  llm/sample/sample.c
+ *   42692  llm/sample/stop.c
+ *   42819  llm/sample/grammar.c
+ *   43803  llm/sample/schema.c
+ *   44234  llm/session/inside.h
+ *   44255  llm/session/session.c
+ *   44692  llm/session/beam.c
+ *   45025  llm/quant/direct.c
+ *   45547  llm/quant/kformats.c
+ *   46380  llm/quant/lattice.c
+ *   47053  llm/quant/block.c
+ *   47196  llm/file/store.c
+ *   47734  llm/file/json.c
+ *   47881  llm/token/parts.c
+ *   48353  llm/chat/value.c
+ *   49297  llm/chat/parse.h
+ *   49372  llm/chat/compile.c
+ *   49985  llm/chat/rows.h
+ *   50037  llm/chat/text.h
+ *   50074  llm/chat/builtin.c
+ *   50460  llm/model/arch.c
+ *   50640  llm/chat/text.c
+ *   50998  llm/token/encode.c
+ *   51225  llm/token/decode.c
+ *   51404  llm/token/spm.c
+ *   51475  llm/token/bpe.c
+ *   51622  llm/token/wordpiece.c
+ *   51702  llm/token/unigram.c
+ *   51916  llm/token/rwkv.c
+ *   51942  llm/chat/filters.c
+ *   52352  llm/chat/methods.c
+ *   52703  llm/chat/emit.c
+ *   52796  llm/chat/words.c
+ *   52970  llm/chat/expression.c
+ *   53451  llm/model/load.c
+ *   53783  llm/model/step.c
+ *   54215  llm/model/attn.c
+ *   54803  llm/model/mla.c
+ *   54992  llm/model/delta.c
+ *   55289  llm/model/ssm.c
+ *   55660  llm/model/rwkv.c
+ *   56119  llm/model/ffn.c
+ *   56469  llm/model/streams.c
+ *   56718  llm/model/forward.c
+ *   57367  llm/model/seq.c
+ *   57571  llm/model/save.c
+ *   57910  llm/tinyllm.c
+ *   57923  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -275,7 +280,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Kernels that multiply block formats without unpacking them.
+ *     Kernels that multiply IQ1 to IQ3 and some rare block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -6401,6 +6406,2200 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef TINYI_W
 
 #endif
+#if TINYI_STITCH_PART == 2
+/* src/llm/quant/kernels.h - the kernels of block formats for one target (included once per pass, see core/target.h) */
+/* src/core/simd.h - vectors of one target, in one vocabulary (included once per pass, see core/target.h)
+ *
+ * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
+ * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
+ * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ *
+ *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
+ *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
+ *   v_fma(a,b,c)              a * b + c, rounded once or twice as the target can; v_fnma: c - a * b
+ *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
+ *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
+ *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
+ *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
+ *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
+ *   v_exp2i(n)                2^n for -126 <= n <= 127
+ *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
+ *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
+ *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
+ *   v_dot_u8i8                a unsigned, b signed, exact
+ *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
+ *                             promises that make plain AVX2 twice as fast                                               */
+#ifndef TINYI_PASS
+#error "tiny: core/simd.h is included inside a pass, see core/target.h"
+#endif
+#if TINYI_PASS == TINYI_PASS_SCALAR
+#define TINYI_SUFFIX _scalar
+#define TINYI_PASS_TARGET TINY_TARGET_SCALAR
+#define V_LANES 1
+#define V_SCALAR 1
+#ifndef TINYI_SIMD_SCALAR                    /* once in a unit, though several passes may ask */
+#define TINYI_SIMD_SCALAR 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_W128
+#define TINYI_SUFFIX _w128
+#define TINYI_PASS_TARGET TINY_TARGET_W128
+#define V_LANES 4
+#define V_W128 1
+#ifndef TINYI_SIMD_W128
+#define TINYI_SIMD_W128 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEON
+#define TINYI_SUFFIX _neon
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#ifdef __ARM_FEATURE_DOTPROD
+#define V_DOTPROD 1
+#endif
+#ifndef TINYI_SIMD_NEON
+#define TINYI_SIMD_NEON 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONDOT
+#define TINYI_SUFFIX _neondot
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONDOT
+#define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX2
+#define TINYI_SUFFIX _avx2
+#define TINYI_PASS_TARGET TINY_TARGET_AVX2
+#define V_LANES 8
+#define V_AVX2 1
+#ifndef TINYI_SIMD_AVX2
+#define TINYI_SIMD_AVX2 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX2VNNI
+#define TINYI_SUFFIX _avx2vnni
+#define TINYI_PASS_TARGET TINY_TARGET_AVX2
+#define V_LANES 8
+#define V_AVX2 1
+#define V_VNNI 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_AVX2VNNI
+#define TINYI_SIMD_AVX2VNNI 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX512
+#define TINYI_SUFFIX _avx512
+#define TINYI_PASS_TARGET TINY_TARGET_AVX512
+#define V_LANES 16
+#define V_AVX512 1
+#define V_VNNI 1
+#ifndef TINYI_SIMD_AVX512
+#define TINYI_SIMD_AVX512 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AMX
+#define TINYI_SUFFIX _amx
+#define TINYI_PASS_TARGET TINY_TARGET_AMX
+#define V_LANES 16
+#define V_AVX512 1
+#define V_VNNI 1
+#define V_AMX 1
+#ifndef TINYI_SIMD_AMX
+#define TINYI_SIMD_AMX 1
+#define TINYI_SIMD_NEW 1
+#endif
+#endif
+#ifndef V_SCALAR
+#define V_SCALAR 0
+#endif
+#ifndef V_W128
+#define V_W128 0
+#endif
+#ifndef V_NEON
+#define V_NEON 0
+#endif
+#ifndef V_AVX2
+#define V_AVX2 0
+#endif
+#ifndef V_AVX512
+#define V_AVX512 0
+#endif
+#ifndef V_AMX
+#define V_AMX 0
+#endif
+#ifndef V_VNNI
+#define V_VNNI 0
+#endif
+#ifndef V_DOTPROD
+#define V_DOTPROD 0
+#endif
+#ifndef V_EXTRA
+#define V_EXTRA 0
+#endif
+#ifndef TINYI_SIMD_NEW
+#define TINYI_SIMD_NEW 0
+#endif
+/* src/core/simd_names.h - short names of the v_ layer for the pass at hand; core/simd_unname.h takes them back */
+#undef TINY_FN
+#define TINY_FN(x) TINYI_CAT(x, TINYI_SUFFIX)
+#define v_f32 TINY_FN(tinyi_v_f32)
+#define v_i32 TINY_FN(tinyi_v_i32)
+#define v_mask TINY_FN(tinyi_v_mask)
+#define v_i8 TINY_FN(tinyi_v_i8)
+#define v_zero TINY_FN(tinyi_v_zero)
+#define v_set TINY_FN(tinyi_v_set)
+#define v_load TINY_FN(tinyi_v_load)
+#define v_store TINY_FN(tinyi_v_store)
+#define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_store_n TINY_FN(tinyi_v_store_n)
+#define v_load_f16 TINY_FN(tinyi_v_load_f16)
+#define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_store_f16 TINY_FN(tinyi_v_store_f16)
+#define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
+#define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
+#define v_load_bf16_n TINY_FN(tinyi_v_load_bf16_n)
+#define v_store_bf16 TINY_FN(tinyi_v_store_bf16)
+#define v_store_bf16_n TINY_FN(tinyi_v_store_bf16_n)
+#define v_add TINY_FN(tinyi_v_add)
+#define v_sub TINY_FN(tinyi_v_sub)
+#define v_mul TINY_FN(tinyi_v_mul)
+#define v_div TINY_FN(tinyi_v_div)
+#define v_fma TINY_FN(tinyi_v_fma)
+#define v_fnma TINY_FN(tinyi_v_fnma)
+#define v_neg TINY_FN(tinyi_v_neg)
+#define v_abs TINY_FN(tinyi_v_abs)
+#define v_sqrt TINY_FN(tinyi_v_sqrt)
+#define v_min TINY_FN(tinyi_v_min)
+#define v_max TINY_FN(tinyi_v_max)
+#define v_round TINY_FN(tinyi_v_round)
+#define v_floor TINY_FN(tinyi_v_floor)
+#define v_trunc TINY_FN(tinyi_v_trunc)
+#define v_sum TINY_FN(tinyi_v_sum)
+#define v_hmax TINY_FN(tinyi_v_hmax)
+#define v_hmin TINY_FN(tinyi_v_hmin)
+#define v_lt TINY_FN(tinyi_v_lt)
+#define v_le TINY_FN(tinyi_v_le)
+#define v_eq TINY_FN(tinyi_v_eq)
+#define v_ne TINY_FN(tinyi_v_ne)
+#define v_isnan TINY_FN(tinyi_v_isnan)
+#define v_select TINY_FN(tinyi_v_select)
+#define vm_and TINY_FN(tinyi_vm_and)
+#define vm_or TINY_FN(tinyi_vm_or)
+#define vm_not TINY_FN(tinyi_vm_not)
+#define vm_any TINY_FN(tinyi_vm_any)
+#define vm_all TINY_FN(tinyi_vm_all)
+#define v_first TINY_FN(tinyi_v_first)
+#define v_to_i32 TINY_FN(tinyi_v_to_i32)
+#define v_from_i32 TINY_FN(tinyi_v_from_i32)
+#define v_bits TINY_FN(tinyi_v_bits)
+#define v_float TINY_FN(tinyi_v_float)
+#define v_exp2i TINY_FN(tinyi_v_exp2i)
+#define v_gather TINY_FN(tinyi_v_gather)
+#define vi_zero TINY_FN(tinyi_vi_zero)
+#define vi_set TINY_FN(tinyi_vi_set)
+#define vi_iota TINY_FN(tinyi_vi_iota)
+#define vi_load TINY_FN(tinyi_vi_load)
+#define vi_store TINY_FN(tinyi_vi_store)
+#define vi_load_n TINY_FN(tinyi_vi_load_n)
+#define vi_store_n TINY_FN(tinyi_vi_store_n)
+#define vi_load_i8 TINY_FN(tinyi_vi_load_i8)
+#define vi_load_u8 TINY_FN(tinyi_vi_load_u8)
+#define vi_add TINY_FN(tinyi_vi_add)
+#define vi_sub TINY_FN(tinyi_vi_sub)
+#define vi_mul TINY_FN(tinyi_vi_mul)
+#define vi_and TINY_FN(tinyi_vi_and)
+#define vi_or TINY_FN(tinyi_vi_or)
+#define vi_xor TINY_FN(tinyi_vi_xor)
+#define vi_shl TINY_FN(tinyi_vi_shl)
+#define vi_shr TINY_FN(tinyi_vi_shr)
+#define vi_sra TINY_FN(tinyi_vi_sra)
+#define vi_min TINY_FN(tinyi_vi_min)
+#define vi_max TINY_FN(tinyi_vi_max)
+#define vi_eq TINY_FN(tinyi_vi_eq)
+#define vi_gt TINY_FN(tinyi_vi_gt)
+#define vi_select TINY_FN(tinyi_vi_select)
+#define vi_sum TINY_FN(tinyi_vi_sum)
+#define vb_zero TINY_FN(tinyi_vb_zero)
+#define vb_set TINY_FN(tinyi_vb_set)
+#define vb_load TINY_FN(tinyi_vb_load)
+#define vb_set4 TINY_FN(tinyi_vb_set4)
+#define vb_load_n TINY_FN(tinyi_vb_load_n)
+#define vb_store TINY_FN(tinyi_vb_store)
+#define vb_and TINY_FN(tinyi_vb_and)
+#define vb_or TINY_FN(tinyi_vb_or)
+#define vb_xor TINY_FN(tinyi_vb_xor)
+#define vb_add TINY_FN(tinyi_vb_add)
+#define vb_sub TINY_FN(tinyi_vb_sub)
+#define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_table16 TINY_FN(tinyi_vb_table16)
+#define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
+#define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
+#define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
+#define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+/* of math/elem.simd.h */
+#define v_exp TINY_FN(tinyi_v_exp)
+#define v_ldexp TINY_FN(tinyi_v_ldexp)
+#define v_log TINY_FN(tinyi_v_log)
+#define v_tanh TINY_FN(tinyi_v_tanh)
+#define v_erf TINY_FN(tinyi_v_erf)
+#define v_sigmoid TINY_FN(tinyi_v_sigmoid)
+#define v_sin TINY_FN(tinyi_v_sin)
+#define v_cos TINY_FN(tinyi_v_cos)
+#define v_rsqrt TINY_FN(tinyi_v_rsqrt)
+#define v_silu TINY_FN(tinyi_v_silu)
+#define v_gelu TINY_FN(tinyi_v_gelu)
+#define v_gelu_tanh TINY_FN(tinyi_v_gelu_tanh)
+
+#if V_SCALAR && TINYI_SIMD_NEW
+/* ======== scalar: the v_ layer in plain C: one lane, four bytes */
+typedef float v_f32;
+typedef int32_t v_i32;
+typedef int v_mask;
+typedef struct { uint8_t b[4]; } v_i8;      /* bytes; signed ones in two's complement */
+
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_wrap)(uint32_t u)
+{
+    return u <= 0x7fffffffu ? (int32_t)u : (int32_t)(u - 0x7fffffffu - 1u) - 0x7fffffff - 1;
+}
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_sbyte)(uint8_t b) { return (int32_t)b - ((b & 0x80) << 1); }
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return n > 0; }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return 0.0f; }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return x; }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return *p; }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { *p = v; }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return n ? *p : 0.0f; }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { if (n) *p = v; }
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? tinyi_f16_to_f32(*p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return tinyi_bf16_to_f32(*p); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return n ? tinyi_bf16_to_f32(*p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_bf16(v); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_bf16(v); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return a + b; }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return a - b; }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return a * b; }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return a / b; }
+#if defined __FP_FAST_FMAF && (TINYI_GCC || TINYI_CLANG)
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return __builtin_fmaf(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return __builtin_fmaf(-a, b, c); }
+#else
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return a * b + c; }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
+#endif
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return a > b ? a : b; }
+/* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
+{
+    return tinyi_bits_f32((tinyi_f32_bits(size) & 0x7fffffffu) | (tinyi_f32_bits(sign) & 0x80000000u));
+}
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_near)(float a)
+{
+    const int32_t i = (int32_t)a;
+    const float d = a - (float)i;
+    return i + (d > 0.5f || (d == 0.5f && (i & 1))) - (d < -0.5f || (d == -0.5f && (i & 1)));
+}
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)TINY_FN(tinyi_near)(a), a) : a; }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)(int32_t)a, a) : a; }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
+{
+    const float t = v_trunc(a);
+    return t > a ? t - 1.0f : t;
+}
+TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
+TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return a < b; }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return a <= b; }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return a != b; }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return !a; }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return a; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return a; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a)
+{
+    if (v_abs(a) < 8388608.0f) return TINY_FN(tinyi_near)(a);
+    return a >= -2147483648.0f && a < 2147483648.0f ? (int32_t)a : -0x7fffffff - 1;
+}
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return (float)a; }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINY_FN(tinyi_wrap)(tinyi_f32_bits(a)); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return tinyi_bits_f32((uint32_t)a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return tinyi_bits_f32((uint32_t)(n + 127) << 23); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return p[i]; }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return 0; }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return x; }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return 0; }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return *p; }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { *p = v; }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n ? *p : 0; }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { if (n) *p = v; }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return *p; }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return *p; }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a + (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a - (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a * (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return a & b; }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return a | b; }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return a ^ b; }
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINY_FN(tinyi_wrap)((uint32_t)a << n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINY_FN(tinyi_wrap)((uint32_t)a >> n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a < 0 ? ~(~a >> n) : a >> n; }
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return a < b ? a : b; }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return a == b; }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return a > b; }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return m ? a : b; }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return a; }
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    const uint8_t *from = (const uint8_t *)p;
+    v_i8 r;
+    size_t i;
+    for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(i < n ? from[i] : 0);
+    return r;
+}
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x)
+{
+    v_i8 r;
+    r.b[0] = r.b[1] = r.b[2] = r.b[3] = (uint8_t)x;
+    return r;
+}
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vb_set(0); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { v_i8 r; memcpy(r.b, p, 4); return r; }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { return vb_load(p); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { memcpy(p, v.b, 4); }
+#define TINYI_SIMD_BYTES(expr) v_i8 r; int i; for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(expr); return r
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] & b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] | b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] ^ b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] + b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] - b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { TINYI_SIMD_BYTES(a.b[i] >> n); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k) { TINYI_SIMD_BYTES(((const uint8_t *)t)[k.b[i] & 15]); }
+#undef TINYI_SIMD_BYTES
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    int32_t s = 0;
+    int i;
+    for (i = 0; i < 4; i++) s += TINY_FN(tinyi_sbyte)(a.b[i]) * TINY_FN(tinyi_sbyte)(b.b[i]);
+    return vi_add(acc, s);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    int32_t s = 0;
+    int i;
+    for (i = 0; i < 4; i++) s += (int32_t)a.b[i] * TINY_FN(tinyi_sbyte)(b.b[i]);
+    return vi_add(acc, s);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#endif /* V_SCALAR */
+
+#if V_W128 && TINYI_SIMD_NEW
+/* ======== w128: the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
+ * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
+#if TINYI_W128_SIMDE
+#define TINYI_W(x) simde_mm_##x
+typedef simde__m128 v_f32;
+typedef simde__m128i v_i32;
+typedef simde__m128 v_mask;                 /* all bits of a lane or none */
+typedef simde__m128i v_i8;
+typedef simde__m128i TINY_FN(tinyi_bits128);
+#else
+#define TINYI_W(x) _mm_##x
+typedef __m128 v_f32;
+typedef __m128i v_i32;
+typedef __m128 v_mask;
+typedef __m128i v_i8;
+typedef __m128i TINY_FN(tinyi_bits128);
+#endif
+#define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
+#define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return TINYI_W(setzero_si128)(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
+/* two lanes if there are two, then one: no loop, no call */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    if (n > 3) return vi_load(p);
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
+}
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    int32_t t;
+    if (n > 3) { vi_store(p, v); return; }
+    if (n > 1) {
+        TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
+        if (n == 2) return;
+        v = TINYI_W(unpackhi_epi64)(v, v);
+        p += 2;
+    }
+    if (!n) return;
+    t = TINYI_W(cvtsi128_si32)(v);
+    memcpy(p, &t, 4);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return TINYI_W(add_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return TINYI_W(sub_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINYI_W(mullo_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return TINYI_W(and_si128)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return TINYI_W(or_si128)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return TINYI_W(xor_si128)(a, b); }
+#if TINYI_W128_SIMDE && (TINYI_GCC || TINYI_CLANG)     /* SIMDe wants a literal count; the compiler's own vectors do not */
+typedef int32_t TINY_FN(tinyi_s32) __attribute__((vector_size(16)));
+typedef uint32_t TINY_FN(tinyi_u32) __attribute__((vector_size(16)));
+typedef int16_t TINY_FN(tinyi_s16) __attribute__((vector_size(16)));
+typedef uint16_t TINY_FN(tinyi_u16) __attribute__((vector_size(16)));
+#define TINYI_W_SHIFT(type, how) TINY_FN(tinyi_##type) t; memcpy(&t, &a, 16); t = how; memcpy(&a, &t, 16); return a
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { TINYI_W_SHIFT(u32, t << (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { TINYI_W_SHIFT(u32, t >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { TINYI_W_SHIFT(s32, t >> n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t >> (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t << (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { TINYI_W_SHIFT(s16, t >> (int16_t)8); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINY_FN(tinyi_odd)(TINY_FN(tinyi_shl16)(a, 8)); }
+#undef TINYI_W_SHIFT
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+/* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpgt_epi32)(a, b)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return TINYI_W(blendv_epi8)(b, a, TINYI_W(castps_si128)(m)); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    int32_t t[4];
+    vi_store(t, a);
+    return (int32_t)(((uint32_t)t[0] + (uint32_t)t[1]) + ((uint32_t)t[2] + (uint32_t)t[3]));
+}
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vi_gt(vi_set((int32_t)n), vi_iota()); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { vi_store_n((int32_t *)(void *)p, TINYI_W(castps_si128)(v), n); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINYI_W(castps_si128)(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return TINYI_W(castsi128_ps)(a); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return TINYI_W(add_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return TINYI_W(sub_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return TINYI_W(mul_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(add_ps)(TINYI_W(mul_ps)(a, b), c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(sub_ps)(c, TINYI_W(mul_ps)(a, b)); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return v_float(vi_xor(v_bits(a), vi_set(-0x7fffffff - 1))); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return v_float(vi_and(v_bits(a), vi_set(0x7fffffff))); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_W(min_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_W(max_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return TINYI_W(blendv_ps)(b, a, m); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return TINYI_W(cvtepi32_ps)(a); }
+#if TINYI_W128_SIMDE && defined SIMDE_ARM_NEON_A32V7_NATIVE && !defined SIMDE_ARM_NEON_A64V8_NATIVE     /* SIMDe estimates there */
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b)
+{
+    float x[4], y[4];
+    int i;
+    v_store(x, a);
+    v_store(y, b);
+    for (i = 0; i < 4; i++) x[i] /= y[i];
+    return v_load(x);
+}
+#else
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return TINYI_W(div_ps)(a, b); }
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE_NATIVE || defined SIMDE_WASM_SIMD128_NATIVE || defined SIMDE_ARM_NEON_A64V8_NATIVE || \
+    defined SIMDE_POWER_ALTIVEC_P7_NATIVE || defined SIMDE_ZARCH_ZVECTOR_14_NATIVE
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return TINYI_W(sqrt_ps)(a); }
+#else
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a)
+{
+    float x[4];
+    int i;
+    v_store(x, a);
+    for (i = 0; i < 4; i++) x[i] = tinyi_simd_sqrt(x[i]);
+    return v_load(x);
+}
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE4_1_NATIVE
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return TINYI_W(round_ps)(a, 0x08); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return TINYI_W(round_ps)(a, 0x09); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return TINYI_W(round_ps)(a, 0x0b); }
+#elif defined SIMDE_WASM_SIMD128_NATIVE
+#define TINYI_W_WASM(how) simde__m128_private t = simde__m128_to_private(a); t.wasm_v128 = how(t.wasm_v128); return simde__m128_from_private(t)
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { TINYI_W_WASM(wasm_f32x4_nearest); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { TINYI_W_WASM(wasm_f32x4_floor); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { TINYI_W_WASM(wasm_f32x4_trunc); }
+#undef TINYI_W_WASM
+#else                                       /* SIMDe calls the C library for these */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_whole)(v_f32 r, v_f32 a)     /* r with the sign of a; a itself from 2^23 on, and NaN */
+{
+    const v_i32 top = vi_set(-0x7fffffff - 1);
+    r = v_float(vi_or(vi_and(v_bits(a), top), TINYI_W(andnot_si128)(top, v_bits(r))));
+    return v_select(TINYI_W(cmplt_ps)(v_abs(a), v_set(8388608.0f)), r, a);
+}
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a)
+{
+    const v_f32 big = v_set(8388608.0f);    /* from here on the last bit of a float is 1 */
+    return TINY_FN(tinyi_whole)(v_sub(v_add(v_abs(a), big), big), a);
+}
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a)
+{
+    const v_f32 r = v_round(a), x = v_abs(r);
+    const v_f32 over = v_select(TINYI_W(cmpgt_ps)(x, v_abs(a)), v_set(1.0f), v_zero());
+    return TINY_FN(tinyi_whole)(v_sub(x, over), a);
+}
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
+{
+    const v_f32 r = v_round(a);
+    return v_sub(r, v_select(TINYI_W(cmpgt_ps)(r, a), v_set(1.0f), v_zero()));
+}
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE2_NATIVE
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return TINYI_W(cvtps_epi32)(a); }
+#else
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return TINYI_W(cvttps_epi32)(v_round(a)); }
+#endif
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_max(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    const v_f32 s = v_min(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_min(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_W(cmplt_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_W(cmple_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_W(cmpeq_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return TINYI_W(cmpneq_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return vi_gt(v_bits(v_abs(a)), vi_set(0x7f800000)); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return TINYI_W(and_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return TINYI_W(or_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return v_float(vi_xor(v_bits(a), vi_set(-1))); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return TINYI_W(movemask_ps)(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return TINYI_W(movemask_ps)(a) == 15; }
+
+/* ---- 16-bit floats, by integers as in core/half.h */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[4] = { 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(t)));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p))); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
+{
+    uint16_t t[4];
+    size_t i;
+    TINY_FN(tinyi_half_store)(t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(v_i32 h)
+{
+    const v_i32 a = vi_shl(vi_and(h, vi_set(0x7fff)), 13), sign = vi_shl(vi_and(h, vi_set(0x8000)), 16);
+    const v_i32 low = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));  /* 2^-14 (1 + f) - 2^-14 */
+    const v_i32 quiet = vi_and(v_bits(vi_gt(a, vi_set(0x0f800000))), vi_set(0x400000));
+    v_i32 r = vi_add(a, vi_set(0x38000000));
+    r = vi_select(vi_gt(a, vi_set(0x0f7fffff)), vi_or(vi_add(a, vi_set(0x70000000)), quiet), r);
+    r = vi_select(vi_gt(vi_set(0x00800000), a), low, r);
+    return v_float(vi_or(r, sign));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_f16_down)(v_f32 v)
+{
+    const v_i32 a = v_bits(v_abs(v)), sign = vi_and(vi_shr(v_bits(v), 16), vi_set(0x8000));
+    const v_i32 odd = vi_and(vi_shr(a, 13), vi_set(1));
+    const v_i32 low = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));    /* the sum rounds to units of 2^-24 */
+    v_i32 r = vi_shr(vi_add(a, vi_add(odd, vi_set(0xfff - 0x38000000))), 13);
+    r = vi_select(vi_gt(vi_set(0x38800000), a), low, r);
+    r = vi_select(vi_gt(a, vi_set(0x477fffff)), vi_set(0x7c00), r);
+    r = vi_select(vi_gt(a, vi_set(0x7f800000)), vi_or(vi_set(0x7e00), vi_and(vi_shr(a, 13), vi_set(0x1ff))), r);
+    return vi_or(r, sign);
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const v_i32 u = v_bits(v), odd = vi_and(vi_shr(u, 16), vi_set(1));
+    const v_i32 r = vi_shr(vi_add(u, vi_add(odd, vi_set(0x7fff))), 16);
+    return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
+{
+    int32_t t[4];
+    vi_store(t, i);
+    return TINYI_W(setr_ps)(p[t[0]], p[t[1]], p[t[2]], p[t[3]]);
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    unsigned char t[16];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return vb_load(t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return TINYI_W(and_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return TINYI_W(or_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    acc = vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_even)(a), TINY_FN(tinyi_even)(b)));
+    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_odd)(a), TINY_FN(tinyi_odd)(b)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    acc = vi_add(acc, TINYI_W(madd_epi16)(vi_and(a, vi_set(0xff00ff)), TINY_FN(tinyi_even)(b)));
+    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_shr16)(a, 8), TINY_FN(tinyi_odd)(b)));
+}
+#if !TINYI_W128_SIMDE
+/* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(acc, TINYI_W(madd_epi16)(TINYI_W(maddubs_epi16)(a, b), TINYI_W(set1_epi16)(1)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u7i8(acc, TINYI_W(sign_epi8)(a, a), TINYI_W(sign_epi8)(b, a)); }
+#else
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+#endif
+#undef TINYI_W_FROM
+#undef TINYI_W_TO
+#endif /* V_W128 */
+
+#if V_NEON && TINYI_SIMD_NEW
+/* ======== neon: the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
+typedef float32x4_t v_f32;
+typedef int32x4_t v_i32;
+typedef uint32x4_t v_mask;                  /* all bits of a lane or none */
+typedef int8x16_t v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_i32 vi_iota(void)
+{
+    static const int32_t t[4] = { 0, 1, 2, 3 };
+    return vld1q_s32(t);
+}
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vcgtq_s32(vdupq_n_s32((int32_t)n), vi_iota()); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return vdupq_n_f32(0.0f); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return vdupq_n_f32(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return vld1q_f32(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { vst1q_f32(p, v); }
+/* two lanes if there are two, then one: no loop, no call */
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
+{
+    if (n > 3) return vld1q_f32(p);
+    if (n == 3) return vld1q_lane_f32(p + 2, vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f)), 2);
+    if (n == 2) return vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f));
+    return n ? vld1q_lane_f32(p, vdupq_n_f32(0.0f), 0) : vdupq_n_f32(0.0f);
+}
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
+{
+    if (n > 3) vst1q_f32(p, v);
+    else if (n > 1) {
+        vst1_f32(p, vget_low_f32(v));
+        if (n == 3) vst1q_lane_f32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_f32(p, v, 0);
+}
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[4] = { 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return vld1_u16(t);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, uint16x4_t h, size_t n)
+{
+    uint16_t t[4];
+    size_t i;
+    vst1_u16(t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_f16_down)(v_f32 v) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(uint16x4_t h) { return vreinterpretq_f32_u32(vshll_n_u16(h, 16)); }
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(v), top = vshrq_n_u32(u, 16);
+    const uint32x4_t r = vaddq_u32(u, vaddq_u32(vandq_u32(top, vdupq_n_u32(1)), vdupq_n_u32(0x7fff)));
+    return vmovn_u32(vbslq_u32(vceqq_f32(v, v), vshrq_n_u32(r, 16), vorrq_u32(top, vdupq_n_u32(0x40))));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(vld1_u16(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return vaddq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return vsubq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return vmulq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return vdivq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return vfmaq_f32(c, a, b); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return vfmsq_f32(c, a, b); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return vnegq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return vabsq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return vsqrtq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
+TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return vcltq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return vcleq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return vceqq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return vmvnq_u32(vceqq_f32(a, b)); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return vmvnq_u32(vceqq_f32(a, a)); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return vbslq_f32(m, a, b); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return vandq_u32(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return vorrq_u32(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return vmvnq_u32(a); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return vmaxvq_u32(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return vminvq_u32(a) != 0; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return vcvtnq_s32_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return vcvtq_f32_s32(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return vreinterpretq_s32_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return vreinterpretq_f32_s32(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
+{
+    float t[4];
+    t[0] = p[vgetq_lane_s32(i, 0)];
+    t[1] = p[vgetq_lane_s32(i, 1)];
+    t[2] = p[vgetq_lane_s32(i, 2)];
+    t[3] = p[vgetq_lane_s32(i, 3)];
+    return vld1q_f32(t);
+}
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return vdupq_n_s32(0); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return vdupq_n_s32(x); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return vld1q_s32(p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { vst1q_s32(p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    if (n > 3) return vld1q_s32(p);
+    if (n == 3) return vld1q_lane_s32(p + 2, vcombine_s32(vld1_s32(p), vdup_n_s32(0)), 2);
+    if (n == 2) return vcombine_s32(vld1_s32(p), vdup_n_s32(0));
+    return n ? vld1q_lane_s32(p, vdupq_n_s32(0), 0) : vdupq_n_s32(0);
+}
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    if (n > 3) vst1q_s32(p, v);
+    else if (n > 1) {
+        vst1_s32(p, vget_low_s32(v));
+        if (n == 3) vst1q_lane_s32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_s32(p, v, 0);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
+{
+    uint32_t t;
+    memcpy(&t, p, 4);
+    return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(t)))));
+}
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p)
+{
+    uint32_t t;
+    memcpy(&t, p, 4);
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(t))))));
+}
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return vaddq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return vsubq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return vmulq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return vandq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return vorrq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return veorq_s32(a, b); }
+#if TINYI_GCC || TINYI_CLANG                /* the operator takes a variable at -O0 and becomes an immediate later */
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return vdupq_n_s8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return vld1q_s8((const int8_t *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vreinterpretq_s8_s32(vdupq_n_s32(x)); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { vst1q_s8((int8_t *)p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    int8_t t[16];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return vld1q_s8(t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return vandq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return vorrq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+#if V_DOTPROD
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_DOT_ASM
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vdotq_s32(acc, a, b);
+#endif
+}
+#else
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const int16x8_t lo = vmull_s8(vget_low_s8(a), vget_low_s8(b)), hi = vmull_high_s8(a, b);
+    /* neighbours, then neighbours of those: byte products 4j..4j+3 meet in lane j */
+    return vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(lo), vpaddlq_s16(hi)));
+}
+#endif
+/* a unsigned is (a ^ 128) + 128 with the bracket signed; a sum of 128 * b takes part as another dot product */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    acc = v_dot_i8(acc, veorq_s8(a, vdupq_n_s8(-128)), b);
+    return vsubq_s32(acc, v_dot_i8(vdupq_n_s32(0), vdupq_n_s8(-128), b));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+#endif /* V_NEON */
+
+#if V_AVX2 && TINYI_SIMD_NEW
+/* ======== avx2: the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
+typedef __m256 v_f32;
+typedef __m256i v_i32;
+typedef __m256 v_mask;                      /* all bits of a lane or none */
+typedef __m256i v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n)
+{
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return _mm256_setzero_ps(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return _mm256_set1_ps(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return _mm256_loadu_ps(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { _mm256_storeu_ps(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, _mm256_castps_si256(v_first(n))); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { _mm256_maskstore_ps(p, _mm256_castps_si256(v_first(n)), v); }
+
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return _mm_loadu_si128((const __m128i *)(const void *)t);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, __m128i h, size_t n)
+{
+    uint16_t t[8];
+    size_t i;
+    _mm_storeu_si128((__m128i *)(void *)t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(__m128i h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const __m256i u = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i r = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
+    const __m256i w = _mm256_blendv_epi8(r, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    return _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm256_cvtph_ps(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm256_add_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return _mm256_sub_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return _mm256_mul_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return _mm256_div_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return _mm256_fmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return _mm256_fnmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return _mm256_sqrt_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_min_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return _mm256_blendv_ps(b, a, m); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return _mm256_and_ps(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return _mm256_or_ps(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return _mm256_movemask_ps(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return _mm256_movemask_ps(a) == 0xff; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return _mm256_cvtps_epi32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return _mm256_cvtepi32_ps(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm256_castps_si256(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm256_castsi256_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm256_i32gather_ps(p, i, 4); }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm256_setzero_si256(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm256_set1_epi32(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm256_maskload_epi32((const int *)p, _mm256_castps_si256(v_first(n))); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm256_maskstore_epi32((int *)p, _mm256_castps_si256(v_first(n)), v); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm256_add_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm256_sub_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm256_mullo_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return _mm256_and_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return _mm256_or_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return _mm256_xor_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return _mm256_slli_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return _mm256_srli_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return _mm256_srai_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm256_min_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm256_max_epi32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m)); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0x55)));
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm256_setzero_si256(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm256_set1_epi8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm256_storeu_si256((__m256i *)p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    unsigned char t[32];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return _mm256_loadu_si256((const __m256i *)(const void *)t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return _mm256_and_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return _mm256_or_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return _mm256_xor_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return _mm256_add_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return _mm256_sub_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm256_and_si256(_mm256_srli_epi16(a, n), _mm256_set1_epi8((char)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
+}
+
+#if V_VNNI
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m256i top = _mm256_set1_epi8((char)-128);
+    const __m256i back = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), top, b);
+    return _mm256_sub_epi32(_mm256_dpbusd_avx_epi32(acc, _mm256_xor_si256(a, top), b), back);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return _mm256_dpbusd_avx_epi32(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+#else
+/* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m256i a0 = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a1 = _mm256_srai_epi16(a, 8);
+    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
+    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m256i a0 = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), a1 = _mm256_srli_epi16(a, 8);
+    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
+    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+}
+/* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return v_dot_u7i8(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+}
+#endif
+#endif /* V_AVX2 */
+
+#if V_AVX512 && TINYI_SIMD_NEW
+/* ======== avx512: the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
+typedef __m512 v_f32;
+typedef __m512i v_i32;
+typedef __mmask16 v_mask;
+typedef __m512i v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return (__mmask16)((1u << n) - 1u); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return _mm512_setzero_ps(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return _mm512_set1_ps(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return _mm512_loadu_ps(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { _mm512_storeu_ps(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { _mm512_mask_storeu_ps(p, v_first(n), v); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(__m256i h)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+/* The conversion of AVX512_BF16 turns subnormals into zero; these keep them. */
+TINYI_FORCE_INLINE __m256i TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const __m512i u = _mm512_castps_si512(v), top = _mm512_srli_epi32(u, 16);
+    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i r = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(r, nan, top, _mm512_set1_epi32(0x40)));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(_mm256_maskz_loadu_epi16(v_first(n), p)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm256_storeu_si256((__m256i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { _mm256_mask_storeu_epi16(p, v_first(n), TINY_FN(tinyi_bf16_down)(v)); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm512_add_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return _mm512_sub_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return _mm512_mul_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return _mm512_div_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return _mm512_fmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return _mm512_fnmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return _mm512_sqrt_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE __m256 TINY_FN(tinyi_upper)(v_f32 a) { return _mm512_extractf32x8_ps(a, 1); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    const __m256 h = _mm256_min_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_min_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return _mm512_mask_blend_ps(m, b, a); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return (__mmask16)(a & b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return (__mmask16)(a | b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return (__mmask16)~a; }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return a != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return a == 0xffff; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return _mm512_cvtps_epi32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return _mm512_cvtepi32_ps(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm512_castps_si512(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm512_castsi512_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm512_i32gather_ps(i, p, 4); }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm512_setzero_si512(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm512_storeu_si512(p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm512_maskz_loadu_epi32(v_first(n), p); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm512_mask_storeu_epi32(p, v_first(n), v); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm512_add_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm512_sub_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm512_mullo_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return _mm512_and_si512(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return _mm512_or_si512(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return _mm512_xor_si512(a, b); }
+#if TINYI_GCC                               /* whose intrinsics want a literal count at -O0 */
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return (__m512i)((__v16su)a << n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return (__m512i)((__v16su)a >> n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return (__m512i)((__v16si)a >> n); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512((__m512i)((__v32hu)a >> n), _mm512_set1_epi8((char)(0xff >> n))); }
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512(_mm512_srli_epi16(a, (unsigned)n), _mm512_set1_epi8((char)(0xff >> n))); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm512_min_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm512_max_epi32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return _mm512_cmpeq_epi32_mask(a, b); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return _mm512_cmpgt_epi32_mask(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return _mm512_mask_blend_epi32(m, b, a); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    const __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+    s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0x55)));
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm512_setzero_si512(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm512_set1_epi8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm512_loadu_si512(p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm512_storeu_si512(p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    return _mm512_maskz_loadu_epi8(n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0, p);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return _mm512_and_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return _mm512_or_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return _mm512_xor_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return _mm512_add_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return _mm512_sub_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t)), i);
+}
+
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m512i top = _mm512_set1_epi8((char)-128);
+    const __m512i back = _mm512_dpbusd_epi32(_mm512_setzero_si512(), top, b);
+    return _mm512_sub_epi32(_mm512_dpbusd_epi32(acc, _mm512_xor_si512(a, top), b), back);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
+#endif /* V_AVX512 */
+
+#if V_AMX
+/* src/llm/quant/tile.simd.h - products of bfloat16 on the tiles of AMX
+ *
+ * A tile instruction multiplies 16 rows of 32 numbers with 32 rows of 16 in 16 cycles. Four of them share two tiles of each side,
+ * so that four loads come with 64 cycles of work. Sums are float32.                                                   */
+
+static void TINY_FN(tinyi_blk_begin)(void)
+{
+    /* eight tiles of 16 rows of 64 bytes; constant data, since gcc 12 may drop stores that fill it */
+    static const unsigned char config[64] = {
+        1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0
+    };
+    TINYI_AMX_CONFIG(config);
+}
+static void TINY_FN(tinyi_blk_end)(void) { _tile_release(); }
+
+static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide,
+                                    const unsigned char *ahead)
+{
+    const ptrdiff_t step = c_row * 4, deep = 16 * a_row;
+    size_t i;
+    if (add) {
+        TINYI_AMX_LOAD(0, c, step);
+        if (wide) TINYI_AMX_LOAD(1, c + 16, step);
+        if (low) TINYI_AMX_LOAD(2, c + 16 * c_row, step);
+        if (low && wide) TINYI_AMX_LOAD(3, c + 16 * c_row + 16, step);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    if (low && wide)
+        for (i = 0; i < k; i += 32, a += 64, b += 1024, ahead += 128) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            TINYI_BLK_AHEAD2(ahead);
+            TINYI_BLK_AHEAD2(ahead + 64);
+            _tile_dpbf16ps(0, 4, 6);
+            TINYI_AMX_LOAD(7, b + b_panel, 64);
+            _tile_dpbf16ps(1, 4, 7);
+            TINYI_AMX_LOAD(5, a + deep, a_row);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    else
+        for (i = 0; i < k; i += 32, a += 64, b += 1024) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            if (wide) {
+                TINYI_AMX_LOAD(7, b + b_panel, 64);
+                _tile_dpbf16ps(1, 4, 7);
+            }
+            if (low) {
+                TINYI_AMX_LOAD(5, a + deep, a_row);
+                _tile_dpbf16ps(2, 5, 6);
+                if (wide) _tile_dpbf16ps(3, 5, 7);
+            }
+        }
+    TINYI_AMX_STORE(0, c, step);
+    if (wide) TINYI_AMX_STORE(1, c + 16, step);
+    if (low) TINYI_AMX_STORE(2, c + 16 * c_row, step);
+    if (low && wide) TINYI_AMX_STORE(3, c + 16 * c_row + 16, step);
+}
+
+/* an expanded row: one rounding to float32, one to bfloat16 */
+static void TINY_FN(tinyi_blk_halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+{
+    size_t g;
+    for (g = 0; g < 16 * blocks; g += 2, code += 32, to += 32) {
+        const v_i32 c0 = is_signed ? vi_load_i8((const int8_t *)code) : vi_load_u8(code), c1 = is_signed ? vi_load_i8((const int8_t *)code + 16) : vi_load_u8(code + 16);
+        const v_f32 x0 = v_fma(v_set(s[g]), v_from_i32(c0), v_set(m[g])), x1 = v_fma(v_set(s[g + 1]), v_from_i32(c1), v_set(m[g + 1]));
+        _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
+    }
+}
+
+static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
+{
+    for (; n >= 32; n -= 32, x += 32, to += 32) _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(v_load(x + 16), v_load(x)));
+    for (; n; n--) *to++ = tinyi_f32_to_bf16(*x++);
+}
+
+static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
+    TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end), TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves), TINY_FN(tinyi_blk_round)
+};
+
+#else
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets
+ *
+ * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
+ * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
+ * vector belong to one or more groups and are multiplied by the scales of these. Offsets need only the sums of activations,
+ * 16 of them for 256 numbers, so that a code may carry any offset that spares an instruction.
+ *
+ * A row is read in order, but the processor's own prefetching stops at each page: lines are asked for twice, 8 KB ahead into the
+ * second level and 2 KB ahead into the first, which brings decode from 0.8 to 0.9 and more of the speed of reading.
+ *
+ * AVX-512 takes two groups of 32 in a vector: 32 bytes are loaded into both halves, and one shift by different counts brings
+ * two sets of bits down.                                                                                               */
+
+#define TINYI_BLK_N (64 / V_LANES)          /* vectors of 256 codes */
+#define TINYI_BLK_S (16 / V_LANES)          /* vectors of 16 floats */
+#define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+
+#if V_AVX512
+#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shift0, const unsigned char *p1, int shift1)
+{
+    const __m512i z = p0 == p1 ? _mm512_broadcast_i64x4(TINYI_BLK_256(p0)) : _mm512_inserti64x4(_mm512_castsi256_si512(TINYI_BLK_256(p0)), TINYI_BLK_256(p1), 1);
+    if (shift0 == 0 && shift1 == 0) return z;
+    if (shift0 == shift1) return _mm512_srli_epi16(z, (unsigned)shift0);
+    return _mm512_srlv_epi16(z, _mm512_inserti64x4(_mm512_set1_epi16((short)shift0), _mm256_set1_epi16((short)shift1), 1));
+}
+/* bits to the left, where none of a byte reaches the next one */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+#elif V_AVX2
+#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm256_slli_epi16(a, n); }
+#elif V_NEON
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
+#elif V_W128
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) a = vb_add(a, a);
+    return a;
+}
+#else
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
+{
+    int i;
+    for (i = 0; i < 4; i++) a.b[i] = (uint8_t)(a.b[i] << n);
+    return a;
+}
+#endif
+
+/* ---- codes: 256 numbers as TINYI_BLK_N vectors ------------------------------------------------------------------- */
+
+/* Group g of 32: bits of the 32 bytes at p + 32 * (g / per), from bit unit * (g % per) on. crossed: of Q6_K, where groups 0 and 2,
+ * 1 and 3 of four share their bytes. */
+TINYI_FORCE_INLINE int TINY_FN(tinyi_blk_byte)(int g, int per, int crossed) { return crossed ? g / 4 * 64 + g % 2 * 32 : g / per * 32; }
+TINYI_FORCE_INLINE int TINY_FN(tinyi_blk_bit)(int g, int per, int unit, int crossed) { return crossed ? g % 4 / 2 * 4 : g % per * unit; }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_groups)(v_i8 *c, const unsigned char *p, int per, int unit, int crossed, int mask)
+{
+    const v_i8 m = vb_set((int8_t)mask);
+    int i;
+#if V_AVX512
+    TINYI_BLK_EACH(i, 4)
+        c[i] = vb_and(TINY_FN(tinyi_blk_two)(p + TINY_FN(tinyi_blk_byte)(2 * i, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i, per, unit, crossed),
+                                             p + TINY_FN(tinyi_blk_byte)(2 * i + 1, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i + 1, per, unit, crossed)), m);
+#elif V_AVX2
+    TINYI_BLK_EACH(i, 8)
+        c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + TINY_FN(tinyi_blk_byte)(i, per, crossed)), TINY_FN(tinyi_blk_bit)(i, per, unit, crossed)), m);
+#else
+    int j;
+    for (i = 0; i < 8; i++)
+        TINYI_BLK_EACH(j, 8 / V_LANES)
+            c[i * 8 / V_LANES + j] = vb_and(vb_shr(vb_load(p + TINY_FN(tinyi_blk_byte)(i, per, crossed) + 4 * V_LANES * j), TINY_FN(tinyi_blk_bit)(i, per, unit, crossed)), m);
+#endif
+}
+
+/* eight blocks of 16 bytes, step apart: low halves are numbers 0..15, high ones 16..31 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_nibbles)(v_i8 *c, const unsigned char *p, int step)
+{
+    const v_i8 m = vb_set(15);
+    int i;
+#if V_AVX512
+    const __m512i shift = _mm512_set_epi64(0x0004000400040004, 0x0004000400040004, 0, 0, 0x0004000400040004, 0x0004000400040004, 0, 0);
+    TINYI_BLK_EACH(i, 4) {
+        const __m512i z = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(TINYI_BLK_128(p + 2 * i * step)), (__mmask16)0xff00, TINYI_BLK_128(p + (2 * i + 1) * step));
+        c[i] = vb_and(_mm512_srlv_epi16(z, shift), m);
+    }
+#elif V_AVX2
+    const __m256i shift = _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0);
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srlv_epi32(_mm256_broadcastsi128_si256(TINYI_BLK_128(p + i * step)), shift), m);
+#else
+    int j;
+    for (i = 0; i < 8; i++)
+        TINYI_BLK_EACH(j, 4 / V_LANES) {
+            const v_i8 b = vb_load(p + i * step + 4 * V_LANES * j);
+            c[i * 8 / V_LANES + j] = vb_and(b, m);
+            c[i * 8 / V_LANES + 4 / V_LANES + j] = vb_shr(b, 4);
+        }
+#endif
+}
+
+/* the fifth bits of eight blocks, step apart: bit j of 32 belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_fifth)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+#if V_AVX512
+    TINYI_BLK_EACH(i, 4) {
+        const uint64_t k = (uint64_t)tinyi_q_u32(p + (2 * i + 1) * step) << 32 | tinyi_q_u32(p + 2 * i * step);
+        c[i] = _mm512_mask_add_epi8(c[i], (__mmask64)k, c[i], _mm512_set1_epi8(16));
+    }
+#elif V_AVX2
+    const __m256i spread = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    TINYI_BLK_EACH(i, 8) {
+        const __m256i k = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), spread), bit);
+        c[i] = _mm256_or_si256(c[i], _mm256_and_si256(_mm256_cmpeq_epi8(k, bit), _mm256_set1_epi8(16)));
+    }
+#else
+    unsigned char t[256];
+    int j;
+    for (i = 0; i < 8; i++)
+        for (j = 0; j < 32; j++) t[32 * i + j] = (unsigned char)((p[i * step + j / 8] >> j % 8 & 1) << 4);
+    for (i = 0; i < TINYI_BLK_N; i++) c[i] = vb_or(c[i], vb_load(t + 4 * V_LANES * i));
+#endif
+}
+
+/* ---- scales and offsets: 16 numbers as TINYI_BLK_S vectors -------------------------------------------------------- */
+
+TINYI_FORCE_INLINE float TINY_FN(tinyi_blk_half)(const unsigned char *p)
+{
+#if V_AVX2 || V_AVX512
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p))));
+#else
+    return tinyi_q_half(p);
+#endif
+}
+
+#if V_AVX2 || V_AVX512
+/* eight floats, each twice */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_twice)(v_f32 *s, __m256 x)
+{
+#if V_AVX512
+    s[0] = _mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), _mm512_castps256_ps512(x));
+#else
+    s[0] = _mm256_permutevar8x32_ps(x, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
+    s[1] = _mm256_permutevar8x32_ps(x, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4));
+#endif
+}
+#endif
+
+/* eight halves, step bytes apart, each for two groups */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_halves8)(v_f32 *s, const unsigned char *p, int step)
+{
+#if V_AVX2 || V_AVX512
+#define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
+    TINY_FN(tinyi_blk_twice)(s, _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4),
+                                                              TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0))));
+#undef TINYI_BLK_U16
+#else
+    uint16_t t[16];
+    int i;
+    for (i = 0; i < 8; i++) t[2 * i] = t[2 * i + 1] = tinyi_q_u16(p + i * step);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_load_f16(t + i * V_LANES);
+#endif
+}
+
+/* d times 16 bytes, without sign and with one */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_times_u8)(v_f32 *s, float d, const unsigned char *k)
+{
+    int i;
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_mul(v_set(d), v_from_i32(vi_load_u8(k + i * V_LANES)));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_times_i8)(v_f32 *s, float d, const int8_t *k)
+{
+    int i;
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_mul(v_set(d), v_from_i32(vi_load_i8(k + i * V_LANES)));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_offset)(v_f32 *m, const v_f32 *s, float by)
+{
+    int i;
+    TINYI_BLK_EACH(i, TINYI_BLK_S) m[i] = v_mul(s[i], v_set(by));
+}
+
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const uint32_t a0 = tinyi_q_u32(b + 4), a1 = tinyi_q_u32(b + 8), a2 = tinyi_q_u32(b + 12);
+    const uint32_t k0 = a0 & 0x3f3f3f3fu, m0 = a1 & 0x3f3f3f3fu, k1 = (a2 & 0x0f0f0f0fu) | (a0 >> 2 & 0x30303030u), m1 = (a2 >> 4 & 0x0f0f0f0fu) | (a1 >> 2 & 0x30303030u);
+#if V_AVX512
+    const __m512 all = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_set_epi32((int)m1, (int)m0, (int)k1, (int)k0)));
+    const __m512 d = _mm512_permutexvar_ps(_mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),
+                                           _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi32_si128((int)(tinyi_q_u32(b) ^ 0x80000000u)))));     /* the minima are taken off */
+    const __m512 x = _mm512_mul_ps(all, d);
+    s[0] = _mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), x);
+    m[0] = _mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), x);
+#elif V_AVX2
+    const __m128i all = _mm_set_epi32((int)m1, (int)m0, (int)k1, (int)k0);
+    TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(all))));
+    TINY_FN(tinyi_blk_twice)(m, _mm256_mul_ps(_mm256_set1_ps(-TINY_FN(tinyi_blk_half)(b + 2)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(all, 8)))));
+#else
+    unsigned char k[16], n[16];
+    int i;
+    for (i = 0; i < 4; i++) {
+        k[2 * i] = k[2 * i + 1] = (unsigned char)(k0 >> 8 * i);
+        k[2 * i + 8] = k[2 * i + 9] = (unsigned char)(k1 >> 8 * i);
+        n[2 * i] = n[2 * i + 1] = (unsigned char)(m0 >> 8 * i);
+        n[2 * i + 8] = n[2 * i + 9] = (unsigned char)(m1 >> 8 * i);
+    }
+    TINY_FN(tinyi_blk_times_u8)(s, TINY_FN(tinyi_blk_half)(b), k);
+    TINY_FN(tinyi_blk_times_u8)(m, -TINY_FN(tinyi_blk_half)(b + 2), n);
+#endif
+}
+
+/* Q3_K: sixteen scales of six bits, 32 more than meant, in twelve bytes */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales3)(v_f32 *s, const unsigned char *b, float d)
+{
+    const uint32_t a0 = tinyi_q_u32(b), a1 = tinyi_q_u32(b + 4), a2 = tinyi_q_u32(b + 8);
+    uint32_t k[4];
+    int i;
+    k[0] = (a0 & 0x0f0f0f0fu) | (a2 << 4 & 0x30303030u);
+    k[1] = (a1 & 0x0f0f0f0fu) | (a2 << 2 & 0x30303030u);
+    k[2] = (a0 >> 4 & 0x0f0f0f0fu) | (a2 & 0x30303030u);
+    k[3] = (a1 >> 4 & 0x0f0f0f0fu) | (a2 >> 2 & 0x30303030u);
+#if V_AVX512
+    (void)i;
+    s[0] = v_mul(v_set(d), v_from_i32(_mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_set_epi32((int)k[3], (int)k[2], (int)k[1], (int)k[0])), _mm512_set1_epi32(32))));
+#elif V_AVX2
+    for (i = 0; i < 2; i++)
+        s[i] = v_mul(v_set(d), v_from_i32(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi32(0, 0, (int)k[2 * i + 1], (int)k[2 * i])), _mm256_set1_epi32(32))));
+#else
+    {
+        int8_t t[16];
+        for (i = 0; i < 16; i++) t[i] = (int8_t)((int)(k[i / 4] >> i % 4 * 8 & 63) - 32);
+        TINY_FN(tinyi_blk_times_i8)(s, d, t);
+    }
+#endif
+}
+
+/* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales_xs)(v_f32 *s, const unsigned char *b)
+{
+    uint64_t low = tinyi_q_u32(b + 4), high = tinyi_q_u16(b + 2), k;
+    low = (low | low << 16) & 0x0000ffff0000ffffu;         /* nibble i to byte i */
+    low = (low | low << 8) & 0x00ff00ff00ff00ffu;
+    low = (low | low << 4) & 0x0f0f0f0f0f0f0f0fu;
+    high = (high | high << 24) & 0x000000ff000000ffu;
+    high = (high | high << 12) & 0x000f000f000f000fu;
+    high = (high | high << 6) & 0x0303030303030303u;
+    k = low | high << 4;
+#if V_AVX2 || V_AVX512
+    TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)),
+                                              _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi64x(0, (long long)k)), _mm256_set1_epi32(32)))));
+#else
+    {
+        int8_t t[16];
+        int i;
+        for (i = 0; i < 16; i++) t[i] = (int8_t)((int)(k >> i / 2 * 8 & 63) - 32);
+        TINY_FN(tinyi_blk_times_i8)(s, TINY_FN(tinyi_blk_half)(b), t);
+    }
+#endif
+}
+
+/* MXFP4: 2^(e - 128), since the codes are doubled */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_powers)(v_f32 *s, const unsigned char *p, int step)
+{
+#if V_AVX2 || V_AVX512
+    const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
+    const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    TINY_FN(tinyi_blk_twice)(s, _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e))));
+#else
+    float t[16];
+    int i;
+    for (i = 0; i < 8; i++) t[2 * i] = t[2 * i + 1] = tinyi_bits_f32(p[i * step] < 2 ? 0x00200000u << p[i * step] : (uint32_t)(p[i * step] - 1) << 23);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_load(t + i * V_LANES);
+#endif
+}
+
+/* ---- the formats: codes, scales, offsets. A zero offset is known when this is compiled, and nothing is made of it -------- */
+
+#if V_VNNI
+#define TINYI_BLK_SIGNED 0                  /* the byte dot wants one factor without sign: codes are 128 more than meant */
+#define TINYI_BLK_DOT v_dot_u8i8
+#else
+#define TINYI_BLK_SIGNED 1                  /* and codes without sign have 7 bits at most */
+#define TINYI_BLK_DOT v_dot_u7i8
+#endif
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q8_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+#if V_AVX512
+    TINYI_BLK_EACH(i, 4) c[i] = TINY_FN(tinyi_blk_two)(b + 68 * i + 2, 0, b + 68 * i + 36, 0);
+#else
+    int j;
+    for (i = 0; i < 8; i++)
+        TINYI_BLK_EACH(j, 8 / V_LANES) c[i * 8 / V_LANES + j] = vb_load(b + 34 * i + 2 + 4 * V_LANES * j);
+#endif
+    TINY_FN(tinyi_blk_halves8)(s, b, 34);
+    if (TINYI_BLK_SIGNED) {
+        TINYI_BLK_EACH(i, TINYI_BLK_S) m[i] = v_zero();
+    } else {
+        TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_xor(c[i], vb_set(-128));
+        TINY_FN(tinyi_blk_offset)(m, s, -128.0f);
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q4_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 2, 18);
+    TINY_FN(tinyi_blk_halves8)(s, b, 18);
+    TINY_FN(tinyi_blk_offset)(m, s, -8.0f);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q4_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 4, 20);
+    TINY_FN(tinyi_blk_halves8)(s, b, 20);
+    TINY_FN(tinyi_blk_halves8)(m, b + 2, 20);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q5_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 6, 22);
+    TINY_FN(tinyi_blk_fifth)(c, b + 2, 22);
+    TINY_FN(tinyi_blk_halves8)(s, b, 22);
+    TINY_FN(tinyi_blk_offset)(m, s, -16.0f);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q5_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 8, 24);
+    TINY_FN(tinyi_blk_fifth)(c, b + 4, 24);
+    TINY_FN(tinyi_blk_halves8)(s, b, 24);
+    TINY_FN(tinyi_blk_halves8)(m, b + 2, 24);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q2_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const v_f32 d = v_set(TINY_FN(tinyi_blk_half)(b + 80)), dm = v_set(-TINY_FN(tinyi_blk_half)(b + 82));
+    int i;
+    TINY_FN(tinyi_blk_groups)(c, b + 16, 4, 2, 0, 3);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) {
+        const v_i32 k = vi_load_u8(b + i * V_LANES);
+        s[i] = v_mul(d, v_from_i32(vi_and(k, vi_set(15))));
+        m[i] = v_mul(dm, v_from_i32(vi_shr(k, 4)));
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    v_i8 high[TINYI_BLK_N];
+    int i;
+    TINY_FN(tinyi_blk_groups)(c, b + 32, 4, 2, 0, 3);
+    TINY_FN(tinyi_blk_groups)(high, b, 8, 1, 0, 1);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_or(c[i], TINY_FN(tinyi_blk_up)(high[i], 2));
+    TINY_FN(tinyi_blk_scales3)(s, b + 96, TINY_FN(tinyi_blk_half)(b + 108));
+    TINY_FN(tinyi_blk_offset)(m, s, -4.0f);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_groups)(c, b + 16, 2, 4, 0, 15);
+    TINY_FN(tinyi_blk_scales6)(s, m, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q5_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    v_i8 high[TINYI_BLK_N];
+    int i;
+    TINY_FN(tinyi_blk_groups)(c, b + 48, 2, 4, 0, 15);
+    TINY_FN(tinyi_blk_groups)(high, b + 16, 8, 1, 0, 1);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_or(c[i], TINY_FN(tinyi_blk_up)(high[i], 4));
+    TINY_FN(tinyi_blk_scales6)(s, m, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    v_i8 high[TINYI_BLK_N];
+    int i;
+    TINY_FN(tinyi_blk_groups)(c, b, 1, 4, 1, 15);
+    TINY_FN(tinyi_blk_groups)(high, b + 128, 4, 2, 0, 3);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_or(c[i], TINY_FN(tinyi_blk_up)(high[i], 4));
+    TINY_FN(tinyi_blk_times_i8)(s, TINY_FN(tinyi_blk_half)(b + 208), (const int8_t *)(b + 192));
+    TINY_FN(tinyi_blk_offset)(m, s, -32.0f);
+}
+/* codes are looked up; with an offset of 128 or with their sign */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_iq4)(v_i8 *c, const v_f32 *s, v_f32 *m)
+{
+    int i;
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_table16(TINYI_BLK_SIGNED ? (const void *)tinyi_blk_iq4 : (const void *)tinyi_blk_iq4_128, c[i]);
+    if (TINYI_BLK_SIGNED) {
+        TINYI_BLK_EACH(i, TINYI_BLK_S) m[i] = v_zero();
+    } else TINY_FN(tinyi_blk_offset)(m, s, -128.0f);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 2, 18);
+    TINY_FN(tinyi_blk_halves8)(s, b, 18);
+    TINY_FN(tinyi_blk_iq4)(c, s, m);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_IQ4_XS)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_blk_nibbles)(c, b + 8, 16);
+    TINY_FN(tinyi_blk_scales_xs)(s, b);
+    TINY_FN(tinyi_blk_iq4)(c, s, m);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_MXFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    TINY_FN(tinyi_blk_nibbles)(c, b + 1, 17);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_table16(tinyi_blk_e2m1_16, c[i]);
+    TINY_FN(tinyi_blk_powers)(s, b, 17);
+    TINY_FN(tinyi_blk_offset)(m, s, -16.0f);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    TINY_FN(tinyi_blk_groups)(c, b, 4, 2, 0, 3);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + 64));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------- */
+
+/* scales of the lanes of vector i, from 16 floats in memory or, where one vector holds them, in a register */
+#if V_AVX512
+#define TINYI_BLK_LANES(i) _mm512_add_epi32(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0), _mm512_set1_epi32(4 * (i)))
+#define TINYI_BLK_SCALE(t, i) _mm512_permutexvar_ps(TINYI_BLK_LANES(i), (t)[0])
+#elif V_AVX2
+#define TINYI_BLK_SCALE(t, i) _mm256_blend_ps(_mm256_broadcast_ss((t) + 2 * (i)), _mm256_broadcast_ss((t) + 2 * (i) + 1), 0xf0)
+#else
+#define TINYI_BLK_SCALE(t, i) v_set((t)[(i) * V_LANES / 4])
+#endif
+
+/* One super-block times one row of activations. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_i8 *c, const v_f32 *s, const v_f32 *m, const int8_t *q, const float *d, const float *sum,
+                                                int is_signed)
+{
+    int i;
+#if V_AVX512
+    v_f32 t[1];
+    t[0] = v_mul(s[0], v_load(d));
+#else
+    float t[16];
+    for (i = 0; i < TINYI_BLK_S; i++) v_store(t + i * V_LANES, v_mul(s[i], v_load(d + i * V_LANES)));
+#endif
+    TINYI_BLK_EACH(i, TINYI_BLK_N) {
+        const v_i8 x = vb_load(q + 4 * V_LANES * i);
+        const v_i32 n = is_signed ? v_dot_i8_b127(vi_zero(), c[i], x) : TINYI_BLK_DOT(vi_zero(), c[i], x);
+        acc[i & 1] = v_fma(v_from_i32(n), TINYI_BLK_SCALE(t, i), acc[i & 1]);
+    }
+    if (!is_signed) {
+        TINYI_BLK_EACH(i, TINYI_BLK_S) *off = v_fma(m[i], v_load(sum + i * V_LANES), *off);
+    }
+}
+
+#define TINYI_BLK_KERNELS(name, values, bytes, wide)                                                                                    \
+    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
+            v_f32 acc[2], off = v_zero();                                                                                               \
+            const unsigned char *b = w;                                                                                                 \
+            const int8_t *q = x->code;                                                                                                  \
+            const float *d = x->d, *sum = x->sum;                                                                                       \
+            size_t left = k;                                                                                                            \
+            unsigned char last[256 / (values) * (bytes)];                                                                               \
+            acc[0] = acc[1] = v_zero();                                                                                                 \
+            while (left) {                                                                                                              \
+                v_i8 c[TINYI_BLK_N];                                                                                                    \
+                v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                   \
+                int i;                                                                                                                  \
+                if (left < 256) {                                                                                                       \
+                    memset(last, 0, sizeof last);                                                                                       \
+                    memcpy(last, b, left / (values) * (bytes));                                                                         \
+                    b = last;                                                                                                           \
+                    left = 256;                                                                                                         \
+                } else                                                                                                                  \
+                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
+                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
+                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
+                    }                                                                                                                   \
+                TINY_FN(tinyi_blk_get_##name)(c, s, m, b);                                                                              \
+                TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, (wide) && TINYI_BLK_SIGNED);                                           \
+                left -= 256;                                                                                                            \
+                b += 256 / (values) * (bytes);                                                                                          \
+                q += 256;                                                                                                               \
+                d += 16;                                                                                                                \
+                sum += 16;                                                                                                              \
+            }                                                                                                                           \
+            *y = v_sum(v_add(v_add(acc[0], acc[1]), off));                                                                              \
+        }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        unsigned char last[256 / (values) * (bytes)];                                                                                   \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
+            v_i8 c[TINYI_BLK_N];                                                                                                        \
+            v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                       \
+            int i;                                                                                                                      \
+            if (k < 256) {                                                                                                              \
+                memset(last, 0, sizeof last);                                                                                           \
+                memcpy(last, w, k / (values) * (bytes));                                                                                \
+                w = last;                                                                                                               \
+                k = 256;                                                                                                                \
+            } else                                                                                                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+            TINY_FN(tinyi_blk_get_##name)(c, s, m, w);                                                                                  \
+            TINYI_BLK_EACH(i, TINYI_BLK_N) vb_store(code + 4 * V_LANES * i, c[i]);                                                      \
+            TINYI_BLK_EACH(i, TINYI_BLK_S) {                                                                                            \
+                v_store(s16 + i * V_LANES, s[i]);                                                                                       \
+                v_store(m16 + i * V_LANES, m[i]);                                                                                       \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+TINYI_BLKS(TINYI_BLK_KERNELS)
+
+/* R rows of activations and one expanded row of weights */
+#define TINYI_BLK_DOTS(R)                                                                                                               \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_dots##R)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s16, const float *m16, int is_signed, \
+                                                       const tinyi_q8 *x, size_t n)                                                     \
+    {                                                                                                                                   \
+        v_f32 acc[R][2], off[R];                                                                                                        \
+        size_t b;                                                                                                                       \
+        int r, i;                                                                                                                       \
+        TINYI_BLK_EACH(r, R) acc[r][0] = acc[r][1] = off[r] = v_zero();                                                                 \
+        for (b = 0; b < x->blocks; b++) {                                                                                               \
+            v_i8 c[TINYI_BLK_N];                                                                                                        \
+            v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                       \
+            TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_load(code + 256 * b + (size_t)(4 * V_LANES * i));                                  \
+            TINYI_BLK_EACH(i, TINYI_BLK_S) {                                                                                            \
+                s[i] = v_load(s16 + 16 * b + (size_t)(i * V_LANES));                                                                    \
+                m[i] = v_load(m16 + 16 * b + (size_t)(i * V_LANES));                                                                    \
+            }                                                                                                                           \
+            TINYI_BLK_EACH(r, R) {                                                                                                      \
+                const size_t at = ((size_t)r < n ? (size_t)r : n - 1) * x->blocks + b;                                                  \
+                TINY_FN(tinyi_blk_step)(acc[r], &off[r], c, s, m, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, is_signed);           \
+            }                                                                                                                           \
+        }                                                                                                                               \
+        TINYI_BLK_EACH(r, R) if ((size_t)r < n) y[r * y_step] = v_sum(v_add(v_add(acc[r][0], acc[r][1]), off[r]));                      \
+    }
+TINYI_BLK_DOTS(1)
+TINYI_BLK_DOTS(2)
+TINYI_BLK_DOTS(4)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_dots_of)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n)
+{
+    tinyi_q8 at = *x;
+    for (; n; y += 4 * y_step) {
+        const size_t rows = n < 4 ? n : 4;
+        if (rows > 2) TINY_FN(tinyi_blk_dots4)(y, y_step, code, s, m, is_signed, &at, rows);
+        else if (rows == 2) TINY_FN(tinyi_blk_dots2)(y, y_step, code, s, m, is_signed, &at, rows);
+        else TINY_FN(tinyi_blk_dots1)(y, y_step, code, s, m, is_signed, &at, rows);
+        n -= rows;
+        at.code += rows * 256 * x->blocks;
+        at.d += rows * 16 * x->blocks;
+        at.sum += rows * 16 * x->blocks;
+    }
+}
+static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n)
+{
+    if (is_signed) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
+    else TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 0, x, n);
+}
+
+static void TINY_FN(tinyi_blk_floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+{
+    size_t g;
+    int i;
+    for (g = 0; g < 16 * blocks; g++, code += 16, to += 16) {
+        const v_f32 scale = v_set(s[g]), offset = v_set(m[g]);
+        if (is_signed) {
+            TINYI_BLK_EACH(i, TINYI_BLK_S) v_store(to + i * V_LANES, v_mul(scale, v_from_i32(vi_load_i8((const int8_t *)code + i * V_LANES))));
+        } else {
+            TINYI_BLK_EACH(i, TINYI_BLK_S) v_store(to + i * V_LANES, v_fma(scale, v_from_i32(vi_load_u8(code + i * V_LANES)), offset));
+        }
+    }
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------------ */
+
+static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n)
+{
+    const size_t end = (n + 255) / 256 * 256;
+    v_f32 odd = v_zero();
+    size_t b;
+    int i, j;
+    for (b = 0; b < n; b += 32, x += 32, code += 32, d += 2, sum += 2) {
+        v_f32 v[32 / V_LANES], top = v_zero();
+        float most, up = 1.0f, down = 1.0f, inverse;
+        TINYI_BLK_EACH(i, 32 / V_LANES) {
+            v[i] = v_load(x + i * V_LANES);
+            odd = v_fma(v[i], v_zero(), odd);       /* infinities and what is not a number leave their trace */
+            top = v_max(v_abs(v[i]), top);
+        }
+        most = v_hmax(top);
+        if (most < 1.262177448e-29f) {              /* 2^-96: the inverse might overflow */
+            if (most == 0.0f) {
+                memset(code, 0, 32);
+                d[0] = d[1] = sum[0] = sum[1] = 0.0f;
+                continue;
+            }
+            up = 7.92281625e28f;                    /* 2^96 */
+            down = 1.262177448e-29f;
+            most *= up;
+        }
+        inverse = 127.0f / most;
+        d[0] = d[1] = most / 127.0f * down;
+        for (j = 0; j < 2; j++) {
+            v_i32 total = vi_zero();
+            TINYI_BLK_EACH(i, TINYI_BLK_S) {
+                const v_i32 q = v_to_i32(v_mul(v_mul(v[j * TINYI_BLK_S + i], v_set(up)), v_set(inverse)));
+                total = vi_add(total, q);
+#if V_AVX512
+                _mm_storeu_si128((__m128i *)(void *)(code + 16 * j), _mm512_cvtepi32_epi8(q));
+#else
+                {
+                    int32_t t[V_LANES];
+                    int l;
+                    vi_store(t, q);
+                    for (l = 0; l < V_LANES; l++) code[16 * j + i * V_LANES + l] = (int8_t)t[l];
+                }
+#endif
+            }
+            sum[j] = d[j] * (float)vi_sum(total);
+        }
+    }
+    for (; b < end; b += 32, code += 32, d += 2, sum += 2) {
+        memset(code, 0, 32);
+        d[0] = d[1] = sum[0] = sum[1] = 0.0f;
+    }
+    return v_sum(odd) == 0.0f;
+}
+
+#define TINYI_BLK_TABLE_SIGNED(name, values, bytes, wide) (wide) && TINYI_BLK_SIGNED,
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, wide) TINY_FN(tinyi_blk_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, wide) TINY_FN(tinyi_blk_expand_##name),
+static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_SIGNED) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats)
+};
+
+#undef TINYI_BLK_N
+#undef TINYI_BLK_S
+#undef TINYI_BLK_EACH
+#undef TINYI_BLK_256
+#undef TINYI_BLK_128
+#undef TINYI_BLK_SIGNED
+#undef TINYI_BLK_DOT
+#undef TINYI_BLK_LANES
+#undef TINYI_BLK_SCALE
+#undef TINYI_BLK_KERNELS
+#undef TINYI_BLK_DOTS
+#undef TINYI_BLK_TABLE_SIGNED
+#undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_EXPAND
+
+#endif
+/* src/core/simd_unname.h - ends a pass: nothing of the v_ layer stays visible */
+#undef v_f32
+#undef v_i32
+#undef v_mask
+#undef v_i8
+#undef v_zero
+#undef v_set
+#undef v_load
+#undef v_store
+#undef v_load_n
+#undef v_store_n
+#undef v_load_f16
+#undef v_load_f16_n
+#undef v_store_f16
+#undef v_store_f16_n
+#undef v_load_bf16
+#undef v_load_bf16_n
+#undef v_store_bf16
+#undef v_store_bf16_n
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_div
+#undef v_fma
+#undef v_fnma
+#undef v_neg
+#undef v_abs
+#undef v_sqrt
+#undef v_min
+#undef v_max
+#undef v_round
+#undef v_floor
+#undef v_trunc
+#undef v_sum
+#undef v_hmax
+#undef v_hmin
+#undef v_lt
+#undef v_le
+#undef v_eq
+#undef v_ne
+#undef v_isnan
+#undef v_select
+#undef vm_and
+#undef vm_or
+#undef vm_not
+#undef vm_any
+#undef vm_all
+#undef v_first
+#undef v_to_i32
+#undef v_from_i32
+#undef v_bits
+#undef v_float
+#undef v_exp2i
+#undef v_gather
+#undef vi_zero
+#undef vi_set
+#undef vi_iota
+#undef vi_load
+#undef vi_store
+#undef vi_load_n
+#undef vi_store_n
+#undef vi_load_i8
+#undef vi_load_u8
+#undef vi_add
+#undef vi_sub
+#undef vi_mul
+#undef vi_and
+#undef vi_or
+#undef vi_xor
+#undef vi_shl
+#undef vi_shr
+#undef vi_sra
+#undef vi_min
+#undef vi_max
+#undef vi_eq
+#undef vi_gt
+#undef vi_select
+#undef vi_sum
+#undef vb_zero
+#undef vb_set
+#undef vb_set4
+#undef vb_load
+#undef vb_load_n
+#undef vb_store
+#undef vb_and
+#undef vb_or
+#undef vb_xor
+#undef vb_add
+#undef vb_sub
+#undef vb_shr
+#undef vb_table16
+#undef v_dot_i8
+#undef v_dot_u8i8
+#undef v_dot_i8_b127
+#undef v_dot_u7i8
+#undef v_exp
+#undef v_ldexp
+#undef v_log
+#undef v_tanh
+#undef v_erf
+#undef v_sigmoid
+#undef v_sin
+#undef v_cos
+#undef v_rsqrt
+#undef v_silu
+#undef v_gelu
+#undef v_gelu_tanh
+#undef TINY_FN
+#undef TINYI_SUFFIX
+#undef TINYI_PASS_TARGET
+#undef V_LANES
+#undef V_SCALAR
+#undef V_W128
+#undef V_NEON
+#undef V_AVX2
+#undef V_AVX512
+#undef V_AMX
+#undef V_VNNI
+#undef V_DOTPROD
+#undef V_EXTRA
+#undef TINYI_SIMD_NEW
+#undef TINYI_W
+
+#endif
 #else
 
 #ifndef TINYI_STITCHED
@@ -9631,6 +11830,34 @@ TINY_API const tllm_format *tllm_format_by_name(const char *name);  /* any case;
 TINY_API const tllm_format *tllm_format_at(size_t i);               /* all of them in turn; NULL after the last */
 /* 0: f is NULL, n_values are no whole blocks, or the size does not fit. */
 TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values);
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/matmul.h - products with matrices that stay in their block format
+ *
+ *   y (n, n_out) = x (n, k) w^T + bias
+ *
+ * w is what a model file holds: n_out rows of k numbers in one of the block formats, as bytes (u8, n_out x row bytes, rows dense
+ * in themselves; where they start does not matter). Nothing is unpacked into memory of its own, and no second copy is kept.
+ *
+ *   n up to 8     activations are quantized to 8 bits, a scale for each 32, and multiplied as integers on the blocks as they lie
+ *   n of more     rows of w are unpacked into a panel in the second-level cache, float32 or (AMX) bfloat16, and multiplied there
+ *
+ * Formats without integer kernels (IQ1 to IQ3, TQ1_0, NVFP4, Q1_0, Q2_0) are unpacked for few rows too.              */
+#ifndef TINYI_BLOCK_MATMUL_H
+#define TINYI_BLOCK_MATMUL_H
+TINYI_C_BEGIN
+
+typedef struct tllm_matmul_params {
+    int format;                             /* TLLM_FORMAT_..., what w holds */
+    int magnitude;                          /* nonzero: the reference adds up the sizes that its bound is made of; see the head of matmul.c */
+} tllm_matmul_params;
+
+/* x, bias (n_out numbers or NULL), y f32. */
+TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y);
+/* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
+TINY_API const tiny_op_row *tllm_matmul_row(void);
 
 TINYI_C_END
 #endif
@@ -31882,6 +34109,524 @@ TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values)
     return blocks > (uint64_t)PTRDIFF_MAX / (unsigned)f->bytes ? 0 : (size_t)(blocks * (unsigned)f->bytes);
 }
 
+/* src/llm/quant/block.h - inside the products with block formats: what every target fills
+ *
+ * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code is a
+ * byte, without sign where tinyi_blk_kernels.is_signed says 0. Formats with blocks of 32 come eight at a time; the last of a
+ * row are copied and followed by zeros.                                                                               */
+#ifndef TINYI_BLOCK_H
+#define TINYI_BLOCK_H
+TINYI_C_BEGIN
+
+/* name, numbers in a block, bytes of a block, 1: its codes are bytes with a sign */
+#define TINYI_BLKS(F) F(Q8_0, 32, 34, 1) F(Q4_0, 32, 18, 0) F(Q4_1, 32, 20, 0) F(Q5_0, 32, 22, 0) F(Q5_1, 32, 24, 0) F(Q2_K, 256, 84, 0) \
+    F(Q3_K, 256, 110, 0) F(Q4_K, 256, 144, 0) F(Q5_K, 256, 176, 0) F(Q6_K, 256, 210, 0) F(IQ4_NL, 32, 18, 1) F(IQ4_XS, 256, 136, 1) \
+    F(MXFP4, 32, 17, 0) F(TQ2_0, 256, 66, 0)
+#define TINYI_BLK_ENUM(name, values, bytes, wide) TINYI_BLK_##name,
+enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
+#undef TINYI_BLK_ENUM
+
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale. */
+typedef struct tinyi_q8 {
+    const int8_t *code;
+    const float *d, *sum;
+    size_t blocks;                          /* of 256, in a row */
+} tinyi_q8;
+
+typedef struct tinyi_blk_kernels {
+    tiny_target from;
+    unsigned char is_signed[TINYI_BLK_COUNT];
+    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number */
+    int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n);
+    /* y[r * y_row] = row r of w times one row of x */
+    void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
+    void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
+    /* one expanded row times n rows of x: y[i * y_step] */
+    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n);
+    /* an expanded row as floats */
+    void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+} tinyi_blk_kernels;
+
+/* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
+ * columns, [k / 2][16][2]. low, wide: the second 16 rows, columns are wanted too. ahead: what is asked from memory meanwhile, two
+ * lines for each 32 of k. */
+typedef struct tinyi_blk_tiles {
+    void (*begin)(void);
+    void (*end)(void);
+    void (*tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide, const unsigned char *ahead);
+    void (*halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    void (*round)(uint16_t *to, const float *x, size_t n);
+} tinyi_blk_tiles;
+
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);
+TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/matmul.c - products with matrices in block formats
+ * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
+ * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
+ *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
+ *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
+ *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
+ *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
+ *                   What is left of x beyond whole columns is done as VECTORS.
+ * Cost     VECTORS reads w once, at the speed of memory; PANELS unpacks each number of w once for up to 512 rows of x.
+ * Error    u = 2^-24; w = s c + m; top(k): the largest |x| of the 32 numbers that k is one of. The bound is
+ *          k u M, M = sum_k top(k) (|w[k]| + 2^-6 (|s c| + |m|)), what the reference adds up when params ask for the magnitude.
+ *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
+ *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
+ *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *          FLOATS   a sum of n products: n u |x w|.
+ *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
+ *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
+ * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
+#include <string.h>
+
+#define TINYI_BLK_FEW 8                     /* rows of x up to which a format without integer kernels is not worth a panel */
+#define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
+#define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
+#define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
+#define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
+
+static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
+
+static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2];
+    const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
+    tiny_idx dim[2];
+    if (!f) return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: no format has the id %d", tinyi_blk_format(op));
+    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: x must be f32 of rank 2, not %s of rank %d", tiny_dtype_name(x->dtype), x->rank);
+    if (w->dtype != TINY_U8 || w->rank != 2) return tinyi_fail(ctx, TINY_E_DTYPE, "matmul_blocks: w must be bytes (u8) of rank 2, not %s of rank %d", tiny_dtype_name(w->dtype), w->rank);
+    if (x->dim[1] % f->values || tllm_format_bytes(f, (uint64_t)x->dim[1]) != (size_t)w->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: rows of %td bytes are not %td numbers of %s", w->dim[1], x->dim[1], f->name);
+    if (w->dim[1] > 1 && w->stride[1] != 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
+    if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
+    if (x->dim[1] > TINY_IDX_MAX / 65536) return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_blocks: rows of %td numbers; a panel of them is more than this machine can address", x->dim[1]);
+    dim[0] = x->dim[0];
+    dim[1] = w->dim[0];
+    tinyi_want(want, TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+static void tinyi_blk_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1];
+    cost->flops = 2.0 * (double)x->dim[0] * (double)x->dim[1] * (double)w->dim[0];
+    cost->bytes = (double)w->dim[0] * (double)w->dim[1] + 4.0 * (double)x->dim[0] * ((double)x->dim[1] + (double)w->dim[0]);
+}
+static double tinyi_blk_terms(const tiny_op *op) { return (double)op->in[0]->dim[1] + 2.0; }
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* top (|w| + 2^-6 (|s c| + |m|)) of 256 numbers, in place of w; sizes of formats without integer kernels: |w| alone */
+static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx n)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_scalar();
+    unsigned char code[256];
+    float s[16], m[16];
+    tiny_idx i;
+    if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
+    for (i = 0; i < n; i++) {
+        float size = tinyi_q_abs(t[i]);
+        if (blk >= 0) {
+            const float c = kn->is_signed[blk] ? (float)((code[i] ^ 128) - 128) : (float)code[i];
+            size += (tinyi_q_abs(s[i / 16] * c) + tinyi_q_abs(m[i / 16])) / 64.0f;
+            if (kn->is_signed[blk]) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
+        }
+        t[i] = size;
+    }
+}
+
+static void tinyi_blk_ref(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
+    const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
+    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id);
+    const tiny_idx n = x->dim[0], k = x->dim[1];
+    tiny_idx r, i, i0, i1, p, j, q;
+    for (r = 0; r < w->dim[0]; r++)
+        for (i0 = 0; i0 < n; i0 = i1) {
+            const unsigned char *row = (const unsigned char *)w->data + r * w->stride[0];
+            double sum[16];
+            i1 = TINYI_MIN(i0 + 16, n);
+            for (i = i0; i < i1; i++) sum[i - i0] = 0.0;
+            for (p = 0; p < k; p += 256) {
+                const tiny_idx left = TINYI_MIN(k - p, 256);
+                float t[256];
+                f->unpack(row + p / f->values * f->bytes, t, (size_t)left);
+                if (magnitude) tinyi_blk_sizes(blk, row + p / f->values * f->bytes, t, left);
+                for (i = i0; i < i1; i++) {
+                    const float *at = (const float *)x->data + i * x->stride[0] + p * x->stride[1];
+                    double s = sum[i - i0];
+                    if (magnitude)
+                        for (j = 0; j < left; j += 32) {
+                            float top = 0.0f;
+                            for (q = j; q < left && q < j + 32; q++) top = tinyi_q_abs(at[q * x->stride[1]]) > top ? tinyi_q_abs(at[q * x->stride[1]]) : top;
+                            for (q = j; q < left && q < j + 32; q++) s += (double)top * (double)t[q];
+                        }
+                    else
+                        for (j = 0; j < left; j++) s += (double)at[j * x->stride[1]] * (double)t[j];
+                    sum[i - i0] = s;
+                }
+            }
+            for (i = i0; i < i1; i++) {
+                if (bias) sum[i - i0] += (double)((const float *)bias->data)[r * bias->stride[0]];
+                ((float *)y->data)[i * y->stride[0] + r * y->stride[1]] = tinyi_round_f32(sum[i - i0]);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+typedef struct tinyi_blk_plan {
+    const tllm_format *f;
+    int blk;                                /* TINYI_BLK_..., or -1 */
+    const float *x, *bias;
+    const unsigned char *w;
+    float *y;
+    tiny_idx n, k, n_out, x_row, x_k, w_row, y_row, y_n, bias_step;
+    tiny_idx blocks, tokens;                /* of 256 in a row; rows of x that are packed at once */
+    size_t dense, codes, flags, columns;    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
+    size_t own_x, own_codes, own_row, own_panel, own_sums;  /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
+} tinyi_blk_plan;
+
+static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(rows * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
+
+static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
+    tiny_idx deep, high, few;
+    p->f = tllm_format_of(tinyi_blk_format(op));
+    p->blk = tinyi_blk_of(p->f->id);
+    p->x = (const float *)x->data;
+    p->w = (const unsigned char *)w->data;
+    p->y = (float *)y->data;
+    p->bias = bias ? (const float *)bias->data : NULL;
+    p->bias_step = bias ? bias->stride[0] : 0;
+    p->n = x->dim[0];
+    p->k = x->dim[1];
+    p->n_out = w->dim[0];
+    p->x_row = x->stride[0];
+    p->x_k = p->k > 1 ? x->stride[1] : 1;
+    p->w_row = w->stride[0];
+    p->y_row = y->stride[0];
+    p->y_n = p->n_out > 1 ? y->stride[1] : 1;
+    p->blocks = (p->k + 255) / 256;
+    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
+    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
+    few = TINYI_MIN(p->n, TINYI_BLK_MANY);
+    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
+    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
+    p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
+    p->codes = tinyi_blk_q8_bytes(p, few);
+    p->flags = tinyi_blk_up((size_t)few);
+    p->columns = p->n >= TINYI_BLK_TILES ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
+    p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
+    p->own_row = tinyi_blk_q8_bytes(p, 1);
+    p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
+    p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
+    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 16)) * sizeof(float)) : 0;
+}
+
+static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    tinyi_blk_plan p;
+    (void)n_threads;
+    tinyi_blk_plan_of(&p, op);
+    *shared = p.dense + TINYI_MAX(p.codes + p.flags, p.columns);
+    *own = p.own_x + p.own_codes + p.own_row + p.own_panel + p.own_sums;
+}
+
+static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + k / p->f->values * p->f->bytes; }
+static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
+{
+    float *y = p->y + i * p->y_row;
+    tiny_idx r;
+    if (!p->bias) return;
+    for (r = r0; r < r1; r++) y[r * p->y_n] += p->bias[r * p->bias_step];
+}
+
+/* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
+static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags, tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_fn_gemv_dot dot = team->k->gemv_dot;
+    tiny_idx r, end, i, j, m;
+    for (r = r0; r < r1; r = end) {
+        end = TINYI_MIN(r + TINYI_BLK_TILE, r1);
+        for (j = r; j < end; j++) p->f->unpack(tinyi_blk_at(p, j, 0), tile + (j - r) * p->k, (size_t)p->k);
+        for (i = i0; i < i1; i += m) {
+            m = flags ? 1 : TINYI_MIN(i1 - i, 4);
+            if (flags && flags[i - i0]) continue;
+            dot(p->y + i * p->y_row + r * p->y_n, p->y_n, p->y_row, tile, TINY_F32, p->k, (size_t)(end - r), p->x + i * p->x_row, p->x_row, (int)m, (size_t)p->k);
+            for (j = i; j < i + m; j++) tinyi_blk_bias(p, j, r, end);
+        }
+    }
+}
+
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tiny_idx rows = i1 - i0, count = rows * p->blocks;
+    const int alone = tinyi_blk_alone(p, rows);
+    unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
+    float *s = (float *)(void *)(code + p->blocks * 256), *m = s + p->blocks * 16, *tile = (float *)(void *)own;
+    int8_t *codes = (int8_t *)at;
+    float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
+    tiny_idx i, r, q0, q1, grain;
+    int strange = 0;
+    tinyi_q8 x;
+    if (alone)
+        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+    else {
+        while (tiny_take(team, rows, 1, &q0, &q1))
+            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+        tiny_barrier(team);
+    }
+    for (i = 0; i < rows; i++) strange |= !flags[i];
+    x.code = codes;
+    x.d = d;
+    x.sum = sum;
+    x.blocks = (size_t)p->blocks;
+    grain = TINYI_MAX(TINYI_MIN((tiny_idx)65536 / (p->w_row > 0 ? p->w_row : 1), p->n_out / (8 * team->n)), 4);
+    team->ran_on = kn->from;
+    while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
+        if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+        else
+            for (r = q0; r < q1; r++) {
+                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
+                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->is_signed[p->blk], &x, (size_t)rows);
+            }
+        for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
+        if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
+    }
+}
+
+/* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
+static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, tiny_idx r, tiny_idx k0, tiny_idx n,
+                             ptrdiff_t ahead)
+{
+    const size_t blocks = (size_t)(n + 255) / 256;
+    float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
+    if (p->blk >= 0) {
+        kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
+        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        else kn->floats((float *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        return;
+    }
+    p->f->unpack(tinyi_blk_at(p, r, k0), t, (size_t)n);
+    if (!tiles) return;
+    for (; n % 32; n++) t[n] = 0.0f;
+    tiles->round((uint16_t *)to, t, (size_t)n);
+}
+
+/* PANELS: rows i0..i1 of x, at most p->tokens of them */
+static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_kernels *k = team->k;
+    const tiny_idx rows = i1 - i0, kp = tinyi_gemm_up(p->k, 32), deep = TINYI_BLK_DEEP;
+    tinyi_gemm_shape shape;
+    tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
+    float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
+    unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
+    k->gemm_f32_shape(&shape);
+    wide = tiles ? 16 : shape.nr;
+    mr = tiles ? 32 : shape.mr;
+    step = tinyi_gemm_up(rows, tiles ? 32 : wide) + 16;
+    /* columns: [panel of nr][k][nr] floats, or [panel of 16][k / 2][16][2] halves */
+    while (tiny_take(team, (rows - 1) / wide + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const float *x = p->x + (i0 + q0 * wide) * p->x_row;
+            n = TINYI_MIN(rows - q0 * wide, wide);
+            if (tiles) {
+                uint16_t *h = (uint16_t *)(void *)own;
+                for (i = 0; i < 16; i++) {
+                    if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
+                    memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
+                }
+                k->transpose_b4(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
+            } else
+                k->gemm_f32_turn(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
+        }
+    tiny_barrier(team);
+    high = tiles ? TINYI_BLK_HIGH : 192;
+    while (high > mr && high > 24 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    team->ran_on = tiles ? TINY_TARGET_AMX : kn->from;
+    if (tiles) tiles->begin();
+    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const tiny_idx r1 = TINYI_MIN(q0 * high + high, p->n_out);
+            const tiny_idx panel_row = tiles ? (deep + 32) * 2 : (deep + 16) * 4;
+            ptrdiff_t next;
+            r0 = q0 * high;
+            for (at = 0; at < p->k; at += deep) {
+                n = TINYI_MIN(p->k - at, deep);
+                /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
+                next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes) : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
+                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, r, at, n, next);
+                if (tiles)
+                    for (j = 0; j < rows; j += 32)
+                        for (r = r0; r < r1; r += 32) {
+                            /* rows of the panel that are not there give rows of sums that nobody reads */
+                            const unsigned char *b = shared + j / 16 * kp * 32 + at * 32;
+                            tiles->tile(sums + (r - r0) * step + j, step, panel + (r - r0) * panel_row, panel_row, b, kp * 32, (size_t)tinyi_gemm_up(n, 32), at > 0, r + 16 < r1,
+                                        j + 16 < rows, j + 32 < rows ? b + (2 + (r - r0) / 32 % 2) * kp * 32 + (r - r0) / 64 * 2048 : b);
+                        }
+                else
+                    for (j = 0; j < rows; j += wide)
+                        for (r = r0; r < r1; r += mr)
+                            k->gemm_f32_rows(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
+                                             columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide, at > 0);
+            }
+            if (p->k == 0)
+                for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
+            if (p->bias)
+                for (r = r0; r < r1; r++)
+                    for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
+            if (p->y_n == 1)                /* few rows of y at a time: each is a page of its own */
+                for (i = 0; i < rows; i += 16)
+                    k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+                                    (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
+            else
+                for (i = 0; i < rows; i++)
+                    for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
+        }
+    if (tiles) tiles->end();
+}
+
+static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
+    const tinyi_blk_tiles *tiles;
+    unsigned char *shared = (unsigned char *)team->shared, *own = (unsigned char *)team->own;
+    tinyi_blk_plan p;
+    tinyi_gemm_shape shape;
+    tiny_idx in_panels, i, q0, q1, grain;
+    int began = 0;
+    tinyi_blk_plan_of(&p, op);
+    if (p.n == 0 || p.n_out == 0) return;
+    tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
+    if (p.x_k != 1) {                       /* dense rows of x for all that follows */
+        float *to = (float *)(void *)shared;
+        while (tiny_take(team, p.n, 1, &q0, &q1))
+            for (; q0 < q1; q0++)
+                for (i = 0; i < p.k; i++) to[q0 * p.k + i] = p.x[q0 * p.x_row + i * p.x_k];
+        tiny_barrier(team);
+        p.x = to;
+        p.x_row = p.k;
+        p.x_k = 1;
+        shared += p.dense;
+    }
+    team->k->gemm_f32_shape(&shape);
+    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
+    else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
+    for (i = 0; i < in_panels; i += p.tokens, began = 1) {
+        if (began) tiny_barrier(team);      /* the columns are no longer read */
+        tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+    }
+    if (in_panels == p.n) return;
+    if (began) tiny_barrier(team);
+    if (p.blk >= 0) {
+        tinyi_blk_vectors(team, &p, kn, shared, own, in_panels, p.n);
+        return;
+    }
+    (void)TINYI_K(team, gemv_dot);
+    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p.n_out / (4 * team->n)), 4);
+    while (tiny_take(team, p.n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, &p, (float *)(void *)own, NULL, in_panels, p.n, q0, q1);
+}
+
+/* ---- row */
+
+/* Blocks of random numbers, packed as the writer of the format does. */
+static void tinyi_blk_fill(tiny_case *c, int i_input, void *data)
+{
+    tllm_matmul_params params;
+    const tllm_format *f;
+    unsigned char *to = (unsigned char *)data;
+    const tiny_tensor *t = &c->in[i_input];
+    tiny_idx r, b, j;
+    memcpy(&params, c->params.bytes, sizeof params);
+    f = tllm_format_of(params.format);
+    for (r = 0; r < t->dim[0]; r++)
+        for (b = 0; b < t->dim[1]; b += f->bytes, to += f->bytes) {
+            float x[256];
+            for (j = 0; j < f->values; j++) x[j] = 0.02f * tiny_rng_normal(&c->rng);
+            f->pack(x, to, (size_t)f->values, NULL);
+        }
+}
+
+static void tinyi_blk_cases(tiny_case *c)
+{
+    static const short formats[] = {
+        TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q6_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0,
+        TLLM_FORMAT_Q5_1, TLLM_FORMAT_IQ4_NL, TLLM_FORMAT_IQ4_XS, TLLM_FORMAT_MXFP4, TLLM_FORMAT_TQ2_0, TLLM_FORMAT_IQ2_S, TLLM_FORMAT_TQ1_0, TLLM_FORMAT_NVFP4, TLLM_FORMAT_Q1_0,
+        TLLM_FORMAT_Q2_0, TLLM_FORMAT_F16, TLLM_FORMAT_BF16
+    };
+    tllm_matmul_params params;
+    const tllm_format *f;
+    tiny_idx n, k, n_out;
+    memset(&params, 0, sizeof params);
+    params.format = formats[(size_t)c->index % TINYI_COUNT(formats)];
+    memcpy(c->params.bytes, &params, sizeof params);
+    params.magnitude = 1;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &params, sizeof params);
+    f = tllm_format_of(params.format);
+    n = tiny_case_pick(c, 3) ? tiny_case_dim(c, 70) : 1;
+    n_out = tiny_case_dim(c, 150);
+    k = (1 + tiny_case_pick(c, 4)) * (f->values < 256 && tiny_case_pick(c, 2) ? f->values : 256);
+    if (f->values == 1 && tiny_case_pick(c, 2)) k = tiny_case_dim(c, 300);
+    c->in[0].rank = 2;
+    c->in[0].dim[0] = n;
+    c->in[0].dim[1] = k;
+    c->in[1].rank = 2;
+    c->in[1].dtype = TINY_U8;
+    c->in[1].dim[0] = n_out;
+    c->in[1].dim[1] = k / f->values * f->bytes;
+    c->fill[1] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_blk_fill;
+    c->dense[1] = 1;
+    c->in[2].rank = tiny_case_pick(c, 2) ? 1 : -1;
+    c->in[2].dim[0] = n_out;
+    c->no_denormals = 1;
+}
+
+static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), 0,
+    tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
+    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
+
+TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
+
+TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    tllm_matmul_params p;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(&p, 0, sizeof p);
+    p.format = format;
+    op.kind = tinyi_blk_row.kind;
+    op.row = &tinyi_blk_row;
+    op.in[0] = x;
+    op.in[1] = w;
+    op.in[2] = bias;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}
+
 /* src/llm/file/fd.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -44305,6 +47050,149 @@ TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *i
 
 TINY_REF_END
 
+/* src/llm/quant/block.c - compiles the kernels of block formats once for each target, and chooses among them */
+
+/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no sign */
+static const signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const unsigned char tinyi_blk_iq4_128[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
+static const unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4 };
+
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_BLK_AHEAD(p) __builtin_prefetch(p)
+#define TINYI_BLK_AHEAD2(p) __builtin_prefetch(p, 0, 2)
+#else
+#define TINYI_BLK_AHEAD(p) ((void)0)
+#define TINYI_BLK_AHEAD2(p) ((void)0)
+#endif
+
+#if TINYI_HAVE_SCALAR
+#define TINYI_PASS TINYI_PASS_SCALAR
+TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_SCALAR
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_W128
+#define TINYI_PASS TINYI_PASS_W128
+TINYI_TARGET_BEGIN_W128
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_W128
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEON
+#define TINYI_PASS TINYI_PASS_NEON
+TINYI_TARGET_BEGIN_NEON
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_NEON
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEONDOT
+#define TINYI_PASS TINYI_PASS_NEONDOT
+TINYI_TARGET_BEGIN_NEONDOT
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_NEONDOT
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2
+#define TINYI_PASS TINYI_PASS_AVX2
+TINYI_TARGET_BEGIN_AVX2
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AVX2
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2VNNI
+#define TINYI_PASS TINYI_PASS_AVX2VNNI
+TINYI_TARGET_BEGIN_AVX2VNNI
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AVX2VNNI
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX512
+#define TINYI_PASS TINYI_PASS_AVX512
+TINYI_TARGET_BEGIN_AVX512
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AVX512
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AMX
+#define TINYI_PASS TINYI_PASS_AMX
+TINYI_TARGET_BEGIN_AMX
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AMX
+#undef TINYI_PASS
+#endif
+
+/* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
+{
+    switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
+#if TINYI_HAVE_W128
+    case TINY_TARGET_W128: return &tinyi_blk_table_w128;
+#endif
+#if TINYI_HAVE_NEONDOT
+    case TINY_TARGET_NEON: return k->cpu & TINY_CPU_DOTPROD ? &tinyi_blk_table_neondot : &tinyi_blk_table_neon;
+#elif TINYI_HAVE_NEON
+    case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
+#endif
+#if TINYI_HAVE_AVX2VNNI
+    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_blk_table_avx2vnni : &tinyi_blk_table_avx2;
+#elif TINYI_HAVE_AVX2
+    case TINY_TARGET_AVX2: return &tinyi_blk_table_avx2;
+#endif
+#if TINYI_HAVE_AVX512
+    case TINY_TARGET_AVX512: return &tinyi_blk_table_avx512;
+#endif
+#if TINYI_HAVE_AMX
+    case TINY_TARGET_AMX: return &tinyi_blk_table_avx512;
+#endif
+    default: return &tinyi_blk_table_scalar;
+    }
+}
+
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void) { return &tinyi_blk_table_scalar; }
+
+TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
+{
+#if TINYI_HAVE_AMX
+    if (k->from[TINYI_K_gemm_i8_tile] == TINY_TARGET_AMX) return &tinyi_blk_tiles_amx;
+#endif
+    (void)k;
+    return NULL;
+}
+
+#define TINYI_BLK_CASE(name, values, bytes, wide) case TLLM_FORMAT_##name: return TINYI_BLK_##name;
+TINYI_FN int tinyi_blk_of(int format)
+{
+    switch (format) {
+    TINYI_BLKS(TINYI_BLK_CASE)
+    default: return -1;
+    }
+}
+#undef TINYI_BLK_CASE
+
 /* src/llm/file/store.c */
 #include <string.h>
 
@@ -50896,13 +53784,10 @@ TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx
  *
  * Each step works on dense rows of floats. Where the house has an operation, the step is that operation, run through the
  * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
- * and stands for both paths. The product with packed weights is the exception:
- *   reference  a row is unpacked, its products are summed in double in index order, and rounded once
- *   fast       a tile of rows is unpacked into the thread's own memory and multiplied there by the kernels of the target
+ * and stands for both paths.
  * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
 #include <string.h>
 
-#define TINYI_LM_TILE 16                    /* rows that are unpacked at once */
 #define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
@@ -50958,7 +53843,7 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = op->row ? op->row : tiny_op_row_of(op->kind);
+        const tiny_op_row *row = tinyi_op_row(op);
         size_t shared = 0, own = 0;
         if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
         row->work(op, f->ctx->n_threads, &shared, &own);
@@ -51043,29 +53928,6 @@ TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_i
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_lm_product {
-    const tinyi_lm_w *w;
-    const unsigned char *at;
-    const float *x, *bias;
-    float *y;
-    tiny_idx n, ld_x, ld_y;
-    int reference;
-} tinyi_lm_product;
-
-TINY_REF_BEGIN
-static void tinyi_lm_product_ref(const tinyi_lm_product *p, const float *row, tiny_idx r)
-{
-    tiny_idx i, k;
-    for (i = 0; i < p->n; i++) {
-        const float *x = p->x + i * p->ld_x;
-        double s = 0.0;
-        for (k = 0; k < p->w->n_in; k++) s += (double)x[k] * (double)row[k];
-        if (p->bias) s += (double)p->bias[r];
-        p->y[i * p->ld_y + r] = (float)s;
-    }
-}
-TINY_REF_END
-
 TINY_REF_BEGIN
 /* the scale belongs to the weights: before the bias */
 static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float scale, tiny_idx n, tiny_idx d)
@@ -51078,31 +53940,6 @@ static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float 
         }
 }
 TINY_REF_END
-
-static void tinyi_lm_product_team(tiny_team *team, void *arg)
-{
-    const tinyi_lm_product *p = (const tinyi_lm_product *)arg;
-    const tinyi_lm_w *w = p->w;
-    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-    float *tile = (float *)team->own;
-    tiny_idx r0, r1, end, r, i, j;
-    while (tiny_take(team, w->n_out, TINYI_LM_TILE, &r0, &end))
-    for (; r0 < end; r0 = r1) {             /* a team of one takes all at once */
-        r1 = TINYI_MIN(r0 + TINYI_LM_TILE, end);
-        for (r = r0; r < r1; r++) w->format->unpack(p->at + (size_t)r * w->row_bytes, tile + (r - r0) * w->n_in, (size_t)w->n_in);
-        if (p->reference) {
-            for (r = r0; r < r1; r++) tinyi_lm_product_ref(p, tile + (r - r0) * w->n_in, r);
-            continue;
-        }
-        for (i = 0; i < p->n; i += 4) {
-            const int m = (int)TINYI_MIN(p->n - i, 4);
-            dot(p->y + i * p->ld_y + r0, 1, p->ld_y, tile, TINY_F32, w->n_in, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)w->n_in);
-            if (!p->bias) continue;
-            for (j = 0; j < m; j++)
-                for (r = r0; r < r1; r++) p->y[(i + j) * p->ld_y + r] += p->bias[r];
-        }
-    }
-}
 
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
@@ -51124,22 +53961,27 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         ty.stride[0] = ld_y;
         tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
     } else {
-        tinyi_lm_product p;
-        size_t own;
-        int n_threads;
-        p.w = w;
-        p.at = w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes;
-        p.x = x;
-        p.y = y;
-        p.n = n;
-        p.ld_x = ld_x;
-        p.ld_y = ld_y;
-        p.bias = scale == 1.0f ? bias : NULL;
-        p.reference = f->ctx->target == TINY_TARGET_REFERENCE;
-        n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
-        if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
-        if (f->dry) tinyi_lm_own(f, 0, own);
-        else f->st = tiny_parallel_loose(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        const tiny_op_row *row = tllm_matmul_row();
+        tiny_tensor tx, tw, tb, ty;
+        tllm_matmul_params p;
+        tiny_op op;
+        memset(&op, 0, sizeof op);
+        memset(&p, 0, sizeof p);
+        p.format = w->format->id;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+        tx.stride[0] = ld_x;
+        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        ty.stride[0] = ld_y;
+        op.kind = row->kind;
+        op.row = row;
+        op.in[0] = &tx;
+        op.in[1] = &tw;
+        op.in[2] = bias && scale == 1.0f ? &tb : NULL;
+        op.out[0] = &ty;
+        op.params = &p;
+        tinyi_lm_door(f, &op);
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
