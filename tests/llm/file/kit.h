@@ -1,5 +1,5 @@
-/* tests/llm/file/kit.h - for the tests and the fuzz targets of model files: bytes put together by hand, and a walk over
- * everything that an opened file hands out                                                                          */
+/* tests/llm/file/kit.h - for the tests and the fuzz targets of model files: bytes put together by hand, a walk over everything
+ * that an opened file hands out, and its use as a model                                                             */
 #ifndef KIT_H
 #define KIT_H
 #include <stdio.h>
@@ -97,6 +97,41 @@ KIT_FN void kit_data(kit_image *m, size_t n)
     for (i = 0; i < n; i++) kit_le(m, i * 37 + 1, 1);
 }
 
+/* ---- safetensors, and the .bin of llama2.c with its tokenizer ----------------------------------------------------- */
+
+KIT_FN void kit_safetensors(kit_image *m, const char *json, size_t n_data)
+{
+    memset(m, 0, sizeof *m);
+    kit_u64(m, strlen(json));
+    kit_bytes(m, json, strlen(json));
+    kit_data(m, n_data);
+}
+
+/* dim 8, hidden 6, 2 layers, 2 heads, 1 key/value head, 5 tokens, 3 positions */
+#define KIT_LLAMA2C { 8, 6, 2, 2, 1, 5, 3 }
+#define KIT_LLAMA2C_LAYER (8 + 64 + 32 + 32 + 64 + 8 + 48 * 3)
+#define KIT_LLAMA2C_FLOATS (5 * 8 + 2 * KIT_LLAMA2C_LAYER + 8 + 2 * 3 * 2)
+
+KIT_FN void kit_llama2c(kit_image *m, const int32_t head[7], size_t n_floats)
+{
+    size_t i;
+    memset(m, 0, sizeof *m);
+    for (i = 0; i < 7; i++) kit_u32(m, (uint32_t)head[i]);
+    for (i = 0; i < n_floats; i++) kit_u32(m, (uint32_t)(0x3f000000u + i));
+}
+KIT_FN void kit_llama2c_tokens(kit_image *m, uint32_t longest, int n)
+{
+    static const char *const words[] = { "<unk>", "\n<s>\n", "\n</s>\n", "<0x0A>", " a b", "more" };
+    int i;
+    memset(m, 0, sizeof *m);
+    kit_u32(m, longest);
+    for (i = 0; i < n; i++) {
+        kit_u32(m, 0xbf800000u);
+        kit_u32(m, (uint32_t)strlen(words[i]));
+        kit_bytes(m, words[i], strlen(words[i]));
+    }
+}
+
 /* ---- the walk: every value by every call, every tensor to its last byte; what is wrong, or NULL -------------------- */
 
 static volatile unsigned kit_sink;          /* so that no read is left out */
@@ -155,5 +190,50 @@ KIT_FN const char *kit_walk(const tllm_gguf *g)
     if (tllm_gguf_meta_at(g, tllm_gguf_n_meta(g)) || tllm_gguf_tensor_at(g, tllm_gguf_n_tensors(g))) return "there is something past the end";
     kit_sink = sum;
     return NULL;
+}
+
+/* ---- use: walked, then its vocabulary takes and gives a text, then, if it is a model, one token is run ------------- */
+
+typedef struct kit_used { tiny_status model; int ran; } kit_used;   /* what tllm_model_open said; 1: a token was run */
+
+/* what is wrong, or NULL; the sentence of a model that is refused is left in ctx */
+KIT_FN const char *kit_use(tiny_ctx *ctx, const tllm_gguf *g, kit_used *used)
+{
+    static const char text[] = "ab \xe2\x96\x81<s> a\xff 12\n.";
+    const char *wrong = kit_walk(g);
+    tllm_vocab *v = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_state_desc d;
+    tllm_about about;
+    tllm_tokens t;
+    tllm_bytes back;
+    size_t bytes = 0;
+    memset(used, 0, sizeof *used);
+    memset(&d, 0, sizeof d);
+    memset(&t, 0, sizeof t);
+    memset(&back, 0, sizeof back);
+    d.n_ctx = 4;
+    if (wrong) return wrong;
+    if (!tllm_vocab_open(ctx, g, &v)) {
+        if (!tllm_encode(ctx, v, text, sizeof text - 1, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t) && tllm_decode(ctx, v, t.id, t.n, 0, &back)) wrong = "its own tokens are not decoded";
+        tllm_tokens_free(ctx, &t);
+        tllm_bytes_free(ctx, &back);
+        tllm_vocab_close(ctx, v);
+    } else if (v || !*tiny_ctx_message(ctx)) wrong = "a vocabulary is refused without a sentence";
+    used->model = tllm_model_open(ctx, g, &model);
+    if (used->model) return wrong ? wrong : model || !*tiny_ctx_message(ctx) ? "a model is refused without a sentence" : NULL;
+    tllm_model_about(model, &about);
+    if (!tllm_state_memory(ctx, model, &d, &bytes) && bytes < (size_t)1 << 26 && about.n_out < 1 << 16 && !tllm_state_open(ctx, model, &d, &state)) {
+        float *out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
+        const int32_t one[1] = { 0 };
+        if (!out) { puts("the test itself has no memory"); exit(2); }
+        if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) used->ran = !tllm_forward_all(state, one, 1, about.has_decoder ? NULL : out);
+        else used->ran = !tllm_forward(state, one, 1, 0, 1, out);
+        free(out);
+    }
+    tllm_state_close(ctx, state);
+    tllm_model_close(ctx, model);
+    return wrong;
 }
 #endif

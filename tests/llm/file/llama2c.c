@@ -53,30 +53,7 @@ static void test_stories(void)
     t_close(ctx);
 }
 
-/* dim 8, hidden 6, 2 layers, 2 heads, 1 key/value head, 5 tokens, 3 positions */
-static const int32_t head[7] = { 8, 6, 2, 2, 1, 5, 3 };
-#define LAYER (8 + 64 + 32 + 32 + 64 + 8 + 48 * 3)
-#define FLOATS (5 * 8 + 2 * LAYER + 8 + 2 * 3 * 2)
-
-static void model(kit_image *m, const int32_t h[7], size_t n_floats)
-{
-    size_t i;
-    memset(m, 0, sizeof *m);
-    for (i = 0; i < 7; i++) kit_u32(m, (uint32_t)h[i]);
-    for (i = 0; i < n_floats; i++) kit_u32(m, (uint32_t)(0x3f000000u + i));
-}
-static void tokens(kit_image *m, uint32_t longest, int n)
-{
-    static const char *const words[] = { "<unk>", "\n<s>\n", "\n</s>\n", "<0x0A>", " a b", "more" };
-    int i;
-    memset(m, 0, sizeof *m);
-    kit_u32(m, longest);
-    for (i = 0; i < n; i++) {
-        kit_u32(m, 0xbf800000u);
-        kit_u32(m, (uint32_t)strlen(words[i]));
-        kit_bytes(m, words[i], strlen(words[i]));
-    }
-}
+static const int32_t head[7] = KIT_LLAMA2C;
 
 static void test_by_hand(void)
 {
@@ -87,8 +64,8 @@ static void test_by_hand(void)
     tllm_gguf *g;
     int32_t h[7];
     int i;
-    model(&m, head, FLOATS);
-    tokens(&k, 6, 5);
+    kit_llama2c(&m, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&k, 6, 5);
     T_TRUE(tllm_llama2c_bytes(m.b, m.n) == m.n && tllm_llama2c_bytes(m.b, 27) == 0);
     if (T_OK(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g))) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "blk.1.ffn_down.weight");
@@ -118,7 +95,7 @@ static void test_by_hand(void)
     kit_free(&m);
     memcpy(h, head, sizeof h);
     h[5] = -5;                              /* a separate output matrix */
-    model(&m, h, FLOATS + 40);
+    kit_llama2c(&m, h, KIT_LLAMA2C_FLOATS + 40);
     if (T_OK(tllm_llama2c_open_memory(ctx, m.b, m.n, NULL, 0, &g))) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "output.weight");
         T_TRUE(t && t->dim[0] == 8 && t->dim[1] == 5 && t->data + 160 == m.b + m.n);
@@ -134,8 +111,8 @@ static void test_beside(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     kit_image m, k;
     tllm_gguf *g;
-    model(&m, head, FLOATS);
-    tokens(&k, 6, 6);                       /* one token too many: left alone */
+    kit_llama2c(&m, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&k, 6, 6);                       /* one token too many: left alone */
     T_OK(tiny_file_write(ctx, "tiny-l2c.bin", m.b, m.n));
     T_OK(tiny_file_write(ctx, "tok5.bin", k.b, k.n));
     if (T_OK(tllm_file_open(ctx, "tiny-l2c.bin", &g))) {
@@ -143,7 +120,7 @@ static void test_beside(void)
         tllm_gguf_close(ctx, g);
     }
     kit_free(&k);
-    tokens(&k, 6, 5);
+    kit_llama2c_tokens(&k, 6, 5);
     T_OK(tiny_file_write(ctx, "tok5.bin", k.b, k.n));
     if (T_OK(tllm_file_open(ctx, "tiny-l2c.bin", &g))) {
         T_TRUE(tllm_gguf_find(g, "tokenizer.ggml.tokens") != NULL);
@@ -199,15 +176,15 @@ static void test_hostile(void)
     tllm_gguf *g;
     char path[300];
     for (i = 0; i < T_COUNT(row); i++) {
-        model(&m, row[i].h, FLOATS);
+        kit_llama2c(&m, row[i].h, KIT_LLAMA2C_FLOATS);
         if (t_status(tllm_llama2c_open_memory(ctx, m.b, m.n, NULL, 0, &g), row[i].status, row[i].says, __FILE__, __LINE__, row[i].file) && !g) n_refused++;
         (void)snprintf(path, sizeof path, "%s/llama2c/%s.bin", corpus ? corpus : "", row[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b, 28 + 64));
         kit_free(&m);
     }
     printf("hostile .bin files: %u of %u refused, each with its sentence\n", n_refused, (unsigned)T_COUNT(row));
-    model(&m, head, FLOATS);
-    tokens(&k, 6, 5);
+    kit_llama2c(&m, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&k, 6, 5);
     (void)snprintf(path, sizeof path, "%s/llama2c/good.bin", corpus ? corpus : "");
     if (corpus) {                           /* the tokenizer first, its length before it: as the fuzz target cuts it */
         kit_image both = { NULL, 0, 0 };
@@ -224,10 +201,10 @@ static void test_hostile(void)
     k.b[11] = 0xff;
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "token 0 of 5 says it has 4278190335 bytes");
     kit_free(&k);
-    tokens(&k, 5, 5);
+    kit_llama2c_tokens(&k, 5, 5);
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "the longest has 5");
     kit_free(&k);
-    tokens(&k, 6, 6);
+    kit_llama2c_tokens(&k, 6, 6);
     T_STATUS(tllm_llama2c_open_memory(ctx, m.b, m.n, k.b, k.n, &g), TINY_E_FORMAT, "12 bytes are left behind the 5 tokens of the model");
     kit_free(&k);
     kit_free(&m);
@@ -240,8 +217,8 @@ static void test_cut_and_flipped(void)
     size_t n, held = tiny_ctx_bytes(ctx);
     kit_image m, k;
     unsigned char *at, *tok;
-    model(&m, head, FLOATS);
-    tokens(&k, 6, 5);
+    kit_llama2c(&m, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&k, 6, 5);
     at = (unsigned char *)t_guarded_bytes(m.n);
     tok = (unsigned char *)t_guarded_bytes(k.n);
     for (n = 0; n < m.n; n++) {
@@ -274,8 +251,8 @@ static void test_cut_and_flipped(void)
 static void test_each_allocation(void)
 {
     kit_image m, k;
-    model(&m, head, FLOATS);
-    tokens(&k, 6, 5);
+    kit_llama2c(&m, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&k, 6, 5);
     T_EACH_ALLOCATION({
         tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
         tiny_ctx *ctx = NULL;

@@ -4,14 +4,6 @@
 #include "t.h"
 #include "llm/file/kit.h"
 
-static void image(kit_image *m, const char *json, size_t n_data)
-{
-    memset(m, 0, sizeof *m);
-    kit_u64(m, strlen(json));
-    kit_bytes(m, json, strlen(json));
-    kit_data(m, n_data);
-}
-
 static const char good[] =
     "{\"__metadata__\":{\"format\":\"pt\",\"a\\u00e9\\n\":\"\\ud83d\\ude00 \\\"x\\\" \xc3\xa9\"},\n"
     " \"model.embed\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[4,28]},\n"
@@ -26,7 +18,7 @@ static void test_by_hand(void)
     tllm_gguf *g;
     const tllm_gguf_tensor *t;
     tllm_text text;
-    image(&m, good, 36);
+    kit_safetensors(&m, good, 36);
     if (T_OK(tllm_safetensors_open_memory(ctx, m.b, m.n, &g))) {
         const unsigned char *data = m.b + 8 + strlen(good);
         T_TRUE(kit_walk(g) == NULL);
@@ -78,7 +70,7 @@ static void test_types(void)
         kit_image m;
         tllm_gguf *g;
         (void)snprintf(json, sizeof json, "{\"t\":{\"dtype\":\"%s\",\"shape\":[1,2,1,3,1,1],\"data_offsets\":[0,%u]}}", row[i].name, 6 * row[i].bytes);
-        image(&m, json, 6 * row[i].bytes);
+        kit_safetensors(&m, json, 6 * row[i].bytes);
         if (T_OK(tllm_safetensors_open_memory(ctx, m.b, m.n, &g))) {
             const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, 0);
             T_TRUE(t && t->type == row[i].type && t->bytes == 6 * row[i].bytes && t->rank == 6 && t->dim[2] == 3 && t->dim[4] == 2);
@@ -96,7 +88,7 @@ static void test_cut_and_flipped(void)
     size_t held = tiny_ctx_bytes(ctx), n, n_open = 0;
     kit_image m;
     unsigned char *at;
-    image(&m, good, 36);
+    kit_safetensors(&m, good, 36);
     at = (unsigned char *)t_guarded_bytes(m.n);
     for (n = 0; n < m.n; n++) {
         tllm_gguf *g = NULL;
@@ -172,14 +164,14 @@ static void test_hostile(void)
     tllm_gguf *g;
     char path[300];
     for (i = 0; i < T_COUNT(hostile); i++) {
-        image(&m, hostile[i].json, hostile[i].n_data);
+        kit_safetensors(&m, hostile[i].json, hostile[i].n_data);
         if (t_status(tllm_safetensors_open_memory(ctx, m.b, m.n, &g), hostile[i].status, hostile[i].says, __FILE__, __LINE__, hostile[i].file) && !g) n_refused++;
         (void)snprintf(path, sizeof path, "%s/safetensors/%s.safetensors", corpus ? corpus : "", hostile[i].file);
         if (corpus) T_OK(tiny_file_write(ctx, path, m.b, m.n));
         kit_free(&m);
     }
     printf("hostile safetensors files: %u of %u refused, each with its sentence\n", n_refused, (unsigned)T_COUNT(hostile));
-    image(&m, good, 36);
+    kit_safetensors(&m, good, 36);
     (void)snprintf(path, sizeof path, "%s/safetensors/good.safetensors", corpus ? corpus : "");
     if (corpus) T_OK(tiny_file_write(ctx, path, m.b, m.n));
     memset(m.b, 0xff, 8);
@@ -235,7 +227,7 @@ static void test_crowded(void)
 static void test_each_allocation(void)
 {
     kit_image m;
-    image(&m, good, 36);
+    kit_safetensors(&m, good, 36);
     T_EACH_ALLOCATION({
         tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 1);
         tiny_ctx *ctx = NULL;

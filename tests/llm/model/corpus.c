@@ -1,8 +1,9 @@
 /* tests/llm/model/corpus.c - a small model written by hand, and what becomes of it when its file lies
  *
  * One row a lie, a file for each in tests/fuzz/corpus/gguf (T_CORPUS=folder writes them again), and the sentence that refuses
- * it, or the numbers that it gives. Then the model with every bit flipped and cut at every byte: what still opens is walked,
- * its vocabulary read and written, and one token run; no call holds more than twice the file and 1 MB.                    */
+ * it, or the numbers that it gives. Then the model, one as a .bin of llama2.c with its tokenizer, and a safetensors file, each
+ * with every bit flipped and cut at every byte: what still opens is walked, its vocabulary read and written, and one token run;
+ * no call holds more than twice the file and 1 MB.                                                                         */
 #include "t.h"
 #include "llm/file/kit.h"
 
@@ -122,40 +123,6 @@ static tllm_writer *build(tiny_ctx *ctx, const lie *l)
     return w;
 }
 
-/* what opens is walked whole, its vocabulary and one token run; how far it came, and what is wrong is a failure of the test */
-static int use(tiny_ctx *ctx, const tllm_gguf *g, tllm_model **model, tiny_status *st)
-{
-    tllm_vocab *v = NULL;
-    tllm_state *state = NULL;
-    tllm_state_desc sd;
-    tllm_about about;
-    tllm_tokens t;
-    const int32_t one[1] = { 1 };
-    const char *wrong = kit_walk(g);
-    int ran = 0;
-    memset(&sd, 0, sizeof sd);
-    memset(&t, 0, sizeof t);
-    sd.n_ctx = 4;
-    if (wrong) t_fail(__FILE__, __LINE__, "%s", wrong);
-    if (!tllm_vocab_open(ctx, g, &v)) {
-        (void)tllm_encode(ctx, v, "ab a\xff.", 6, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &t);
-        tllm_tokens_free(ctx, &t);
-    } else if (!*tiny_ctx_message(ctx)) t_fail(__FILE__, __LINE__, "a vocabulary is refused without a sentence");
-    *st = tllm_model_open(ctx, g, model);
-    if (*st) {
-        if (!*tiny_ctx_message(ctx)) t_fail(__FILE__, __LINE__, "a model is refused without a sentence");
-    } else {
-        tllm_model_about(*model, &about);
-        if (about.n_vocab > 1 && about.n_out < 1000 && about.output == TLLM_LOGITS && !about.is_encoder && !tllm_state_open(ctx, *model, &sd, &state)) {
-            float out[1000];
-            ran = !tllm_forward(state, one, 1, 0, 1, out);
-        }
-    }
-    tllm_state_close(ctx, state);
-    tllm_vocab_close(ctx, v);
-    return ran;
-}
-
 static void test_lies(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -164,9 +131,8 @@ static void test_lies(void)
     for (i = 0; i < T_COUNT(lies); i++) {
         tllm_writer *w = build(ctx, &lies[i]);
         tllm_gguf *g = NULL;
-        tllm_model *model = NULL;
         tiny_file f;
-        tiny_status st;
+        kit_used used;
         size_t n, before;
         const void *bytes = tllm_writer_memory(w, &n);
         char path[400];
@@ -178,12 +144,13 @@ static void test_lies(void)
         }
         t_alloc.most_bytes = before = t_alloc.live_bytes;
         if (T_OK(tllm_gguf_open_memory(ctx, bytes, n, &g))) {
-            const int ran = use(ctx, g, &model, &st);
+            const char *wrong = kit_use(ctx, g, &used);
+            const tiny_status st = used.model;
+            if (wrong) t_fail(__FILE__, __LINE__, "%s: %s", lies[i].file, wrong);
             T_TRUE(t_alloc.most_bytes - before <= 2 * n + 1000000);     /* key-length-2e26 once took 256 MB */
-            if (T_TRUE(st == lies[i].status && (!st || strstr(tiny_ctx_message(ctx), lies[i].says))) && T_TRUE(ran == !lies[i].status)) n_right++;
+            if (T_TRUE(st == lies[i].status && (!st || strstr(tiny_ctx_message(ctx), lies[i].says))) && T_TRUE(used.ran == !lies[i].status)) n_right++;
             else printf("  %s: status %d, %s\n", lies[i].file, (int)st, st ? tiny_ctx_message(ctx) : "opens");
         }
-        tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, g);
         tllm_writer_close(ctx, w);
     }
@@ -220,45 +187,97 @@ static void test_head_size(tiny_target target)
     t_close(ref);
 }
 
-/* every bit flipped, and cut at every byte; the bytes end where the next page faults */
-static void test_flipped_and_cut(void)
+/* ---- every bit flipped, and cut at every byte; the bytes end where the next page faults ----------------------------- */
+
+static kit_image bin_model, bin_tokens;
+
+static tiny_status open_gguf(tiny_ctx *ctx, const void *p, size_t n, tllm_gguf **g) { return tllm_gguf_open_memory(ctx, p, n, g); }
+static tiny_status open_safetensors(tiny_ctx *ctx, const void *p, size_t n, tllm_gguf **g) { return tllm_safetensors_open_memory(ctx, p, n, g); }
+static tiny_status open_bin(tiny_ctx *ctx, const void *p, size_t n, tllm_gguf **g) { return tllm_llama2c_open_memory(ctx, p, n, bin_tokens.b, bin_tokens.n, g); }
+static tiny_status open_bin_tokens(tiny_ctx *ctx, const void *p, size_t n, tllm_gguf **g) { return tllm_llama2c_open_memory(ctx, bin_model.b, bin_model.n, p, n, g); }
+
+typedef struct flipped { size_t n, opened, models, ran; } flipped;
+
+/* behind the first n_head bytes one byte is like the other: where programs run slowly, every seventh bit of them */
+static flipped flip_and_cut(const char *what, const unsigned char *good, size_t n, size_t n_head, size_t n_beside, tiny_status (*open)(tiny_ctx *, const void *, size_t, tllm_gguf **))
 {
-    tiny_ctx *first = t_ctx(TINY_TARGET_SCALAR, 1);
-    tllm_writer *w = build(first, &lies[0]);
     tiny_ctx_desc d = t_desc(TINY_TARGET_SCALAR, 1);
     tiny_ctx *ctx = NULL;
-    size_t n, i, n_opened = 0, n_model = 0, n_ran = 0, n_tried = 0, most = 0;
-    const unsigned char *good = (const unsigned char *)tllm_writer_memory(w, &n);
+    flipped f = { 0, 0, 0, 0 };
+    size_t i, most = 0;
     unsigned char *end = (unsigned char *)t_guarded_bytes(n) + n;
     const uint64_t start = tiny_now_ns();
     d.max_bytes = (size_t)64 << 20;
-    if (!T_OK(tiny_ctx_open(&d, &ctx))) return;
-    for (i = 0; i < 9 * n; i++) {
+    if (!T_OK(tiny_ctx_open(&d, &ctx))) return f;
+    for (i = 0; i < 9 * n; i += T_SLOW && i >= 8 * n_head && i < 8 * n ? 7 : 1) {
         const size_t size = i < 8 * n ? n : i - 8 * n, before = t_alloc.live_bytes;
         tllm_gguf *g = NULL;
-        tllm_model *model = NULL;
-        tiny_status st;
-        n_tried++;
+        const char *wrong = NULL;
+        kit_used used;
+        f.n++;
         memcpy(end - size, good, size);
         if (i < 8 * n) end[-(ptrdiff_t)n + (ptrdiff_t)(i / 8)] ^= (unsigned char)(1u << i % 8);
         t_alloc.most_bytes = t_alloc.live_bytes;
-        if (!tllm_gguf_open_memory(ctx, end - size, size, &g)) {
-            n_opened++;
-            T_TRUE(i < 8 * n);                          /* a cut file never opens: its last tensor ends with it */
-            n_ran += (size_t)use(ctx, g, &model, &st);
-            n_model += (size_t)(model != NULL);
-        } else if (!*tiny_ctx_message(ctx)) t_fail(__FILE__, __LINE__, "%lu: refused without a sentence", (unsigned long)i);
+        if (!open(ctx, end - size, size, &g)) {
+            f.opened++;
+            if (i >= 8 * n) wrong = "a cut file opens";         /* its last tensor, or its last token, ends with it */
+            else wrong = kit_use(ctx, g, &used);
+            f.models += (size_t)(!wrong && !used.model);
+            f.ran += (size_t)(!wrong && used.ran);
+        } else if (g || !*tiny_ctx_message(ctx)) wrong = "refused without a sentence";
+        if (wrong) t_fail(__FILE__, __LINE__, "%s, %s %lu: %s", what, i < 8 * n ? "bit" : "cut at", (unsigned long)(i < 8 * n ? i : size), wrong);
         if (t_alloc.most_bytes - before > most) most = t_alloc.most_bytes - before;
-        if (t_alloc.most_bytes - before > 2 * size + 1000000) t_fail(__FILE__, __LINE__, "%lu: %lu bytes for a file of %lu", (unsigned long)i, (unsigned long)(t_alloc.most_bytes - before), (unsigned long)size);
-        tllm_model_close(ctx, model);
+        if (t_alloc.most_bytes - before > 2 * (size + n_beside) + 1000000) t_fail(__FILE__, __LINE__, "%s, %lu: %lu bytes for a file of %lu", what, (unsigned long)i, (unsigned long)(t_alloc.most_bytes - before), (unsigned long)size);
         tllm_gguf_close(ctx, g);
     }
-    printf("a model of %lu bytes: %lu flipped bits and cuts in %.1f s: %lu opened, %lu were models, %lu ran a token; at most %lu bytes held\n", (unsigned long)n,
-           (unsigned long)n_tried, (double)(tiny_now_ns() - start) * 1e-9, (unsigned long)n_opened, (unsigned long)n_model, (unsigned long)n_ran, (unsigned long)most);
-    T_TRUE(n_ran > n && n_ran <= n_model && n_model < n_opened);
+    printf("%s of %lu bytes: %lu flipped bits and cuts in %.1f s: %lu opened, %lu were models, %lu ran a token; at most %lu bytes held\n", what, (unsigned long)n,
+           (unsigned long)f.n, (double)(tiny_now_ns() - start) * 1e-9, (unsigned long)f.opened, (unsigned long)f.models, (unsigned long)f.ran, (unsigned long)most);
     t_close(ctx);
-    tllm_writer_close(first, w);
-    t_close(first);
+    return f;
+}
+
+static void test_flipped_and_cut(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    tllm_writer *w = build(ctx, &lies[0]);
+    size_t n;
+    const unsigned char *good = (const unsigned char *)tllm_writer_memory(w, &n);
+    const flipped f = flip_and_cut("a model", good, n, n, 0, open_gguf);
+    T_TRUE(f.ran > n && f.ran <= f.models && f.models < f.opened);
+    tllm_writer_close(ctx, w);
+    t_close(ctx);
+}
+
+static void test_bin_flipped_and_cut(void)
+{
+    static const int32_t head[7] = KIT_LLAMA2C;
+    flipped f;
+    kit_llama2c(&bin_model, head, KIT_LLAMA2C_FLOATS);
+    kit_llama2c_tokens(&bin_tokens, 6, 5);
+    f = flip_and_cut("a .bin", bin_model.b, bin_model.n, 28, bin_tokens.n, open_bin);
+    T_TRUE(3 * f.opened > 2 * f.n);                                        /* whatever a weight is, it is a weight */
+    T_TRUE(f.ran == f.models && f.models == f.opened);
+    f = flip_and_cut("the tokenizer of a .bin", bin_tokens.b, bin_tokens.n, bin_tokens.n, bin_model.n, open_bin_tokens);
+    T_TRUE(f.opened >= 8 * 4 * 5);                              /* scores at least */
+    T_TRUE(f.ran == f.models && f.models > 0);
+    kit_free(&bin_model);
+    kit_free(&bin_tokens);
+}
+
+/* A safetensors file holds tensors and texts, no model: it opens, is walked, and is no model, in a sentence. This one pretends. */
+static void test_safetensors_flipped_and_cut(void)
+{
+    static const char json[] =
+        "{\"__metadata__\":{\"general.architecture\":\"llama\",\"llama.block_count\":\"1\",\"tokenizer.ggml.model\":\"llama\"},\n"
+        "\"token_embd.weight\":{\"dtype\":\"F16\",\"shape\":[3,4],\"data_offsets\":[0,24]},"
+        "\"output_norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[24,40]},"
+        "\"\\u0062lk.0.none\":{\"dtype\":\"I64\",\"shape\":[3,0],\"data_offsets\":[40,40]}}  ";
+    kit_image m;
+    flipped f;
+    kit_safetensors(&m, json, 40);
+    f = flip_and_cut("a safetensors file", m.b, m.n, m.n, 0, open_safetensors);
+    T_TRUE(f.opened >= 8 * 40 && !f.models && !f.ran);
+    kit_free(&m);
 }
 
 int main(void)
@@ -266,5 +285,7 @@ int main(void)
     T_RUN(test_lies);
     T_RUN_TARGETS(test_head_size);
     T_RUN(test_flipped_and_cut);
+    T_RUN(test_bin_flipped_and_cut);
+    T_RUN(test_safetensors_flipped_and_cut);
     return t_done();
 }

@@ -402,6 +402,59 @@ static int ends_in(tllm_text name, const char *end)
     return name.n >= n && !memcmp(name.at + name.n - n, end, n);
 }
 
+/* numbers of the remade model; NULL: there is no file, or it failed and said so */
+static float *run_remade(tiny_ctx *ctx, const remade *r, const int32_t *tokens, int n, tiny_idx *n_out)
+{
+    char path[256];
+    const char *full;
+    size_t i, j, bytes;
+    float *out = NULL;
+    tllm_gguf *g = NULL, *again = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_writer *w = NULL;
+    tllm_writer_desc desc;
+    memset(&desc, 0, sizeof desc);
+    (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", r->source);
+    full = t_shared(path);
+    if (!full) return NULL;
+    if (T_OK(tllm_gguf_open(ctx, full, &g)) && T_OK(tllm_writer_open(ctx, &desc, &w))) {
+        tllm_about about;
+        for (i = 0; i < tllm_gguf_n_meta(g); i++) {
+            tllm_meta m = *tllm_gguf_meta_at(g, i);
+            char key[256];
+            const char *dot = (const char *)memchr(m.key.at, '.', m.key.n);
+            if (r->to && tllm_text_is(m.key, "general.architecture")) { T_OK(tllm_writer_put_text(ctx, w, "general.architecture", r->to)); continue; }
+            if (r->to && dot && (size_t)(dot - m.key.at) == strlen(r->source) && !memcmp(m.key.at, r->source, strlen(r->source))) {
+                (void)snprintf(key, sizeof key, "%s%.*s", r->to, (int)(m.key.n - strlen(r->source)), dot);
+                m.key.at = key;
+                m.key.n = strlen(key);
+            }
+            T_OK(tllm_writer_put_meta(ctx, w, &m));
+        }
+        for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+            const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+            for (j = 0; j < 4 && !(r->drop[j] && ends_in(t->name, r->drop[j])); j++) {}
+            if (j == 4) T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data));
+        }
+        r->make(ctx, w, g);
+        T_OK(tllm_writer_finish(ctx, w));
+        full = (const char *)tllm_writer_memory(w, &bytes);
+        if (T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
+            tllm_model_about(model, &about);
+            *n_out = about.n_out;
+            out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
+            if (!T_OK(tllm_forward(state, tokens, n, 0, n, out))) out = NULL;
+        }
+    }
+    tllm_state_close(ctx, state);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, again);
+    tllm_writer_close(ctx, w);
+    tllm_gguf_close(ctx, g);
+    return out;
+}
+
 static void test_other_tensors(tiny_target target)
 {
     static const remade all[] = {
@@ -411,58 +464,96 @@ static void test_other_tensors(tiny_target target)
         { "bloom", { "token_embd.weight", "token_embd_norm.weight", "token_embd_norm.bias", NULL }, make_mpt, "mpt" }
     };
     tiny_ctx *ctx = t_ctx(target, 1);
-    size_t k, i, j, bytes;
+    size_t k;
     for (k = 0; k < T_COUNT(all); k++) {
-        char path[256];
-        const char *full;
         int32_t tokens[128];
+        tiny_idx n_out = 0;
         const int n = tokens_of(all[k].source, tokens);
+        const float *out;
         relative r;
-        tllm_gguf *g = NULL, *again = NULL;
-        tllm_model *model = NULL;
-        tllm_state *state = NULL;
-        tllm_writer *w = NULL;
-        tllm_writer_desc desc;
-        memset(&desc, 0, sizeof desc);
+        if (!n || (out = run_remade(ctx, &all[k], tokens, n, &n_out)) == NULL) break;
         memset(&r, 0, sizeof r);
         r.source = r.to = all[k].source;
-        (void)snprintf(path, sizeof path, "oracle/llm/%.60s.gguf", all[k].source);
-        full = t_shared(path);
-        if (!n || !full) break;
-        if (T_OK(tllm_gguf_open(ctx, full, &g)) && T_OK(tllm_writer_open(ctx, &desc, &w))) {
-            tllm_about about;
-            for (i = 0; i < tllm_gguf_n_meta(g); i++) {
-                tllm_meta m = *tllm_gguf_meta_at(g, i);
-                char key[256];
-                const char *dot = (const char *)memchr(m.key.at, '.', m.key.n);
-                if (all[k].to && tllm_text_is(m.key, "general.architecture")) { T_OK(tllm_writer_put_text(ctx, w, "general.architecture", all[k].to)); continue; }
-                if (all[k].to && dot && (size_t)(dot - m.key.at) == strlen(all[k].source) && !memcmp(m.key.at, all[k].source, strlen(all[k].source))) {
-                    (void)snprintf(key, sizeof key, "%s%.*s", all[k].to, (int)(m.key.n - strlen(all[k].source)), dot);
-                    m.key.at = key;
-                    m.key.n = strlen(key);
-                }
-                T_OK(tllm_writer_put_meta(ctx, w, &m));
-            }
-            for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
-                const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-                for (j = 0; j < 4 && !(all[k].drop[j] && ends_in(t->name, all[k].drop[j])); j++) {}
-                if (j == 4) T_OK(tllm_writer_put_tensor(ctx, w, t->name, t->type, t->rank, t->dim, t->data));
-            }
-            all[k].make(ctx, w, g);
-            T_OK(tllm_writer_finish(ctx, w));
-            full = (const char *)tllm_writer_memory(w, &bytes);
-            if (T_OK(tllm_gguf_open_memory(ctx, full, bytes, &again)) && T_OK(tllm_model_open(ctx, again, &model)) && T_OK(tllm_state_open(ctx, model, NULL, &state))) {
-                float *out;
-                tllm_model_about(model, &about);
-                out = (float *)t_keep((size_t)n * (size_t)about.n_out * sizeof *out);
-                if (T_OK(tllm_forward(state, tokens, n, 0, n, out))) compare(&r, out, golden(all[k].source, (size_t)n * (size_t)about.n_out), (size_t)n * (size_t)about.n_out);
-            }
+        compare(&r, out, golden(all[k].source, (size_t)n * (size_t)n_out), (size_t)n * (size_t)n_out);
+    }
+    t_close(ctx);
+}
+
+/* ---- routers that cannot decide ------------------------------------------------------------------------------- */
+
+/* A router of zeros gives every expert of mixtral the same p, to the bit: the first of equals are taken, each with weight 1 / n.
+ * That is one dense network as wide as they are together, its gates and ups below one another, the downs side by side and
+ * divided by n. A bias that says (0 1 1 1) leaves ties among those with 1, and no trace in the weights. */
+enum { MOE_D = 64, MOE_FF = 80, MOE_E = 4 };
+
+static struct { int used, first, dense, biased; } moe;       /* what make_moe writes: the experts from first on */
+
+static void make_moe(tiny_ctx *ctx, tllm_writer *w, const tllm_gguf *g)
+{
+    static const char *const kind[3] = { "gate", "up", "down" };
+    static char name[2][5][64];
+    static const float zero[MOE_D * MOE_E] = { 0 }, bias[MOE_E] = { 0, 1, 1, 1 };
+    const int n = moe.used;
+    int layer, k, e, i, j;
+    if (moe.dense) {
+        T_OK(tllm_writer_put_u32(ctx, w, "llama.expert_count", 0));
+        T_OK(tllm_writer_put_u32(ctx, w, "llama.expert_used_count", 0));
+        T_OK(tllm_writer_put_u32(ctx, w, "llama.feed_forward_length", (uint32_t)(n * MOE_FF)));
+    } else T_OK(tllm_writer_put_u32(ctx, w, "llama.expert_used_count", (uint32_t)n));
+    for (layer = 0; layer < 2; layer++) {
+        if (!moe.dense) {
+            (void)snprintf(name[layer][3], sizeof name[0][0], "blk.%d.ffn_gate_inp.weight", layer);
+            add_tensor(ctx, w, name[layer][3], MOE_D, MOE_E, zero);
+            (void)snprintf(name[layer][4], sizeof name[0][0], "blk.%d.exp_probs_b.bias", layer);
+            if (moe.biased) add_tensor(ctx, w, name[layer][4], MOE_E, 1, bias);
         }
-        tllm_state_close(ctx, state);
-        tllm_model_close(ctx, model);
-        tllm_gguf_close(ctx, again);
-        tllm_writer_close(ctx, w);
-        tllm_gguf_close(ctx, g);
+        for (k = 0; k < 3 && moe.dense; k++) {
+            const float *x;
+            float *y = (float *)t_keep(sizeof *y * (size_t)(n * MOE_FF * MOE_D));
+            (void)snprintf(name[layer][k], sizeof name[0][0], "blk.%d.ffn_%s_exps.weight", layer, kind[k]);
+            x = floats_of(g, name[layer][k]);
+            for (e = 0; e < n; e++) {
+                const float *one = x + (moe.first + e) * MOE_FF * MOE_D;
+                if (k < 2) memcpy(y + e * MOE_FF * MOE_D, one, sizeof *y * MOE_FF * MOE_D);
+                else for (i = 0; i < MOE_D; i++) for (j = 0; j < MOE_FF; j++) y[(i * n + e) * MOE_FF + j] = one[i * MOE_FF + j] / (float)n;
+            }
+            (void)snprintf(name[layer][k], sizeof name[0][0], "blk.%d.ffn_%s.weight", layer, kind[k]);
+            add_tensor(ctx, w, name[layer][k], k < 2 ? MOE_D : (uint64_t)(n * MOE_FF), k < 2 ? (uint64_t)(n * MOE_FF) : MOE_D, y);
+        }
+    }
+}
+
+static void test_router_ties(tiny_target target)
+{
+    static const remade routed = { "mixtral", { "ffn_gate_inp.weight", NULL, NULL, NULL }, make_moe, NULL };
+    static const remade dense = { "mixtral", { "ffn_gate_inp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight" }, make_moe, NULL };
+    static const struct { int used, biased, first; } row[] = { { 1, 0, 0 }, { 2, 0, 0 }, { 3, 0, 0 }, { MOE_E, 0, 0 }, { 1, 1, 1 }, { 2, 1, 1 }, { 3, 1, 1 }, { MOE_E, 1, 0 } };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int32_t tokens[128];
+    const int n = tokens_of("mixtral", tokens);
+    size_t i;
+    for (i = 0; i < T_COUNT(row) && n; i++) {
+        const float *got, *want, *other;
+        relative r;
+        tiny_idx n_out = 0, k, differ = 0;
+        memset(&r, 0, sizeof r);
+        r.source = r.to = "mixtral";
+        moe.used = row[i].used;
+        moe.biased = row[i].biased;
+        moe.first = row[i].first;
+        moe.dense = 0;
+        got = run_remade(ctx, &routed, tokens, n, &n_out);
+        moe.dense = 1;
+        want = run_remade(ctx, &dense, tokens, n, &n_out);
+        if (!got || !want) break;
+        compare(&r, got, want, (size_t)n * (size_t)n_out);
+        if (moe.used < MOE_E - moe.first) {     /* and the next experts would have been seen */
+            moe.first++;
+            other = run_remade(ctx, &dense, tokens, n, &n_out);
+            for (k = 0; other && k < n * n_out; k++) differ += fabs((double)got[k] - (double)other[k]) > 0.01;
+            T_TRUE(differ > n * n_out / 2);
+        }
+        t_free_blocks();
     }
     t_close(ctx);
 }
@@ -509,6 +600,7 @@ int main(void)
     T_RUN_TARGETS(test_long_rope);
     T_RUN_TARGETS(test_two_ways);
     T_RUN_TARGETS(test_other_tensors);
+    T_RUN_TARGETS(test_router_ties);
     T_RUN(test_refused);
     return t_done();
 }
