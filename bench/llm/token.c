@@ -1,7 +1,7 @@
 /* bench/llm/token.c - how fast is text made into tokens, and back?
  *
  * English prose is what stands in README.md and docs/, about a tenth of a megabyte; the vocabularies are those of
- * ../shared/oracle/tokenizer. One thread: a call is serial, and two calls on two contexts do not meet. The goal is 5 MB/s.  */
+ * ../shared/oracle/tokenizer, and for kinds without a file there a small one each. One thread: a call is serial, and two calls on two contexts do not meet. The goal is 5 MB/s.  */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 typedef struct bt_arg {
     tiny_ctx *ctx;
-    tllm_gguf *g;
+    tllm_gguf *g;                           /* NULL: made of made */
+    tllm_vocab_desc made;
     tllm_vocab *v;
     const char *text;
     size_t n;
@@ -33,7 +34,7 @@ static void bt_open(void *arg)
 {
     bt_arg *a = (bt_arg *)arg;
     tllm_vocab *v;
-    b_must(a->ctx, tllm_vocab_open(a->ctx, a->g, &v));
+    b_must(a->ctx, a->g ? tllm_vocab_open(a->ctx, a->g, &v) : tllm_vocab_make(a->ctx, &a->made, &v));
     tllm_vocab_close(a->ctx, v);
 }
 
@@ -45,13 +46,50 @@ static size_t bt_read(char *text, size_t room, const char *path)
     return n;
 }
 
+/* for kinds of which no file lies here: all bytes, and each word of the text with its blank before it */
+static void bt_make(bt_arg *a, const char *model)
+{
+    enum { MOST = 20000 };
+    static char byte[2][256][8];
+    static float score[MOST];
+    static int32_t type[MOST];
+    const int plamo = !strcmp(model, "plamo2");
+    tllm_text *text = (tllm_text *)b_alloc(MOST * sizeof *text);
+    tllm_vocab *v = NULL;
+    size_t i, k;
+    memset(&a->made, 0, sizeof a->made);
+    for (i = 0; i < 256; i++) {
+        (void)snprintf(byte[plamo][i], sizeof byte[0][0], plamo ? "<0x%02X>" : "\\x%02x", (unsigned)i);
+        text[i].at = byte[plamo][i];
+        text[i].n = strlen(byte[plamo][i]);
+        score[i] = -1;
+        type[i] = plamo ? TLLM_TOKEN_BYTE : TLLM_TOKEN_NORMAL;
+    }
+    a->made.model = model;
+    a->made.text = text;
+    a->made.score = score;
+    a->made.type = type;
+    a->made.n_tokens = 256;
+    for (i = 0; i < a->n && a->made.n_tokens < MOST; i = k) {      /* a word that comes again is passed over by the vocabulary */
+        for (k = i + 1; k < a->n && a->text[k] > ' '; k++) {}
+        if (memchr(a->text + i, '\\', k - i)) continue;           /* RWKV reads escapes */
+        text[a->made.n_tokens].at = a->text + i;
+        text[a->made.n_tokens].n = k - i;
+        score[a->made.n_tokens] = -1;
+        type[a->made.n_tokens++] = TLLM_TOKEN_NORMAL;
+    }
+    b_must(a->ctx, tllm_vocab_make(a->ctx, &a->made, &v));
+    a->v = v;
+}
+
 void bench_token(void)
 {
     static const char *const prose[] = { "README.md", "docs/house.md", "docs/accelerators.md", "docs/getting-started.md", "docs/limits.md", "docs/portability.md",
         "docs/files.md", "docs/sampling.md", "docs/tokenizers.md" };
     static const struct { const char *file, *what; } vocab[] = {
         { "ggml-vocab-llama-spm", "SentencePiece, llama" }, { "ggml-vocab-gpt-2", "BPE, gpt-2" }, { "ggml-vocab-gpt-neox", "BPE, four split steps" },
-        { "ggml-vocab-bert-bge", "WordPiece, bert" }, { "pre/llama3", "BPE, 3000 merges" }
+        { "ggml-vocab-bert-bge", "WordPiece, bert" }, { "pre/llama3", "BPE, 3000 merges" },
+        { "tests/golden/token-unigram", "unigram, small" }, { NULL, "rwkv" }, { NULL, "plamo2" }     /* bt_make */
     };
     enum { VOCABS = (int)(sizeof vocab / sizeof *vocab), ROOM = 400000 };
     static char text[ROOM];
@@ -67,9 +105,12 @@ void bench_token(void)
         a[k].ctx = b_ctx(TINY_TARGET_AUTO, 1);
         a[k].text = text;
         a[k].n = n;
-        (void)snprintf(path, sizeof path, "../shared/oracle/tokenizer/%s.gguf", vocab[k].file);
-        if (!n || tllm_gguf_open(a[k].ctx, path, &a[k].g)) continue;
-        b_must(a[k].ctx, tllm_vocab_open(a[k].ctx, a[k].g, &a[k].v));
+        if (!n) continue;
+        if (vocab[k].file) {
+            (void)snprintf(path, sizeof path, "%s%s.gguf", !strncmp(vocab[k].file, "tests/", 6) ? "" : "../shared/oracle/tokenizer/", vocab[k].file);
+            if (tllm_gguf_open(a[k].ctx, path, &a[k].g)) continue;
+            b_must(a[k].ctx, tllm_vocab_open(a[k].ctx, a[k].g, &a[k].v));
+        } else bt_make(&a[k], vocab[k].what);
         bt_encode(&a[k]);
         for (i = 0; i < 3; i++) {
             b_row *r = &rows[m++];

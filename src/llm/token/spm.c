@@ -8,6 +8,16 @@
 #include "llm/token/parts.h"
 #include <string.h>
 
+/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one token a byte
+ * would give that back as U+2581. */
+static size_t tinyi_spm_symbol(const unsigned char *t, size_t n)
+{
+    const size_t most = TINYI_MIN(tinyi_utf8_promise(t[0]), n);
+    size_t k;
+    for (k = 1; k < most; k++) if (t[k] == 0xe2 && n - k >= 3 && t[k + 1] == 0x96 && t[k + 2] == 0x81) return k;
+    return most;
+}
+
 /* one piece between cuts, e->pos set */
 static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size_t n_symbols)
 {
@@ -46,10 +56,10 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         from = i;
         do {
             last = to;
-            to += TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            to += tinyi_spm_symbol(t + to, m - to);
             count++;
             if (to == m) break;
-            k = TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            k = tinyi_spm_symbol(t + to, m - to);
         } while (tinyi_joint_may(e->v, t + last, to - last, t + to, k));
         before = e->out->n;
         if (tinyi_kept_get(e, t + i, to - i, &slot, &st)) {
@@ -60,7 +70,7 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
         for (symbols = 0; symbols < count; symbols++) {
             e->pos[symbols] = (uint32_t)from;
-            from += TINYI_MIN(tinyi_utf8_promise(t[from]), m - from);
+            from += tinyi_spm_symbol(t + from, m - from);
         }
         e->pos[count] = (uint32_t)to;
         if ((st = tinyi_spm_word(e, t, count)) != TINY_OK) return st;

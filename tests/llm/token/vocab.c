@@ -372,6 +372,146 @@ static int32_t token(made *m, const char *text, float score, int32_t type)
     return (int32_t)i;
 }
 
+/* What Unicode says of bytes that are no UTF-8: each that can begin or continue no character is U+FFFD. to has room for 3 n. */
+static size_t repaired(char *to, const char *from, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)from;
+    size_t i = 0, m = 0, k, len;
+    while (i < n) {
+        len = p[i] < 0x80 ? 1 : p[i] < 0xc2 ? 0 : p[i] < 0xe0 ? 2 : p[i] < 0xf0 ? 3 : p[i] < 0xf5 ? 4 : 0;
+        for (k = 1; k < len && i + k < n && (p[i + k] & 0xc0) == 0x80; k++) {}
+        if (len && k == len) { memcpy(to + m, p + i, len); m += len; i += len; }
+        else { memcpy(to + m, "\xef\xbf\xbd", 3); m += 3; i++; }
+    }
+    return m;
+}
+
+/* n bytes of the texts of the oracle in all its languages, characters of all planes, and bytes that are no characters. No U+2581:
+ * SentencePiece writes blanks with it, and gives blanks back. No U+FEFF: PLaMo leaves one out that begins a text. No form longer
+ * than it need be: vocabularies that read characters give the short one. */
+static char *everything(size_t n)
+{
+    static const char *const files[] = { ORACLE "/extra.inp", ORACLE "/pre/text.inp", ORACLE "/pre/extra.inp", ORACLE "/ggml-vocab-llama-bpe.gguf.inp" };
+    char *text = (char *)t_keep(n + 8), *part[T_COUNT(files)];
+    size_t size[T_COUNT(files)], m = 0, k, i;
+    for (k = 0; k < T_COUNT(files); k++) if (!T_TRUE((part[k] = slurp(files[k], &size[k])) != NULL)) return text;
+    while (m < n) {
+        const uint32_t turn = t_rand_below(8);
+        char c[4];
+        if (turn < 3) {
+            size_t from, len;
+            k = t_rand_below(T_COUNT(files));
+            from = t_rand_below((uint32_t)size[k]);
+            len = t_rand_below(400);
+            for (i = from; i < from + len && i < size[k] && m < n; i++) text[m++] = part[k][i];      /* cut anywhere, in characters too */
+        } else if (turn == 3) {
+            for (i = 0; i < strlen(passage) && m < n; i++) text[m++] = passage[i];
+        } else if (turn < 7) {
+            size_t left = t_rand_below(60);
+            while (left-- && m + 4 <= n) {
+                const uint32_t plane = t_rand_below(4), u = plane == 0 ? t_rand_below(0x80) : plane == 1 ? 0x80 + t_rand_below(0x3000) : plane == 2 ? t_rand_below(0x10000) : t_rand_below(0x110000);
+                if ((u >= 0xd800 && u < 0xe000) || u == 0x2581 || u == 0xfeff) continue;
+                if (u < 0x80) text[m++] = (char)u;
+                else if (u < 0x800) { text[m++] = (char)(0xc0 | u >> 6); text[m++] = (char)(0x80 | (u & 63)); }
+                else if (u < 0x10000) { text[m++] = (char)(0xe0 | u >> 12); text[m++] = (char)(0x80 | (u >> 6 & 63)); text[m++] = (char)(0x80 | (u & 63)); }
+                else { text[m++] = (char)(0xf0 | u >> 18); text[m++] = (char)(0x80 | (u >> 12 & 63)); text[m++] = (char)(0x80 | (u >> 6 & 63)); text[m++] = (char)(0x80 | (u & 63)); }
+            }
+        } else {
+            size_t left = t_rand_below(6);
+            while (left-- && m < n) text[m++] = (char)(0x80 + t_rand_below(0x80));
+        }
+        for (i = m < 500 ? 0 : m - 500; i + 3 <= m; i++) {
+            memcpy(c, text + i, 3);
+            if (!memcmp(c, "\xe2\x96\x81", 3) || !memcmp(c, "\xef\xbb\xbf", 3)) text[i] = 'u';
+        }
+        for (i = m < 500 ? 0 : m - 500; i < m; i++) {   /* leads of long forms, surrogates and what lies past the last plane */
+            const unsigned char lead = (unsigned char)text[i], next = i + 1 < m ? (unsigned char)text[i + 1] : 0;
+            if ((lead & 0xfe) == 0xc0 || (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next >= 0xa0) || (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next >= 0x90)) text[i] = '.';
+        }
+    }
+    return text;
+}
+
+/* There and back by one call, and token by token. bytes: the kind keeps bytes that are no characters; the others, and the stream in
+ * any case, give U+FFFD for each of them. */
+static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *what, const char *text, size_t n, unsigned flags, int bytes)
+{
+    char *good = (char *)t_keep(3 * n + 1);
+    const size_t n_good = repaired(good, text, n);
+    size_t i, n_held = 0;
+    tllm_tokens t;
+    tllm_bytes b;
+    const uint64_t start = tiny_now_ns();
+    memset(&t, 0, sizeof t);
+    memset(&b, 0, sizeof b);
+    if (T_OK(tllm_encode(ctx, v, text, n, flags, &t)) && T_OK(tllm_decode(ctx, v, t.id, t.n, 0, &b))) {
+        tllm_stream s = tllm_stream_start(v, 0);
+        const char *want = bytes ? text : good;
+        if (T_EQ_INT(b.n, bytes ? n : n_good)) T_SAME(b.at, want, b.n);
+        else {
+            for (i = 0; i < b.n && i < n && b.at[i] == want[i]; i++) {}
+            printf("  %s differs first at %lu: \"%.20s\", not \"%.20s\"\n", what, (unsigned long)i, b.at + (i < 10 ? 0 : i - 10), want + (i < 10 ? 0 : i - 10));
+        }
+        b.n = 0;
+        for (i = 0; i < t.n; i++) {
+            if (tllm_stream_next(ctx, &s, t.id[i], &b)) break;
+            n_held += s.n_held > 0;
+        }
+        T_EQ_INT(i, t.n);
+        T_OK(tllm_stream_end(ctx, &s, &b));
+        T_TRUE(n_held > n / 1000);
+        if (T_EQ_INT(b.n, n_good)) T_SAME(b.at, good, n_good);
+        else {
+            for (i = 0; i < b.n && i < n_good && b.at[i] == good[i]; i++) {}
+            printf("  %s as a stream differs first at %lu\n", what, (unsigned long)i);
+        }
+    }
+    printf("  %-22s %8lu bytes, %8lu tokens, there and back twice in %.2f s\n", what, (unsigned long)n, (unsigned long)t.n, (double)(tiny_now_ns() - start) * 1e-9);
+    tllm_tokens_free(ctx, &t);
+    tllm_bytes_free(ctx, &b);
+}
+
+/* every kind that promises it; T_LONG=1 in the environment: 10 MB for each */
+static void test_everything(void)
+{
+    static const struct { const char *path, *what; int bytes; } row[] = {
+        { ORACLE "/ggml-vocab-llama-spm.gguf", "SentencePiece, llama", 1 }, { ORACLE "/ggml-vocab-phi-3.gguf", "SentencePiece, phi-3", 1 },
+        { ORACLE "/ggml-vocab-gpt-2.gguf", "BPE, gpt-2", 0 }, { ORACLE "/ggml-vocab-gpt-neox.gguf", "BPE, gpt-neox", 0 }, { ORACLE "/pre/llama3.gguf", "BPE, llama3", 0 },
+        { ORACLE "/pre/qwen2.gguf", "BPE, qwen2", 0 }, { ORACLE "/pre/tiny_aya.gguf", "BPE, tiny_aya", 0 }, { ORACLE "/pre/deepseek-llm.gguf", "BPE, deepseek-llm", 0 }
+    };
+    static char piece[256][12];
+    static made m;
+    const size_t n = getenv("T_LONG") ? 10 * 1000 * 1000 : T_SLOW ? 100000 : 1000000;
+    tiny_ctx *ctx;
+    char *text;
+    size_t i;
+    int k;
+    if (!have_shared()) { T_SKIP("no ../shared"); return; }
+    ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    text = everything(n);
+    for (i = 0; i < T_COUNT(row); i++) {
+        tllm_gguf *g = NULL;
+        tllm_vocab *v = open_vocab(ctx, row[i].path, &g);
+        if (v) there_and_back(ctx, v, row[i].what, text, n, 0, row[i].bytes);
+        tllm_vocab_close(ctx, v);
+        tllm_gguf_close(ctx, g);
+    }
+    for (k = 0; k < 2; k++) {               /* RWKV and PLaMo 2: all bytes, and a few words */
+        static const char *const words[] = { "the", " the", "ing", "\xd0\xb0", "\xe4\xbd\xa0\xe5\xa5\xbd", "  ", "\n\n", "\xf0\x9f\xa6\x99", "quick brown" };
+        tllm_vocab *v = NULL;
+        start(&m, k ? "plamo2" : "rwkv", NULL);
+        if (!k) token(&m, "<end>", 0, TLLM_TOKEN_CONTROL);
+        for (i = 0; i < 256; i++) {
+            (void)snprintf(piece[i], sizeof piece[i], k ? "<0x%02X>" : "\\x%02x", (unsigned)i);
+            token(&m, piece[i], 0, k ? TLLM_TOKEN_BYTE : TLLM_TOKEN_NORMAL);
+        }
+        for (i = 0; i < T_COUNT(words); i++) token(&m, words[i], -1, TLLM_TOKEN_NORMAL);
+        if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) there_and_back(ctx, v, k ? "PLaMo 2" : "RWKV", text, n, 0, !k);
+        tllm_vocab_close(ctx, v);
+    }
+    t_close(ctx);
+}
+
 /* "1 2 3" */
 static void encodes_n(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, const char *want, int line)
 {
@@ -1039,6 +1179,7 @@ int main(void)
     T_RUN(test_sentencepiece);
     T_RUN(test_oracle);
     T_RUN(test_round_trip);
+    T_RUN(test_everything);
     T_RUN(test_stream);
     T_RUN(test_runs);
     if (n_vocab) printf("vocabularies: %d of %d\n", n_vocab_good, n_vocab);
