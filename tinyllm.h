@@ -196,29 +196,29 @@
  *   50998  llm/token/encode.c
  *   51225  llm/token/decode.c
  *   51404  llm/token/spm.c
- *   51475  llm/token/bpe.c
- *   51622  llm/token/wordpiece.c
- *   51702  llm/token/unigram.c
- *   51916  llm/token/rwkv.c
- *   51942  llm/chat/filters.c
- *   52352  llm/chat/methods.c
- *   52703  llm/chat/emit.c
- *   52796  llm/chat/words.c
- *   52970  llm/chat/expression.c
- *   53451  llm/model/load.c
- *   53783  llm/model/step.c
- *   54215  llm/model/attn.c
- *   54803  llm/model/mla.c
- *   54992  llm/model/delta.c
- *   55289  llm/model/ssm.c
- *   55660  llm/model/rwkv.c
- *   56119  llm/model/ffn.c
- *   56469  llm/model/streams.c
- *   56718  llm/model/forward.c
- *   57367  llm/model/seq.c
- *   57571  llm/model/save.c
- *   57910  llm/tinyllm.c
- *   57923  the licence
+ *   51485  llm/token/bpe.c
+ *   51632  llm/token/wordpiece.c
+ *   51712  llm/token/unigram.c
+ *   51926  llm/token/rwkv.c
+ *   51952  llm/chat/filters.c
+ *   52362  llm/chat/methods.c
+ *   52713  llm/chat/emit.c
+ *   52806  llm/chat/words.c
+ *   52980  llm/chat/expression.c
+ *   53461  llm/model/load.c
+ *   53793  llm/model/step.c
+ *   54225  llm/model/attn.c
+ *   54813  llm/model/mla.c
+ *   55002  llm/model/delta.c
+ *   55299  llm/model/ssm.c
+ *   55670  llm/model/rwkv.c
+ *   56129  llm/model/ffn.c
+ *   56479  llm/model/streams.c
+ *   56728  llm/model/forward.c
+ *   57377  llm/model/seq.c
+ *   57581  llm/model/save.c
+ *   57920  llm/tinyllm.c
+ *   57933  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -51410,6 +51410,16 @@ TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *
  * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
 #include <string.h>
 
+/* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one token a byte
+ * would give that back as U+2581. */
+static size_t tinyi_spm_symbol(const unsigned char *t, size_t n)
+{
+    const size_t most = TINYI_MIN(tinyi_utf8_promise(t[0]), n);
+    size_t k;
+    for (k = 1; k < most; k++) if (t[k] == 0xe2 && n - k >= 3 && t[k + 1] == 0x96 && t[k + 2] == 0x81) return k;
+    return most;
+}
+
 /* one piece between cuts, e->pos set */
 static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size_t n_symbols)
 {
@@ -51448,10 +51458,10 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         from = i;
         do {
             last = to;
-            to += TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            to += tinyi_spm_symbol(t + to, m - to);
             count++;
             if (to == m) break;
-            k = TINYI_MIN(tinyi_utf8_promise(t[to]), m - to);
+            k = tinyi_spm_symbol(t + to, m - to);
         } while (tinyi_joint_may(e->v, t + last, to - last, t + to, k));
         before = e->out->n;
         if (tinyi_kept_get(e, t + i, to - i, &slot, &st)) {
@@ -51462,7 +51472,7 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         if ((st = tinyi_encoder_symbols(e, count)) != TINY_OK) return st;
         for (symbols = 0; symbols < count; symbols++) {
             e->pos[symbols] = (uint32_t)from;
-            from += TINYI_MIN(tinyi_utf8_promise(t[from]), m - from);
+            from += tinyi_spm_symbol(t + from, m - from);
         }
         e->pos[count] = (uint32_t)to;
         if ((st = tinyi_spm_word(e, t, count)) != TINY_OK) return st;
