@@ -84,4 +84,5 @@
 #include "llm/sample/grammar.h"
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
+#include "llm/train/story.h"
 #endif
