@@ -35,6 +35,14 @@ typedef enum tiny_bound_kind { TINY_BOUND_EXACT, TINY_BOUND_ULP, TINY_BOUND_LINE
 typedef struct tiny_bound { tiny_bound_kind kind; double k, k_per_n; } tiny_bound;  /* limit k + k_per_n * n, n = terms summed */
 
 typedef struct tiny_case tiny_case;         /* core/conform.h */
+
+/* The gradient of an operation: g knows dL/d(outputs) and takes dL/d(inputs). op has the inputs as they were and the
+ * outputs as they came out. math/tape.h says how one is written and what it may call; it runs further operations and
+ * computes nothing by itself that one of them could. NULL in a row: no gradient goes through (the tape says so when one
+ * would have to). */
+typedef struct tiny_grad tiny_grad;
+typedef tiny_status (*tiny_grad_fn)(tiny_grad *g, const tiny_op *op);
+
 struct tiny_op_row {
     const char *name;
     int kind;
@@ -50,16 +58,23 @@ struct tiny_op_row {
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
-    const void *grad;                       /* filled by the tape */
+    tiny_grad_fn grad;                      /* TINYI_GRAD(function), NULL under TINY_NO_TRAIN; NULL: none */
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
 };
 
+#ifdef TINY_NO_TRAIN
+#define TINYI_GRAD(function) NULL
+#else
+#define TINYI_GRAD(function) function
+#endif
+
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
-    TINY_OP_ACCUMULATES = 4                 /* out[0] is read too (its old content is an input) */
+    TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
+    TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
 /* Checks, then runs: accelerator, fast path or reference, as the context says. */

@@ -18,4 +18,6 @@
 #include "math/ops.h"
 #include "math/sparse.h"
 #include "math/linalg.h"
+#include "math/optim.h"
+#include "math/tape.h"
 #endif

@@ -20,6 +20,7 @@
 #include "math/gemv.simd.h"
 #include "math/linalg.simd.h"
 #include "math/fwht.simd.h"
+#include "math/optim.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -41,6 +42,9 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_gemv)(k);
     TINY_FN(tinyi_use_linalg)(k);
     TINY_FN(tinyi_use_fwht)(k);
+#ifndef TINY_NO_TRAIN
+    TINY_FN(tinyi_use_optim)(k);
+#endif
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }

@@ -4,6 +4,7 @@
 #include "core/state.h"
 #include "core/conform.h"
 #include "math/ops.h"
+#include "math/optim.h"
 #include <math.h>                           /* INFINITY; no function of it is called */
 TINYI_C_BEGIN
 
@@ -11,7 +12,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_OPTIM(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
