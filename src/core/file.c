@@ -42,11 +42,23 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
+    memset(out, 0, sizeof *out);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    (void)out;
     (void)bytes;
     (void)n_bytes;
-    return tinyi_file_none(ctx, path);
+    return tinyi_file_none(ctx, NULL);
+}
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out) { return tinyi_out_add(ctx, out, NULL, 0); }
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    (void)ctx;
+    (void)out;
 }
 #else
 
@@ -137,51 +149,85 @@ static int tinyi_file_special(const char *path)
 #endif
 }
 
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
+{
+    size_t n = strlen(path);
+    memset(out, 0, sizeof *out);
+    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
+    if (!out->path) return ctx->status;
+    out->part = out->path + n + 1;
+    memcpy(out->path, path, n + 1);
+    memcpy(out->part, path, n);
+    out->special = tinyi_file_special(path);
+    memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    out->file = fopen(out->part, "wb");
+    if (!out->file) {
+        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
+        out->special = 1;                   /* what stands there is not ours */
+        tinyi_out_abandon(ctx, out);
+        return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
+{
+    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part, (unsigned long long)out->n_bytes, strerror(errno));
+}
+
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    out->n_bytes += n_bytes;
+    return n_bytes && fwrite(bytes, 1, n_bytes, (FILE *)out->file) != n_bytes ? tinyi_out_fail(ctx, out) : TINY_OK;
+}
+
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
+{
+    FILE *f = (FILE *)out->file;
+    tiny_status st = TINY_OK;
+    int bad = fflush(f) != 0;
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    bad |= !out->special && fsync(fileno(f)) != 0;
+#endif
+    bad |= fclose(f) != 0;
+    out->file = NULL;
+    if (bad) {
+        st = tinyi_out_fail(ctx, out);
+    } else if (!out->special) {
+#ifdef _WIN32
+        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
+#else
+        bad = rename(out->part, out->path) != 0;
+#endif
+        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
+        else out->special = 1;              /* nothing is left to remove */
+    }
+    tinyi_out_abandon(ctx, out);
+    return st;
+}
+
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tiny_free(ctx, out->path);
+    memset(out, 0, sizeof *out);
+}
+#endif
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    char *part;
-    size_t n_path;
-    FILE *f;
-    int bad, special;
+    tinyi_out out;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
-    n_path = strlen(path);
-    part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
-    if (!part) return ctx->status;
-    memcpy(part, path, n_path);
-    special = tinyi_file_special(path);
-    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
-    f = fopen(part, "wb");
-    if (!f) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
-        tiny_free(ctx, part);
-        return st;
-    }
-    bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
-    bad |= fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
-    if (bad) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        if (!special) (void)remove(part);
-    } else if (!special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(part, path) != 0;
-#endif
-        if (bad) {
-            st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-            (void)remove(part);
-        }
-    }
-    tiny_free(ctx, part);
+    st = tinyi_out_open(ctx, path, &out);
+    if (st) return st;
+    st = tinyi_out_add(ctx, &out, bytes, n_bytes);
+    if (!st) return tinyi_out_finish(ctx, &out);
+    tinyi_out_abandon(ctx, &out);
     return st;
 }
-#endif
 
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 {

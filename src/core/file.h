@@ -32,5 +32,17 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
  * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+typedef struct tinyi_out {
+    char *path, *part;                      /* one block: the name, and the one it is written under */
+    uint64_t n_bytes;                       /* so far */
+    void *file;                             /* a FILE */
+    int special;                            /* a device or a pipe: written in its place */
+} tinyi_out;
+TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
+TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
+TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
+TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
+
 TINYI_C_END
 #endif

@@ -13,6 +13,7 @@
 #include "core/accel.h"
 #include "core/bytes.h"
 #include "core/file.h"
+#include "core/checkpoint.h"
 #include "core/time.h"
 #include "core/conform.h"
 #include "math/ops.h"

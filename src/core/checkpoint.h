@@ -1,0 +1,99 @@
+/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+ *
+ *   tiny_checkpoint_writer_desc wd = { 0 };
+ *   wd.path = "run.ckpt";
+ *   if (tiny_checkpoint_create(ctx, &wd, &w)) ...
+ *   tiny_checkpoint_put_u64(ctx, w, "step", step);
+ *   tiny_checkpoint_put_tensor(ctx, w, "adam.m/w1", &m1);
+ *   st = tiny_checkpoint_finish(ctx, w);               the first failure of all the calls above
+ *   tiny_checkpoint_writer_close(ctx, w);
+ *
+ *   tiny_checkpoint_desc rd = { 0 };
+ *   rd.path = "run.ckpt";
+ *   if (tiny_checkpoint_open(ctx, &rd, &c)) ... the sentence names the file, the entry, the value and the limit ...
+ *   st = tiny_checkpoint_get_u64(ctx, c, "step", &step);
+ *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
+ *   tiny_checkpoint_close(ctx, c);
+ *
+ * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is whole;
+ * after a full disk or a kill the old file is what it was. The same entries in the same order make the same bytes on every
+ * machine. Opening checks the checksum and every entry before anything is handed out.
+ *
+ * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an i64 of n.
+ *
+ * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a context
+ * of its own. docs/checkpoints.md has the bytes.                                                                        */
+#ifndef TINYI_CHECKPOINT_H
+#define TINYI_CHECKPOINT_H
+#include "core/ctx.h"
+TINYI_C_BEGIN
+
+#define TINY_CHECKPOINT_VERSION 1           /* of the format */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
+
+typedef struct tiny_checkpoint_writer_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    void *user;
+} tiny_checkpoint_writer_desc;
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);  /* any strides */
+/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+/* Writes the end, and the file takes its place. */
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);  /* takes NULL; what is not finished is abandoned */
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint tiny_checkpoint;
+
+typedef struct tiny_checkpoint_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    size_t n_bytes;
+    int copy;                               /* read the file into memory instead of mapping it */
+    int no_checksum;                        /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+} tiny_checkpoint_desc;
+
+typedef enum tiny_checkpoint_kind { TINY_CHECKPOINT_TENSOR, TINY_CHECKPOINT_U64, TINY_CHECKPOINT_F64, TINY_CHECKPOINT_TEXT, TINY_CHECKPOINT_BYTES } tiny_checkpoint_kind;
+
+typedef struct tiny_checkpoint_entry {
+    const char *name;                       /* ended by a 0 */
+    tiny_checkpoint_kind kind;
+    tiny_dtype dtype;                       /* of a tensor */
+    int rank;
+    tiny_idx dim[TINY_MAX_RANK];
+    const unsigned char *at;                /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    size_t n_bytes;
+} tiny_checkpoint_entry;
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);                /* takes NULL */
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);           /* in the order of the file; NULL past the end */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name); /* NULL: not there */
+
+/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is changed. */
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);    /* until the close */
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);  /* any strides */
+/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
+
+TINYI_C_END
+#endif
