@@ -85,4 +85,5 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/train/story.h"
+#include "llm/train/trainer.h"
 #endif
