@@ -497,6 +497,9 @@ static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int w
     return tinyi_train_finite(*bits) && tinyi_train_finite(square) ? TINY_OK : tinyi_train_blame(t, *bits);
 }
 
+/* the step, counted from 0, after which the rates fall */
+static double tinyi_train_falls(double constant, double steps) { return (double)(int64_t)(constant * steps); }
+
 static double tinyi_train_factor(const tllm_trainer *t)
 {
     tiny_schedule s;
@@ -504,7 +507,7 @@ static double tinyi_train_factor(const tllm_trainer *t)
     s.kind = TINY_SCHEDULE_WSD;
     s.warmup = t->desc.warmup;
     s.total = t->desc.steps;
-    s.decay_at = (int64_t)(t->desc.constant * (double)t->desc.steps);
+    s.decay_at = (int64_t)tinyi_train_falls(t->desc.constant, (double)t->desc.steps);
     return tiny_schedule_at(&s, t->steps);
 }
 
@@ -622,14 +625,21 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
 static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c, const char *path)
 {
     const char *kind;
-    uint64_t seed;
+    uint64_t seed, steps = 0;
+    double other_steps = 0.0, other_constant = 0.0;
     size_t i;
+    int both_whole;
     tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
     if (!st && strcmp(kind, "story trainer 1")) return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of a story trainer", path, kind);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
+    /* where the rates have not begun to fall, neither here nor there, the length of the run did not enter yet */
+    both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) && (double)steps <= tinyi_train_falls(other_constant, other_steps);
     for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
         const tinyi_train_key *k = &tinyi_train_keys[i];
         double x;
-        if (k->kind == TINYI_TK_SEED) continue;
+        if (k->kind == TINYI_TK_SEED || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
         st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
         if (!st && x != tinyi_train_get(&t->desc, k))
             return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));

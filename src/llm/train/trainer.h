@@ -69,7 +69,7 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value, tiny_tensor *gradient);
 
 /* After a failure of save the file is what it was; after one of load the trainer is what it was. A checkpoint of another
- * description is refused with the first difference. */
+ * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
 /* A GGUF file of architecture "llama" with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
