@@ -86,4 +86,5 @@
 #include "llm/session/session.h"
 #include "llm/train/story.h"
 #include "llm/train/trainer.h"
+#include "llm/train/judge.h"
 #endif

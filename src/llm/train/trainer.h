@@ -33,6 +33,7 @@ typedef struct tllm_train_desc {            /* zero: the value in brackets */
     double matrix_rate, decay, momentum;    /* of the matrices [Muon 0.02, 0.01, 0.95; AdamW 0.003, 0.1] */
     double rate, beta1, beta2, eps;         /* AdamW of the others [0.003, 0.9, 0.95, 1e-8] */
     double clip;                            /* most length of all gradients together [1] */
+    double spread;                          /* of the first numbers of the embedding [0.5]; the last norm starts at 1 / (spread sqrt(embedding)), at most 1 */
     double rope_base, norm_eps;             /* [10000, 1e-5] */
     uint64_t seed;                          /* of the first weights and of the stories [1] */
 } tllm_train_desc;
