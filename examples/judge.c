@@ -17,7 +17,7 @@ static const char usage[] =
     "  --stories N           held-out stories that are read; 2000 without this\n"
     "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: none\n"
     "  --seed S              of the held-out stories; 999 without this\n"
-    "  --threads N           one per processor without this\n"
+    "  --threads N           1 without this: so small a model gains nothing from more\n"
     "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json                one JSON object instead of the table\n";
 
@@ -96,7 +96,7 @@ static void unload(tiny_ctx *ctx, loaded *l)
 int main(int argc, char **argv)
 {
     const char *path = NULL, *base_path = NULL;
-    long threads = 0, stories = 2000, tell = 1000, seed = 999;
+    long threads = 1, stories = 2000, tell = 1000, seed = 999;
     int json = 0, i;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
