@@ -19,6 +19,7 @@ static const char usage[] =
     "  --format F        of the matrices in the model file; Q8_0 without this\n"
     "  --resume          go on from MODEL.gguf.ckpt, if it is there\n"
     "  --seconds N       stop after so long, with a checkpoint\n"
+    "  --stop N          stop after step N, with a checkpoint\n"
     "  --save N          seconds from one checkpoint to the next; 60 without this\n"
     "  --threads N       one per processor without this, at most 4\n"
     "  --target T        scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
 {
     const char *config = NULL, *out = NULL, *format = "Q8_0";
     char checkpoint[1024], course[1024];
-    long seconds_most = 0, save_each = 60, threads = 0;
+    long seconds_most = 0, save_each = 60, threads = 0, stop_at = 0;
     unsigned long long seed = 0;
     int resume = 0, quiet = 0, i, stopped = 0;
     tiny_ctx_desc desc;
@@ -96,7 +97,7 @@ int main(int argc, char **argv)
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
         const char **text_to = !strcmp(a, "--config") ? &config : !strcmp(a, "--out") ? &out : !strcmp(a, "--format") ? &format : NULL;
-        long *to = !strcmp(a, "--seconds") ? &seconds_most : !strcmp(a, "--save") ? &save_each : !strcmp(a, "--threads") ? &threads : NULL;
+        long *to = !strcmp(a, "--seconds") ? &seconds_most : !strcmp(a, "--save") ? &save_each : !strcmp(a, "--threads") ? &threads : !strcmp(a, "--stop") ? &stop_at : NULL;
         if (text_to) {
             if (!v) return wrong(a, v);
             *text_to = v;
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
             (void)fflush(stderr);
             shown = now;
         }
-        stopped = asked_to_stop || (seconds_most && used >= (double)seconds_most);
+        stopped = asked_to_stop || r.step == stop_at || (seconds_most && used >= (double)seconds_most);
         if (stopped || now - saved >= (double)save_each || r.step == d.steps) {
             st = tllm_trainer_save(t, checkpoint);
             if (st) {

