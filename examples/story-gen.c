@@ -30,7 +30,7 @@ static int wrong(const char *what, const char *value)
 int main(int argc, char **argv)
 {
     uint64_t seed = 1, tokens = 0, stories = 0, n_tokens = 0, n_stories = 0, n_tag[TLLM_STORY_TAGS];
-    double bits = 0, square = 0, chosen = 0, story_bits = 0;
+    double bits = 0, chosen = 0, story_bits = 0;
     unsigned shortest = 0, longest = 0, length = 0;
     int stats = 0, show = 0, i;
     tllm_story s;
@@ -72,7 +72,6 @@ int main(int argc, char **argv)
             if (length > longest) longest = length;
             if (!shortest || length < shortest) shortest = length;
             bits += story_bits;
-            square += story_bits * story_bits;
             story_bits = 0;
             length = 0;
             n_stories++;

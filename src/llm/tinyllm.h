@@ -38,6 +38,7 @@
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
+ *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory

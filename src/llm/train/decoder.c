@@ -18,7 +18,7 @@
  * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
  * Left out dropout, biases, untied heads: the recipe has none.                                                            */
 #include "llm/train/decoder.h"
-#ifndef TINYLLM_NO_TRAIN
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "math/table.h"
 #include "math/matmul.h"
 #include "math/elem.h"

@@ -8,7 +8,7 @@
  *          context, one at a time.
  * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
 #include "llm/train/trainer.h"
-#ifndef TINYLLM_NO_TRAIN
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "llm/train/decoder.h"
 #include "llm/train/story.h"
 #include "llm/quant/format.h"
@@ -410,6 +410,17 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
 
 static tiny_idx tinyi_train_pieces(const tllm_trainer *t) { return ((tiny_idx)t->n + TINYI_TRAIN_PIECE - 1) / TINYI_TRAIN_PIECE; }
 
+/* the sentence of a worker's own context, as far as a team keeps one */
+static void tinyi_train_failed(tiny_team *team, tiny_status st, const tiny_ctx *one)
+{
+    const char *from = tiny_ctx_message(one);
+    char says[240];
+    size_t i;
+    for (i = 0; i + 1 < sizeof says && from[i]; i++) says[i] = from[i];
+    says[i] = 0;
+    tiny_team_fail(team, st, says);
+}
+
 static void tinyi_train_lanes(tiny_team *team, void *arg)
 {
     tllm_trainer *t = (tllm_trainer *)arg;
@@ -420,7 +431,7 @@ static void tinyi_train_lanes(tiny_team *team, void *arg)
             tiny_ctx *one = t->one[team->i];
             tiny_status st = tinyi_dec_lane(one, &t->m, t->w, t->want_gradient ? t->g[i] : NULL, t->room[team->i], t->batch + i * each * (t->desc.context + 1), each,
                                             t->share, &t->nats[i]);
-            if (st) tiny_team_fail(team, st, tiny_ctx_message(one));
+            if (st) tinyi_train_failed(team, st, one);
         }
     tiny_barrier(team);
     while (t->want_gradient && tiny_take(team, pieces, 1, &i, &i1))
@@ -450,7 +461,7 @@ static void tinyi_train_update(tiny_team *team, void *arg)
             team->k->scale_f32(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
         }
         st = tiny_optim_step(t->optim[i], t->factor);
-        if (st) tiny_team_fail(team, st, tiny_ctx_message(t->one[i]));
+        if (st) tinyi_train_failed(team, st, t->one[i]);
     }
 }
 
