@@ -24,7 +24,8 @@ accepts = $(shell out=$$(mktemp) && { for h in $(1); do echo "$(hash)include <$$
     $(CC) -x c - -o $$out $(3) >/dev/null 2>&1 && echo '$(3)'; rm -f $$out)
 DL := $(call accepts,dlfcn.h,dlopen(0$(comma) 1),-ldl)
 OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
-BLAS = $(if $(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),-lopenblas),-DHAVE_BLAS -lopenblas)
+# the first library that has a CBLAS; asked for only when something is linked with it
+BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas,$(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),$(l)))))
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
 
 SOURCES := $(sort $(shell find src -name '*.[ch]'))
@@ -35,7 +36,7 @@ PROGRAMS := $(TESTS:%.c=$(BUILD)/%)
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all demo machine retrain retrain-check test run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all demo machine retrain retrain-check test sweep run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -62,6 +63,12 @@ retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss wi
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check stitch units checksums $(TESTS) $(wildcard examples/*.c)
+
+SWEEP ?= exp log tanh erf sigmoid sin cos rsqrt
+PARTS ?= 64
+sweep: $(BUILD)/tests/math/elem    ## the functions of one argument over all 2^32 floats, on every target; hours. SWEEP="exp" PARTS=64 choose
+	@for f in $(SWEEP); do i=0; while [ $$i -lt $(PARTS) ]; do i=$$((i + 1)); \
+	  printf '%s/%s ' $$i $(PARTS); T_ONLY=test_sweep T_SWEEP=$$f T_EXHAUSTIVE=$$i/$(PARTS) nice $< | grep -v passed,.0.failed || true; done; done
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
@@ -94,7 +101,7 @@ asan:            ## the tests under the address and undefined behaviour sanitize
 
 tsan:            ## the tests under the thread sanitizer, with threads of our own instead of OpenMP
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/tsan OPENMP= \
-	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread'
+	  CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer -fsanitize=thread -DTINY_PTHREAD'
 
 stitch: $(BUILD)/stitch  ## makes tinyllm.h and tinygnn.h from src/
 	@mkdir -p $(INC)
@@ -155,8 +162,8 @@ $(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) 
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c $(HEADERS) $(BUILD)/libtinyllm.a
-	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/hash.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
 $(EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a

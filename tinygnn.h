@@ -1,101 +1,105 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     101  the manual
- *     169  math/kernels.h
- *    5792  options and names
- *    6166  core/config.h
- *    6288  core/status.h
- *    6321  core/tensor.h
- *    6374  core/ctx.h
- *    6451  core/mem.h
- *    6492  core/thread.h
- *    6533  core/rng.h
- *    6559  core/op.h
- *    6638  core/record.h
- *    6660  core/accel.h
- *    6697  core/bytes.h
- *    6722  core/file.h
- *    6758  core/time.h
- *    6768  core/conform.h
- *    6851  math/binary.h
- *    6892  math/elem.h
- *    6959  math/convert.h
- *    7000  math/reduce.h
- *    7047  math/softmax.h
- *    7098  math/norm.h
- *    7147  math/matmul.h
- *    7209  math/layout.h
- *    7262  math/conv.h
- *    7316  math/sort.h
- *    7377  math/linalg_lu.h
- *    7394  math/linalg_qr.h
- *    7410  math/linalg_eig.h
- *    7423  math/linalg_svd.h
- *    7436  math/linalg.h
- *    7492  math/fft.h
- *    7561  math/fwht.h
- *    7584  math/attention.h
- *    7613  math/ops.h
- *    7630  math/sparse.h
- *    7703  math/all.h
- *    7709  the shared functions again, where the other header came first
- *    7890  gnn/tinygnn.h
- *    7907  internal functions
- *    7958  core/status.c
- *    7968  core/atomic.h
- *    8020  core/state.h
- *    8089  core/tensor.c
- *    8240  core/cpu.h
- *    8274  core/ctx.c
- *    8511  core/mem.c
- *    8607  core/thread.c
- *    8808  core/rng.c
- *    8891  core/op.c
- *    9227  core/record.c
- *    9325  core/bytes.c
- *    9405  core/file.c
- *    9598  core/time.c
- *    9645  core/half.h
- *    9698  core/conform.c
- *   10457  math/table.h
- *   10504  math/rows.h
- *   10553  math/walk.h
- *   10669  math/binary.c
- *   10960  math/elem.c
- *   11698  math/convert.c
- *   12173  math/reduce.c
- *   12688  math/softmax.c
- *   13044  math/norm.c
- *   13569  math/gemm.h
- *   13648  math/gemm_i8.h
- *   13664  math/matmul.c
- *   14020  math/layout.c
- *   14755  math/conv.c
- *   15279  math/sort.c
- *   16162  math/linalg_block.h
- *   16308  math/linalg_lu.c
- *   16653  math/linalg_qr.c
- *   17000  math/linalg_eig.c
- *   17508  math/linalg_svd.c
- *   17903  math/linalg.c
- *   18171  math/fft.c
- *   19098  math/fwht.c
- *   19242  math/attention.c
- *   19531  math/ops.c
- *   19568  math/sparse.c
- *   20557  math/normal.c
- *   20576  core/target.h
- *   20900  math/targets.c
- *   21029  math/all.c
- *   21033  core/cpu.c
- *   21247  math/matvec.h
- *   21258  math/gemm.c
- *   21841  math/gemm_i8.c
- *   22064  math/linalg_block.c
- *   22597  math/matvec.c
- *   22651  the shared functions forwarded, where the other header has their bodies
- *   22827  gnn/tinygnn.c
- *   22838  the licence
+ *     105  the manual
+ *     173  math/kernels.h
+ *    5869  options and names
+ *    6285  core/config.h
+ *    6407  core/status.h
+ *    6440  core/tensor.h
+ *    6493  core/ctx.h
+ *    6570  core/mem.h
+ *    6611  core/thread.h
+ *    6652  core/rng.h
+ *    6678  core/op.h
+ *    6757  core/record.h
+ *    6779  core/accel.h
+ *    6816  core/bytes.h
+ *    6841  core/file.h
+ *    6885  core/checkpoint.h
+ *    6984  core/time.h
+ *    6994  core/conform.h
+ *    7077  math/binary.h
+ *    7118  math/elem.h
+ *    7185  math/convert.h
+ *    7226  math/reduce.h
+ *    7273  math/softmax.h
+ *    7324  math/norm.h
+ *    7373  math/matmul.h
+ *    7435  math/layout.h
+ *    7488  math/conv.h
+ *    7542  math/sort.h
+ *    7603  math/linalg_lu.h
+ *    7620  math/linalg_qr.h
+ *    7636  math/linalg_eig.h
+ *    7649  math/linalg_svd.h
+ *    7662  math/linalg.h
+ *    7718  math/fft.h
+ *    7787  math/fwht.h
+ *    7810  math/attention.h
+ *    7839  math/ops.h
+ *    7856  math/sparse.h
+ *    7929  math/all.h
+ *    7935  the shared functions again, where the other header came first
+ *    8137  gnn/tinygnn.h
+ *    8154  internal functions
+ *    8209  core/status.c
+ *    8219  core/atomic.h
+ *    8271  core/state.h
+ *    8340  core/tensor.c
+ *    8491  core/cpu.h
+ *    8525  core/ctx.c
+ *    8762  core/mem.c
+ *    8858  core/thread.c
+ *    9059  core/rng.c
+ *    9142  core/op.c
+ *    9478  core/record.c
+ *    9576  core/bytes.c
+ *    9656  core/file.c
+ *    9895  core/hash.h
+ *    9915  core/checkpoint.c
+ *   10578  core/time.c
+ *   10625  core/half.h
+ *   10678  core/conform.c
+ *   11437  math/table.h
+ *   11484  math/rows.h
+ *   11533  math/walk.h
+ *   11649  math/binary.c
+ *   11940  math/elem.c
+ *   12678  math/convert.c
+ *   13153  math/reduce.c
+ *   13668  math/softmax.c
+ *   14024  math/norm.c
+ *   14549  math/gemm.h
+ *   14628  math/gemm_i8.h
+ *   14644  math/matmul.c
+ *   15000  math/layout.c
+ *   15735  math/conv.c
+ *   16259  math/sort.c
+ *   17142  math/linalg_block.h
+ *   17288  math/linalg_lu.c
+ *   17633  math/linalg_qr.c
+ *   17980  math/linalg_eig.c
+ *   18488  math/linalg_svd.c
+ *   18883  math/linalg.c
+ *   19151  math/fft.c
+ *   20078  math/fwht.c
+ *   20222  math/attention.c
+ *   20511  math/ops.c
+ *   20548  math/sparse.c
+ *   21537  math/normal.c
+ *   21556  core/target.h
+ *   21880  math/targets.c
+ *   22009  math/all.c
+ *   22013  core/cpu.c
+ *   22227  core/hash.c
+ *   22330  math/matvec.h
+ *   22341  math/gemm.c
+ *   22924  math/gemm_i8.c
+ *   23147  math/linalg_block.c
+ *   23680  math/matvec.c
+ *   23734  the shared functions forwarded, where the other header has their bodies
+ *   23931  gnn/tinygnn.c
+ *   23942  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4276,39 +4280,56 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     return f;
 }
 
-#define TINYI_ATT_MIX(R)                                                                           \
+/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
+#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
+    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
+        v_f32 a[R][U], x[U];                                                                       \
+        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
+            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
+        for (c = 0; c < n; c++) {                                                                  \
+            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
+                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
+                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
+            }                                                                                      \
+        }                                                                                          \
+        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
+            for (c = n; c < n_vis[j]; c++)                                                         \
+                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
+                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
+            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
+        }                                                                                          \
+    }
+#define TINYI_ATT_MIX(R, U)                                                                        \
     do {                                                                                           \
         int n = n_vis[0];                                                                          \
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
-            v_f32 a[R];                                                                            \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
-            for (c = 0; c < n; c++) {                                                              \
-                v_f32 x = v_load(v + c * ldv + i);                                                 \
-                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
-                v_store(acc + j * d_v + i, a[j]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        i = 0;                                                                                     \
+        TINYI_ATT_MIX_STEP(R, U)                                                                   \
+        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
         for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \
             }                                                                                      \
     } while (0)
+#define TINYI_ATT_MIX_ROWS(R, U) \
+    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
 
 /* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
 static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
 {
     tiny_idx i;
-    int c, j;
-    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
-    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+    int c, j, u;
+    TINYI_ATT_MIX_ROWS(8, 1);
+    TINYI_ATT_MIX_ROWS(4, 2);
+    TINYI_ATT_MIX_ROWS(2, 4);
+    TINYI_ATT_MIX_ROWS(1, 4);
 }
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_MIX_STEP
+#undef TINYI_ATT_MIX_ROWS
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
@@ -5494,6 +5515,13 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+/* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
+#if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
+#define TINYI_I8_MMLA 1
+#else
+#define TINYI_I8_MMLA 0
+#endif
+
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
 #define TINYI_I8_BLOCK(R)                                                                                          \
@@ -5561,6 +5589,51 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 }
 #undef TINYI_I8_STEP
 #undef TINYI_I8_EACH
+#endif
+
+#if TINYI_I8_MMLA
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
+ * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+{
+    int32x4_t s[2][8];
+    size_t i;
+    int r, c;
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            const int32_t *at = start ? start + 2 * c : y + 2 * r * y_row + 2 * c;
+            s[r][c] = vcombine_s32(vld1_s32(at), vld1_s32(start ? at : at + y_row));
+        }
+    for (i = 0; i < k; i += 8) {
+        int8x16_t pair[8];
+        TINYI_UNROLL for (c = 0; c < 8; c += 2) {
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
+            pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
+        }
+        TINYI_UNROLL for (r = 0; r < 2; r++) {
+            const uint8_t *x = a + 2 * r * a_row + (ptrdiff_t)i;
+            const uint8x16_t rows = vcombine_u8(vld1_u8(x), vld1_u8(x + a_row));
+            TINYI_UNROLL for (c = 0; c < 8; c++) s[r][c] = vusmmlaq_s32(s[r][c], rows, pair[c]);
+        }
+    }
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            vst1_s32(y + 2 * r * y_row + 2 * c, vget_low_s32(s[r][c]));
+            vst1_s32(y + (2 * r + 1) * y_row + 2 * c, vget_high_s32(s[r][c]));
+        }
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                             size_t k, const int32_t *start, int rows, int columns)
+{
+    for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
+        int r = 0;
+        if (columns >= 16)
+            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+    }
+}
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
@@ -5636,10 +5709,14 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
+#if TINYI_I8_MMLA
+    if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
+#endif
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_MMLA
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -5810,7 +5887,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8c6bf857
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x10922de2
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -5953,6 +6030,48 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_file_close tinygnn_file_close
 #undef tiny_file_write
 #define tiny_file_write tinygnn_file_write
+#undef tiny_checkpoint_create
+#define tiny_checkpoint_create tinygnn_checkpoint_create
+#undef tiny_checkpoint_put_u64
+#define tiny_checkpoint_put_u64 tinygnn_checkpoint_put_u64
+#undef tiny_checkpoint_put_f64
+#define tiny_checkpoint_put_f64 tinygnn_checkpoint_put_f64
+#undef tiny_checkpoint_put_text
+#define tiny_checkpoint_put_text tinygnn_checkpoint_put_text
+#undef tiny_checkpoint_put_bytes
+#define tiny_checkpoint_put_bytes tinygnn_checkpoint_put_bytes
+#undef tiny_checkpoint_put_tensor
+#define tiny_checkpoint_put_tensor tinygnn_checkpoint_put_tensor
+#undef tiny_checkpoint_put_begin
+#define tiny_checkpoint_put_begin tinygnn_checkpoint_put_begin
+#undef tiny_checkpoint_put_values
+#define tiny_checkpoint_put_values tinygnn_checkpoint_put_values
+#undef tiny_checkpoint_finish
+#define tiny_checkpoint_finish tinygnn_checkpoint_finish
+#undef tiny_checkpoint_writer_close
+#define tiny_checkpoint_writer_close tinygnn_checkpoint_writer_close
+#undef tiny_checkpoint_open
+#define tiny_checkpoint_open tinygnn_checkpoint_open
+#undef tiny_checkpoint_close
+#define tiny_checkpoint_close tinygnn_checkpoint_close
+#undef tiny_checkpoint_count
+#define tiny_checkpoint_count tinygnn_checkpoint_count
+#undef tiny_checkpoint_at
+#define tiny_checkpoint_at tinygnn_checkpoint_at
+#undef tiny_checkpoint_find
+#define tiny_checkpoint_find tinygnn_checkpoint_find
+#undef tiny_checkpoint_get_u64
+#define tiny_checkpoint_get_u64 tinygnn_checkpoint_get_u64
+#undef tiny_checkpoint_get_f64
+#define tiny_checkpoint_get_f64 tinygnn_checkpoint_get_f64
+#undef tiny_checkpoint_get_text
+#define tiny_checkpoint_get_text tinygnn_checkpoint_get_text
+#undef tiny_checkpoint_get_bytes
+#define tiny_checkpoint_get_bytes tinygnn_checkpoint_get_bytes
+#undef tiny_checkpoint_get_tensor
+#define tiny_checkpoint_get_tensor tinygnn_checkpoint_get_tensor
+#undef tiny_checkpoint_expect
+#define tiny_checkpoint_expect tinygnn_checkpoint_expect
 #undef tiny_now_ns
 #define tiny_now_ns tinygnn_now_ns
 #undef tiny_case_dim
@@ -6161,7 +6280,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinygnn_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x8c6bf857
+#define TINYI_SHARED_DECLARED 0x10922de2
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6751,6 +6870,113 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
  * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+typedef struct tinyi_out {
+    char *path, *part;                      /* one block: the name, and the one it is written under */
+    uint64_t n_bytes;                       /* so far */
+    void *file;                             /* a FILE */
+    int special;                            /* a device or a pipe: written in its place */
+} tinyi_out;
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+ *
+ *   tiny_checkpoint_writer_desc wd = { 0 };
+ *   wd.path = "run.ckpt";
+ *   if (tiny_checkpoint_create(ctx, &wd, &w)) ...
+ *   tiny_checkpoint_put_u64(ctx, w, "step", step);
+ *   tiny_checkpoint_put_tensor(ctx, w, "adam.m/w1", &m1);
+ *   st = tiny_checkpoint_finish(ctx, w);               the first failure of all the calls above
+ *   tiny_checkpoint_writer_close(ctx, w);
+ *
+ *   tiny_checkpoint_desc rd = { 0 };
+ *   rd.path = "run.ckpt";
+ *   if (tiny_checkpoint_open(ctx, &rd, &c)) ... the sentence names the file, the entry, the value and the limit ...
+ *   st = tiny_checkpoint_get_u64(ctx, c, "step", &step);
+ *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
+ *   tiny_checkpoint_close(ctx, c);
+ *
+ * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is whole;
+ * after a full disk or a kill the old file is what it was. The same entries in the same order make the same bytes on every
+ * machine. Opening checks the checksum and every entry before anything is handed out.
+ *
+ * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an i64 of n.
+ *
+ * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a context
+ * of its own. docs/checkpoints.md has the bytes.                                                                        */
+#ifndef TINYI_CHECKPOINT_H
+#define TINYI_CHECKPOINT_H
+TINYI_C_BEGIN
+
+#define TINY_CHECKPOINT_VERSION 1           /* of the format */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
+
+typedef struct tiny_checkpoint_writer_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    void *user;
+} tiny_checkpoint_writer_desc;
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);  /* any strides */
+/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+/* Writes the end, and the file takes its place. */
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);  /* takes NULL; what is not finished is abandoned */
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint tiny_checkpoint;
+
+typedef struct tiny_checkpoint_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    size_t n_bytes;
+    int copy;                               /* read the file into memory instead of mapping it */
+    int no_checksum;                        /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+} tiny_checkpoint_desc;
+
+typedef enum tiny_checkpoint_kind { TINY_CHECKPOINT_TENSOR, TINY_CHECKPOINT_U64, TINY_CHECKPOINT_F64, TINY_CHECKPOINT_TEXT, TINY_CHECKPOINT_BYTES } tiny_checkpoint_kind;
+
+typedef struct tiny_checkpoint_entry {
+    const char *name;                       /* ended by a 0 */
+    tiny_checkpoint_kind kind;
+    tiny_dtype dtype;                       /* of a tensor */
+    int rank;
+    tiny_idx dim[TINY_MAX_RANK];
+    const unsigned char *at;                /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    size_t n_bytes;
+} tiny_checkpoint_entry;
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);                /* takes NULL */
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);           /* in the order of the file; NULL past the end */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name); /* NULL: not there */
+
+/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is changed. */
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);    /* until the close */
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);  /* any strides */
+/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 
 TINYI_C_END
 #endif
@@ -7776,6 +8002,27 @@ TINY_API tiny_status tinygnn_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinygnn_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);
 TINY_API void tinygnn_file_close(tiny_ctx *ctx, tiny_file *file);
 TINY_API tiny_status tinygnn_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinygnn_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+TINY_API tiny_status tinygnn_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tinygnn_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tinygnn_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tinygnn_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinygnn_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);
+TINY_API tiny_status tinygnn_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tinygnn_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+TINY_API tiny_status tinygnn_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tinygnn_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API tiny_status tinygnn_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tinygnn_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);
+TINY_API size_t tinygnn_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_at(const tiny_checkpoint *c, size_t i);
+TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_find(const tiny_checkpoint *c, const char *name);
+TINY_API tiny_status tinygnn_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tinygnn_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tinygnn_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);
+TINY_API tiny_status tinygnn_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tinygnn_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);
+TINY_API tiny_status tinygnn_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 TINY_API uint64_t tinygnn_now_ns(void);
 TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tinygnn_case_pick(tiny_case *c, int n);
@@ -7919,6 +8166,10 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
+TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
+TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
+TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN float tinyi_exp_ref(float x);
@@ -9444,11 +9695,23 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
+    memset(out, 0, sizeof *out);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    (void)out;
     (void)bytes;
     (void)n_bytes;
-    return tinyi_file_none(ctx, path);
+    return tinyi_file_none(ctx, NULL);
+}
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out) { return tinyi_out_add(ctx, out, NULL, 0); }
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    (void)ctx;
+    (void)out;
 }
 #else
 
@@ -9539,51 +9802,85 @@ static int tinyi_file_special(const char *path)
 #endif
 }
 
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
+{
+    size_t n = strlen(path);
+    memset(out, 0, sizeof *out);
+    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
+    if (!out->path) return ctx->status;
+    out->part = out->path + n + 1;
+    memcpy(out->path, path, n + 1);
+    memcpy(out->part, path, n);
+    out->special = tinyi_file_special(path);
+    memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    out->file = fopen(out->part, "wb");
+    if (!out->file) {
+        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
+        out->special = 1;                   /* what stands there is not ours */
+        tinyi_out_abandon(ctx, out);
+        return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
+{
+    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part, (unsigned long long)out->n_bytes, strerror(errno));
+}
+
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    out->n_bytes += n_bytes;
+    return n_bytes && fwrite(bytes, 1, n_bytes, (FILE *)out->file) != n_bytes ? tinyi_out_fail(ctx, out) : TINY_OK;
+}
+
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
+{
+    FILE *f = (FILE *)out->file;
+    tiny_status st = TINY_OK;
+    int bad = fflush(f) != 0;
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    bad |= !out->special && fsync(fileno(f)) != 0;
+#endif
+    bad |= fclose(f) != 0;
+    out->file = NULL;
+    if (bad) {
+        st = tinyi_out_fail(ctx, out);
+    } else if (!out->special) {
+#ifdef _WIN32
+        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
+#else
+        bad = rename(out->part, out->path) != 0;
+#endif
+        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
+        else out->special = 1;              /* nothing is left to remove */
+    }
+    tinyi_out_abandon(ctx, out);
+    return st;
+}
+
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tiny_free(ctx, out->path);
+    memset(out, 0, sizeof *out);
+}
+#endif
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    char *part;
-    size_t n_path;
-    FILE *f;
-    int bad, special;
+    tinyi_out out;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
-    n_path = strlen(path);
-    part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
-    if (!part) return ctx->status;
-    memcpy(part, path, n_path);
-    special = tinyi_file_special(path);
-    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
-    f = fopen(part, "wb");
-    if (!f) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
-        tiny_free(ctx, part);
-        return st;
-    }
-    bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
-    bad |= fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
-    if (bad) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        if (!special) (void)remove(part);
-    } else if (!special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(part, path) != 0;
-#endif
-        if (bad) {
-            st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-            (void)remove(part);
-        }
-    }
-    tiny_free(ctx, part);
+    st = tinyi_out_open(ctx, path, &out);
+    if (st) return st;
+    st = tinyi_out_add(ctx, &out, bytes, n_bytes);
+    if (!st) return tinyi_out_finish(ctx, &out);
+    tinyi_out_abandon(ctx, &out);
     return st;
 }
-#endif
 
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 {
@@ -9593,6 +9890,689 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 #endif
     tiny_free(ctx, file->owned);
     *file = tiny_file_memory(NULL, 0);
+}
+
+/* src/core/hash.h - a checksum of 64 bits over a stream of bytes
+ *
+ * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key.             */
+#ifndef TINYI_HASH_H
+#define TINYI_HASH_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_hash {
+    uint64_t lane[4], n_bytes;
+    unsigned char rest[32];                 /* n_bytes % 32 of them wait for their stripe */
+} tinyi_hash;
+
+TINYI_FN void tinyi_hash_start(tinyi_hash *h);
+TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /* in pieces of any size */
+TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
+TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.c
+ *
+ *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
+ *   entry   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
+ *   end     8 bytes "tinyend" 0a, u64 entries, u64 bytes of the file, u64 XXH64 of all before it
+ *
+ * Everything is little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
+ * values of a tensor up to the next multiple of 64. dtype, rank and dims that mean nothing are 0. So an entry has one form only.
+ *
+ * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
+ *
+ * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
+#include <string.h>
+
+#define TINYI_CKPT_HEAD 16
+#define TINYI_CKPT_ENTRY 56                 /* without name and values */
+#define TINYI_CKPT_LEAST 64                 /* with the shortest name */
+#define TINYI_CKPT_END 32
+#define TINYI_CKPT_STAGE 512                /* bytes that are turned round at a time */
+
+static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
+static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
+static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
+
+static void tinyi_ckpt_le(unsigned char *p, uint64_t v, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Are the bytes of numbers in memory in another order than in the file? */
+static int tinyi_ckpt_turned(void)
+{
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first != 1;
+}
+
+/* n values of size bytes, from the order of memory into that of the file or back */
+TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
+{
+    size_t i, k;
+    if (!turned) {
+        if (n) memcpy(to, from, n * size);
+        return;
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < size; k++) to[i * size + k] = from[i * size + size - 1 - k];
+}
+
+/* A name goes into sentences, so that nothing in it may move a terminal. */
+static int tinyi_ckpt_name_fits(const unsigned char *name, size_t n)
+{
+    if (!n || n > TINY_CHECKPOINT_MAX_NAME) return 0;
+    for (; n; n--, name++) if (*name < 0x20 || *name == 0x7f) return 0;
+    return 1;
+}
+
+/* of element i in index order */
+static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
+{
+    ptrdiff_t at = 0;
+    int a;
+    for (a = t->rank - 1; a >= 0; a--) {
+        at += (ptrdiff_t)(i % (size_t)t->dim[a]) * t->stride[a];
+        i /= (size_t)t->dim[a];
+    }
+    return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+}
+
+/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim, size_t *count)
+{
+    tiny_tensor t;
+    tiny_status st;
+    char text[96];
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: rank %d; 0 to %d are possible", path, name, rank, TINY_MAX_RANK);
+    t = tiny_tensor_nd(text, dtype, rank, dim);
+    st = tiny_tensor_check(&t);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+    *count = (size_t)tiny_tensor_count(&t);
+    return TINY_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+/* The names so far, as a tree in the order of their checksums: about 2 ln n steps, whatever the names are. */
+typedef struct tinyi_ckpt_name {
+    struct tinyi_ckpt_name *side[2], *older;
+    uint64_t hash;
+    char *text;                             /* in the same block */
+} tinyi_ckpt_name;
+
+struct tiny_checkpoint_writer {
+    tiny_status status;                     /* the first failure */
+    tiny_checkpoint_writer_desc desc;
+    char *path;                             /* as in the sentences */
+    tinyi_out out;
+    tinyi_hash hash;
+    tinyi_ckpt_name *root, *newest;
+    uint64_t n_entries;
+    size_t values_left, value_bytes;        /* of the tensor at work */
+    int finished;
+};
+
+static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
+    if (w->status) return w->status;
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->path);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
+{
+    if (st && !w->status) w->status = st;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_emit(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *bytes, size_t n)
+{
+    if (!n) return TINY_OK;
+    tinyi_hash_add(&w->hash, bytes, n);
+    if (w->desc.path) return tinyi_out_add(ctx, &w->out, bytes, n);
+    if (w->desc.write(w->desc.user, bytes, n))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", w->path, n, (unsigned long long)w->hash.n_bytes);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_zeros(tiny_ctx *ctx, tiny_checkpoint_writer *w, size_t least, size_t align)
+{
+    static const unsigned char zeros[2 * TINY_CHECKPOINT_ALIGN] = { 0 };
+    size_t over = (size_t)((w->hash.n_bytes + least) % align);
+    return tinyi_ckpt_emit(ctx, w, zeros, least + (over ? align - over : 0));
+}
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    unsigned char head[TINYI_CKPT_HEAD];
+    tiny_checkpoint_writer *w;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || !desc->path == !desc->write)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+    path = desc->path ? desc->path : "the checkpoint";
+    n_path = strlen(path);
+    w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
+    if (!w) return ctx->status;
+    memset(w, 0, sizeof *w);
+    w->path = (char *)(w + 1);
+    memcpy(w->path, path, n_path + 1);
+    w->desc = *desc;
+    if (desc->path) w->desc.path = w->path;
+    tinyi_hash_start(&w->hash);
+    memcpy(head, tinyi_ckpt_magic, 8);
+    tinyi_ckpt_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
+    tinyi_ckpt_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
+    if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (st) tiny_checkpoint_writer_close(ctx, w);
+    else *out = w;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, size_t n)
+{
+    uint64_t hash = tinyi_hash_of(name, n);
+    tinyi_ckpt_name **at = &w->root, *fresh;
+    while (*at) {
+        int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
+        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->path, name);
+        at = &(*at)->side[order > 0];
+    }
+    fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
+    if (!fresh) return ctx->status;
+    memset(fresh, 0, sizeof *fresh);
+    fresh->text = (char *)(fresh + 1);
+    memcpy(fresh->text, name, n + 1);
+    fresh->hash = hash;
+    fresh->older = w->newest;
+    w->newest = *at = fresh;
+    return TINY_OK;
+}
+
+/* Everything of an entry up to its values. */
+static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
+                                    const tiny_idx *dim, uint64_t n_bytes)
+{
+    unsigned char head[TINYI_CKPT_ENTRY];
+    size_t n = name ? strlen(name) : 0;
+    tiny_status st;
+    int a;
+    if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->path,
+                          (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
+    if (w->values_left)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->path, name, w->values_left, w->newest->text);
+    st = tinyi_ckpt_new_name(ctx, w, name, n);
+    if (st) return st;
+    memset(head, 0, sizeof head);
+    tinyi_ckpt_le(head, (uint64_t)kind, 4);
+    tinyi_ckpt_le(head + 4, (uint64_t)dtype, 4);
+    tinyi_ckpt_le(head + 8, (uint64_t)rank, 4);
+    tinyi_ckpt_le(head + 12, n, 4);
+    for (a = 0; a < rank; a++) tinyi_ckpt_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_ckpt_le(head + 48, n_bytes, 8);
+    w->n_entries++;
+    st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, 1, 8);
+    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_ckpt_zeros(ctx, w, 0, TINY_CHECKPOINT_ALIGN);
+    return st;
+}
+
+static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
+{
+    tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, bytes, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, kind == TINY_CHECKPOINT_TEXT, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    tinyi_ckpt_le(p, v, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_U64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    uint64_t bits;
+    memcpy(&bits, &v, 8);
+    tinyi_ckpt_le(p, bits, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->path, name ? name : "?"));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
+}
+
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!bytes && n_bytes)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->path, name ? name : "?", n_bytes));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    size_t count = 0;
+    if (st) return st;
+    st = tinyi_ckpt_shape(ctx, w->path, name ? name : "?", dtype, rank, dim, &count);
+    if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
+    if (!st) {
+        w->values_left = count;
+        w->value_bytes = tiny_dtype_bytes(dtype);
+    }
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    const unsigned char *p = (const unsigned char *)values;
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t size;
+    if (st || !n_values) return st;
+    if (!values || n_values > w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->path, n_values, values ? "" : " at NULL",
+                                             w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
+    size = w->value_bytes;
+    w->values_left -= n_values;
+    if (!tinyi_ckpt_turned()) st = tinyi_ckpt_emit(ctx, w, p, n_values * size);
+    while (tinyi_ckpt_turned() && n_values && !st) {
+        size_t n = TINYI_MIN(n_values, sizeof stage / size);
+        tinyi_ckpt_turn(stage, p, n, size, 1);
+        st = tinyi_ckpt_emit(ctx, w, stage, n * size);
+        p += n * size;
+        n_values -= n;
+    }
+    if (!st && !w->values_left) st = tinyi_ckpt_zeros(ctx, w, 0, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t i = 0, count, size, k;
+    if (st) return st;
+    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->path, name ? name : "?"));
+    st = tiny_tensor_check(t);
+    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->path, name ? name : "?", tiny_status_text(st)));
+    st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
+    if (st) return st;
+    count = (size_t)tiny_tensor_count(t);
+    size = tiny_dtype_bytes(t->dtype);
+    if (tiny_tensor_is_dense(t)) return tiny_checkpoint_put_values(ctx, w, t->data, count);
+    while (i < count && !st) {
+        size_t n = TINYI_MIN(count - i, sizeof stage / size);
+        for (k = 0; k < n; k++) memcpy(stage + k * size, tinyi_ckpt_element(t, i + k), size);
+        st = tiny_checkpoint_put_values(ctx, w, stage, n);
+        i += n;
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char end[TINYI_CKPT_END];
+    if (st) return st;
+    if (w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
+    memcpy(end, tinyi_ckpt_end_magic, 8);
+    tinyi_ckpt_le(end + 8, w->n_entries, 8);
+    tinyi_ckpt_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
+    st = tinyi_ckpt_emit(ctx, w, end, 24);
+    tinyi_ckpt_le(end + 24, tinyi_hash_value(&w->hash), 8);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
+    if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
+    w->finished = !st;
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    if (!w) return;
+    if (w->desc.path) tinyi_out_abandon(ctx, &w->out);      /* nothing after finish */
+    while (w->newest) {
+        tinyi_ckpt_name *older = w->newest->older;
+        tiny_free(ctx, w->newest);
+        w->newest = older;
+    }
+    tiny_free(ctx, w);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+struct tiny_checkpoint {
+    char *path;
+    tiny_file file;
+    size_t n;
+    tiny_checkpoint_entry *entry;           /* (n) in the order of the file */
+    size_t *order;                          /* (n) by name */
+};
+
+/* heap sort: no memory, no bad case */
+static void tinyi_ckpt_sink(size_t *order, size_t at, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t v = order[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && strcmp(e[order[child]].name, e[order[child + 1]].name) < 0) child++;
+        if (strcmp(e[v].name, e[order[child]].name) >= 0) break;
+        order[at] = order[child];
+        at = child;
+    }
+    order[at] = v;
+}
+
+static void tinyi_ckpt_sort(size_t *order, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t i, top;
+    for (i = 0; i < n; i++) order[i] = i;
+    for (i = n / 2; i-- > 0;) tinyi_ckpt_sink(order, i, n, e);
+    for (i = n; i-- > 1;) {
+        top = order[0];
+        order[0] = order[i];
+        order[i] = top;
+        tinyi_ckpt_sink(order, 0, i, e);
+    }
+}
+
+/* Steps over zeros: at least least of them, up to the next multiple of align from base. */
+static int tinyi_ckpt_skip(tinyi_cursor *c, const unsigned char *base, size_t least, size_t align)
+{
+    size_t over = ((size_t)(c->at - base) + least) % align, n = least + (over ? align - over : 0);
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, n, &p)) return 0;
+    for (; n; n--) if (*p++) return 0;
+    return 1;
+}
+
+/* Entry i at the cursor, or its sentence. */
+static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_cursor *c, const unsigned char *base, size_t i, tiny_checkpoint_entry *e)
+{
+    uint32_t kind = 0, dtype = 0, rank = 0, n_name = 0;
+    uint64_t dim[TINY_MAX_RANK], n_bytes = 0, want = 1;
+    const unsigned char *name = NULL;
+    size_t at = (size_t)(c->at - base), a;
+    int bad;
+    bad = !tinyi_rd_u32(c, &kind) || !tinyi_rd_u32(c, &dtype) || !tinyi_rd_u32(c, &rank) || !tinyi_rd_u32(c, &n_name);
+    for (a = 0; a < TINY_MAX_RANK && !bad; a++) bad = !tinyi_rd_u64(c, &dim[a]);
+    if (bad || !tinyi_rd_u64(c, &n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at, c->left, TINYI_CKPT_LEAST);
+    if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here", path, i, at, (unsigned long)kind);
+    if (!tinyi_rd_bytes(c, n_name, &name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left", path, i, at, (unsigned long)n_name, c->left);
+    if (!tinyi_ckpt_name_fits(name, n_name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes; 1 to %d without control characters are possible", path, i, at,
+                          (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
+    if (!tinyi_ckpt_skip(c, base, 1, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i, at);
+    memset(e, 0, sizeof *e);
+    e->name = (const char *)name;           /* the 0 behind it was seen */
+    e->kind = (tiny_checkpoint_kind)kind;
+    if (kind == TINY_CHECKPOINT_TENSOR) {
+        int empty = 0;
+        if (!tiny_dtype_bytes((tiny_dtype)dtype))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path, e->name, (unsigned long)dtype);
+        if (rank > TINY_MAX_RANK)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name, (unsigned long)rank, TINY_MAX_RANK);
+        e->dtype = (tiny_dtype)dtype;
+        e->rank = (int)rank;
+        want = tiny_dtype_bytes(e->dtype);
+        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        for (a = 0; a < rank; a++) {
+            if (!dim[a]) empty = 1;
+            else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
+                return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: with %llu at dimension %d it is larger than this machine can address", path, e->name,
+                                  (unsigned long long)dim[a], (int)a);
+            else want *= dim[a];
+            e->dim[a] = (tiny_idx)dim[a];
+        }
+        if (empty) want = 0;
+        if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values", path, e->name, TINY_CHECKPOINT_ALIGN);
+    } else {
+        if (dtype || rank) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path, tinyi_ckpt_kind_name[kind], e->name);
+        want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
+    }
+    for (a = rank; a < TINY_MAX_RANK; a++)
+        if (dim[a]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path, tinyi_ckpt_kind_name[kind], e->name, (int)a,
+                                      (unsigned long)rank, (unsigned long long)dim[a]);
+    if (n_bytes != want)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s says it has %llu bytes; they are %llu", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (unsigned long long)want);
+    if (!tinyi_count_fits(c, n_bytes, 1))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s needs %llu bytes at byte %zu, and %zu are left", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (size_t)(c->at - base), c->left);
+    e->n_bytes = (size_t)n_bytes;
+    (void)tinyi_rd_bytes(c, e->n_bytes, &e->at);
+    if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
+    if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path, tinyi_ckpt_kind_name[kind], e->name);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_checksum)
+{
+    const unsigned char *base = c->file.bytes, *p = NULL;
+    size_t n = c->file.n_bytes, i;
+    tinyi_cursor at = tinyi_cursor_make(base, n), end;
+    uint32_t version = 0, align = 0;
+    uint64_t n_entries = 0, n_bytes = 0, hash = 0;
+    tiny_status st = TINY_OK;
+    if (!tinyi_rd_bytes(&at, 8, &p) || memcmp(p, tinyi_ckpt_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no checkpoint: its %zu bytes do not begin as one", c->path, n);
+    if (tinyi_rd_u32(&at, &version) && version != TINY_CHECKPOINT_VERSION)
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", c->path, (unsigned long)version, TINY_CHECKPOINT_VERSION);
+    if (tinyi_rd_u32(&at, &align) && align != TINY_CHECKPOINT_ALIGN)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", c->path, (unsigned long)align, TINY_CHECKPOINT_VERSION, TINY_CHECKPOINT_ALIGN);
+    if (at.left < TINYI_CKPT_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", c->path, n, TINYI_CKPT_HEAD + TINYI_CKPT_END);
+    at.left -= TINYI_CKPT_END;
+    end = tinyi_cursor_make(base + n - TINYI_CKPT_END, TINYI_CKPT_END);
+    (void)tinyi_rd_bytes(&end, 8, &p);
+    (void)tinyi_rd_u64(&end, &n_entries);
+    (void)tinyi_rd_u64(&end, &n_bytes);
+    (void)tinyi_rd_u64(&end, &hash);
+    if (memcmp(p, tinyi_ckpt_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off, or changed: its %zu bytes do not end as a checkpoint", c->path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", c->path, (unsigned long long)n_bytes, n);
+    if (!no_checksum) {
+        uint64_t is = tinyi_hash_of(base, n - 8);
+        if (is != hash)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: changed: the checksum of its %zu bytes is %016llx, and it says %016llx", c->path, n, (unsigned long long)is,
+                              (unsigned long long)hash);
+    }
+    if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
+                          at.left / TINYI_CKPT_LEAST);
+    c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
+    c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
+    if (!c->order) return ctx->status;
+    for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
+    if (st) return st;
+    if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+    c->n = i;
+    tinyi_ckpt_sort(c->order, c->n, c->entry);
+    for (i = 1; i < c->n; i++)
+        if (!strcmp(c->entry[c->order[i - 1]].name, c->entry[c->order[i]].name))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: two entries are called %s", c->path, c->entry[c->order[i]].name);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_checkpoint *c;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || (!desc->path && !desc->bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+    path = desc->path ? desc->path : "memory";
+    n_path = strlen(path);
+    c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
+    if (!c) return ctx->status;
+    memset(c, 0, sizeof *c);
+    c->path = (char *)(c + 1);
+    memcpy(c->path, path, n_path + 1);
+    if (!desc->path) c->file = tiny_file_memory(desc->bytes, desc->n_bytes);
+    else st = desc->copy ? tiny_file_copy(ctx, path, &c->file) : tiny_file_open(ctx, path, &c->file);
+    if (!st) st = tinyi_ckpt_read(ctx, c, desc->no_checksum);
+    if (st) tiny_checkpoint_close(ctx, c);
+    else *out = c;
+    return st;
+}
+
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c)
+{
+    if (!c) return;
+    tiny_file_close(ctx, &c->file);
+    tiny_free(ctx, c->entry);
+    tiny_free(ctx, c->order);
+    tiny_free(ctx, c);
+}
+
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c) { return c ? c->n : 0; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i) { return c && i < c->n ? &c->entry[i] : NULL; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name)
+{
+    size_t lo = 0, hi = c && name ? c->n : 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = strcmp(name, c->entry[c->order[mid]].name);
+        if (!order) return &c->entry[c->order[mid]];
+        if (order < 0) hi = mid;
+        else lo = mid + 1;
+    }
+    return NULL;
+}
+
+static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, tiny_checkpoint_kind kind, int place, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!c || !name || !place) return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place", name ? name : "an entry");
+    *e = tiny_checkpoint_find(c, name);
+    if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
+    if ((*e)->kind != kind)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name, tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
+    return TINY_OK;
+}
+
+static uint64_t tinyi_ckpt_number(const tiny_checkpoint_entry *e)
+{
+    tinyi_cursor c = tinyi_cursor_make(e->at, e->n_bytes);
+    uint64_t v = 0;
+    (void)tinyi_rd_u64(&c, &v);             /* 8 bytes, as was checked */
+    return v;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_U64, v != NULL, &e);
+    if (!st) *v = tinyi_ckpt_number(e);
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_F64, v != NULL, &e);
+    uint64_t bits;
+    if (st) return st;
+    bits = tinyi_ckpt_number(e);
+    memcpy(v, &bits, 8);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TEXT, text != NULL, &e);
+    if (!st) *text = (const char *)e->at;
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_BYTES, bytes && n_bytes, &e);
+    if (st) return st;
+    *bytes = e->at;
+    *n_bytes = e->n_bytes;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TENSOR, t != NULL, e);
+    size_t count;
+    int a, same;
+    if (!st) st = tinyi_ckpt_shape(ctx, c->path, name, t->dtype, t->rank, t->dim, &count);
+    if (st) return st;
+    same = (*e)->dtype == t->dtype && (*e)->rank == t->rank;
+    for (a = 0; a < t->rank && same; a++) same = (*e)->dim[a] == t->dim[a];
+    if (!same) {
+        tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
+        char has[96], want[96];
+        return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+                          tinyi_shape_text(t, want));
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t)
+{
+    const tiny_checkpoint_entry *e;
+    return tinyi_ckpt_want_tensor(ctx, c, name, t, &e);
+}
+
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want_tensor(ctx, c, name, into, &e);
+    size_t i, count, size;
+    if (st) return st;
+    st = tiny_tensor_check(into);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name, tiny_status_text(st));
+    count = (size_t)tiny_tensor_count(into);
+    size = tiny_dtype_bytes(into->dtype);
+    if (tiny_tensor_is_dense(into)) tinyi_ckpt_turn((unsigned char *)into->data, e->at, count, size, tinyi_ckpt_turned());
+    else for (i = 0; i < count; i++) tinyi_ckpt_turn(tinyi_ckpt_element(into, i), e->at + i * size, 1, size, tinyi_ckpt_turned());
+    return TINY_OK;
 }
 
 /* src/core/time.c */
@@ -21244,6 +22224,109 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
     return found ? found : usual[level];
 }
 
+/* src/core/hash.c - XXH64 with seed 0
+ * Paper    Y. Collet, "xxHash fast digest algorithm", specification 0.1.1, section XXH64.
+ * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes are merged,
+ *          the tail is taken by 8, 4 and 1 bytes, and the bits are mixed. Words are little endian on every machine.
+ * Cost     two multiplications for 8 bytes in four independent chains: near the speed of memory.
+ * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the merge; a CRC
+ *          would promise the same for bursts, at a tenth of the speed without special instructions.
+ * Left out seeds.                                                                                                      */
+#include <string.h>
+
+#define TINYI_HASH_P1 UINT64_C(0x9E3779B185EBCA87)
+#define TINYI_HASH_P2 UINT64_C(0xC2B2AE3D27D4EB4F)
+#define TINYI_HASH_P3 UINT64_C(0x165667B19E3779F9)
+#define TINYI_HASH_P4 UINT64_C(0x85EBCA77C2B2AE63)
+#define TINYI_HASH_P5 UINT64_C(0x27D4EB2F165667C5)
+
+TINYI_INLINE uint64_t tinyi_hash_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
+TINYI_INLINE uint64_t tinyi_hash_word(const unsigned char *p, int n)
+{
+    uint64_t v = 0;
+    int i;
+    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+TINYI_INLINE uint64_t tinyi_hash_word8(const unsigned char *p)     /* written out: compilers make one load of it */
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_hash_round(uint64_t lane, uint64_t word)
+{
+    return tinyi_hash_rotl(lane + word * TINYI_HASH_P2, 31) * TINYI_HASH_P1;
+}
+
+void tinyi_hash_start(tinyi_hash *h)
+{
+    memset(h, 0, sizeof *h);
+    h->lane[0] = TINYI_HASH_P1 + TINYI_HASH_P2;
+    h->lane[1] = TINYI_HASH_P2;
+    h->lane[3] = 0 - TINYI_HASH_P1;
+}
+
+static void tinyi_hash_stripes(tinyi_hash *h, const unsigned char *p, size_t n_stripes)
+{
+    uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2], d = h->lane[3];
+    for (; n_stripes; n_stripes--, p += 32) {
+        a = tinyi_hash_round(a, tinyi_hash_word8(p));
+        b = tinyi_hash_round(b, tinyi_hash_word8(p + 8));
+        c = tinyi_hash_round(c, tinyi_hash_word8(p + 16));
+        d = tinyi_hash_round(d, tinyi_hash_word8(p + 24));
+    }
+    h->lane[0] = a; h->lane[1] = b; h->lane[2] = c; h->lane[3] = d;
+}
+
+void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t waiting = (size_t)(h->n_bytes % 32);
+    if (!n) return;                         /* bytes may be NULL then */
+    h->n_bytes += n;
+    if (waiting) {
+        size_t take = TINYI_MIN(n, 32 - waiting);
+        memcpy(h->rest + waiting, p, take);
+        if (waiting + take < 32) return;
+        tinyi_hash_stripes(h, h->rest, 1);
+        p += take;
+        n -= take;
+    }
+    tinyi_hash_stripes(h, p, n / 32);
+    if (n % 32) memcpy(h->rest, p + n / 32 * 32, n % 32);
+}
+
+uint64_t tinyi_hash_value(const tinyi_hash *h)
+{
+    const unsigned char *p = h->rest;
+    size_t left = (size_t)(h->n_bytes % 32);
+    uint64_t v = TINYI_HASH_P5;
+    int i;
+    if (h->n_bytes >= 32) {
+        v = tinyi_hash_rotl(h->lane[0], 1) + tinyi_hash_rotl(h->lane[1], 7) + tinyi_hash_rotl(h->lane[2], 12) + tinyi_hash_rotl(h->lane[3], 18);
+        for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    }
+    v += h->n_bytes;
+    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_hash_word(p, 8)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    if (left >= 4) {
+        v = tinyi_hash_rotl(v ^ tinyi_hash_word(p, 4) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
+        left -= 4;
+        p += 4;
+    }
+    for (; left; left--, p++) v = tinyi_hash_rotl(v ^ *p * TINYI_HASH_P5, 11) * TINYI_HASH_P1;
+    v = (v ^ v >> 33) * TINYI_HASH_P2;
+    v = (v ^ v >> 29) * TINYI_HASH_P3;
+    return v ^ v >> 32;
+}
+
+uint64_t tinyi_hash_of(const void *bytes, size_t n)
+{
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_hash_add(&h, bytes, n);
+    return tinyi_hash_value(&h);
+}
+
 /* src/math/matvec.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
 #define TINYI_MATVEC_H
@@ -22717,6 +23800,27 @@ TINY_API tiny_status tinygnn_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinygnn_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tinyllm_file_copy(ctx, path, out); }
 TINY_API void tinygnn_file_close(tiny_ctx *ctx, tiny_file *file) { tinyllm_file_close(ctx, file); }
 TINY_API tiny_status tinygnn_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes) { return tinyllm_file_write(ctx, path, bytes, n_bytes); }
+TINY_API tiny_status tinygnn_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out) { return tinyllm_checkpoint_create(ctx, desc, out); }
+TINY_API tiny_status tinygnn_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v) { return tinyllm_checkpoint_put_u64(ctx, w, name, v); }
+TINY_API tiny_status tinygnn_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v) { return tinyllm_checkpoint_put_f64(ctx, w, name, v); }
+TINY_API tiny_status tinygnn_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text) { return tinyllm_checkpoint_put_text(ctx, w, name, text); }
+TINY_API tiny_status tinygnn_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes) { return tinyllm_checkpoint_put_bytes(ctx, w, name, bytes, n_bytes); }
+TINY_API tiny_status tinygnn_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t) { return tinyllm_checkpoint_put_tensor(ctx, w, name, t); }
+TINY_API tiny_status tinygnn_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinyllm_checkpoint_put_begin(ctx, w, name, dtype, rank, dim); }
+TINY_API tiny_status tinygnn_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values) { return tinyllm_checkpoint_put_values(ctx, w, values, n_values); }
+TINY_API tiny_status tinygnn_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w) { return tinyllm_checkpoint_finish(ctx, w); }
+TINY_API void tinygnn_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w) { tinyllm_checkpoint_writer_close(ctx, w); }
+TINY_API tiny_status tinygnn_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out) { return tinyllm_checkpoint_open(ctx, desc, out); }
+TINY_API void tinygnn_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c) { tinyllm_checkpoint_close(ctx, c); }
+TINY_API size_t tinygnn_checkpoint_count(const tiny_checkpoint *c) { return tinyllm_checkpoint_count(c); }
+TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_at(const tiny_checkpoint *c, size_t i) { return tinyllm_checkpoint_at(c, i); }
+TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_find(const tiny_checkpoint *c, const char *name) { return tinyllm_checkpoint_find(c, name); }
+TINY_API tiny_status tinygnn_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v) { return tinyllm_checkpoint_get_u64(ctx, c, name, v); }
+TINY_API tiny_status tinygnn_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v) { return tinyllm_checkpoint_get_f64(ctx, c, name, v); }
+TINY_API tiny_status tinygnn_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text) { return tinyllm_checkpoint_get_text(ctx, c, name, text); }
+TINY_API tiny_status tinygnn_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes) { return tinyllm_checkpoint_get_bytes(ctx, c, name, bytes, n_bytes); }
+TINY_API tiny_status tinygnn_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinyllm_checkpoint_get_tensor(ctx, c, name, into); }
+TINY_API tiny_status tinygnn_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinyllm_checkpoint_expect(ctx, c, name, t); }
 TINY_API uint64_t tinygnn_now_ns(void) { return tinyllm_now_ns(); }
 TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit) { return tinyllm_case_dim(c, limit); }
 TINY_API int tinygnn_case_pick(tiny_case *c, int n) { return tinyllm_case_pick(c, n); }

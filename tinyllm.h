@@ -1,177 +1,199 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     177  the manual
- *     245  math/kernels.h
- *    5868  options and names
- *    6242  core/config.h
- *    6364  core/status.h
- *    6397  core/tensor.h
- *    6450  core/ctx.h
- *    6527  core/mem.h
- *    6568  core/thread.h
- *    6609  core/rng.h
- *    6635  core/op.h
- *    6714  core/record.h
- *    6736  core/accel.h
- *    6773  core/bytes.h
- *    6798  core/file.h
- *    6834  core/time.h
- *    6844  core/conform.h
- *    6927  math/binary.h
- *    6968  math/elem.h
- *    7035  math/convert.h
- *    7076  math/reduce.h
- *    7123  math/softmax.h
- *    7174  math/norm.h
- *    7223  math/matmul.h
- *    7285  math/layout.h
- *    7338  math/conv.h
- *    7392  math/sort.h
- *    7453  math/linalg_lu.h
- *    7470  math/linalg_qr.h
- *    7486  math/linalg_eig.h
- *    7499  math/linalg_svd.h
- *    7512  math/linalg.h
- *    7568  math/fft.h
- *    7637  math/fwht.h
- *    7660  math/attention.h
- *    7689  math/ops.h
- *    7706  math/sparse.h
- *    7779  math/all.h
- *    7785  the shared functions again, where the other header came first
- *    7966  llm/quant/format.h
- *    8055  llm/file/fd.h
- *    8067  llm/file/gguf.h
- *    8163  llm/file/gguf_write.h
- *    8219  llm/file/safetensors.h
- *    8238  llm/file/llama2c.h
- *    8257  llm/file/open.h
- *    8278  llm/token/unicode.h
- *    8305  llm/token/split.h
- *    8355  llm/token/vocab.h
- *    8476  llm/chat/template.h
- *    8544  llm/model/model.h
- *    8622  llm/sample/sample.h
- *    8717  llm/sample/stop.h
- *    8744  llm/sample/grammar.h
- *    8795  llm/sample/schema.h
- *    8817  llm/session/session.h
- *    8898  llm/tinyllm.h
- *    8915  internal functions
- *    8966  core/status.c
- *    8976  core/atomic.h
- *    9028  core/state.h
- *    9097  core/tensor.c
- *    9248  core/cpu.h
- *    9282  core/ctx.c
- *    9519  core/mem.c
- *    9615  core/thread.c
- *    9816  core/rng.c
- *    9899  core/op.c
- *   10235  core/record.c
- *   10333  core/bytes.c
- *   10413  core/file.c
- *   10606  core/time.c
- *   10653  core/half.h
- *   10706  core/conform.c
- *   11465  math/table.h
- *   11512  math/rows.h
- *   11561  math/walk.h
- *   11677  math/binary.c
- *   11968  math/elem.c
- *   12706  math/convert.c
- *   13181  math/reduce.c
- *   13696  math/softmax.c
- *   14052  math/norm.c
- *   14577  math/gemm.h
- *   14656  math/gemm_i8.h
- *   14672  math/matmul.c
- *   15028  math/layout.c
- *   15763  math/conv.c
- *   16287  math/sort.c
- *   17170  math/linalg_block.h
- *   17316  math/linalg_lu.c
- *   17661  math/linalg_qr.c
- *   18008  math/linalg_eig.c
- *   18516  math/linalg_svd.c
- *   18911  math/linalg.c
- *   19179  math/fft.c
- *   20106  math/fwht.c
- *   20250  math/attention.c
- *   20539  math/ops.c
- *   20576  math/sparse.c
- *   21565  math/normal.c
- *   21584  core/target.h
- *   21908  math/targets.c
- *   22037  math/all.c
- *   22041  core/cpu.c
- *   22255  math/matvec.h
- *   22266  math/gemm.c
- *   22849  math/gemm_i8.c
- *   23072  math/linalg_block.c
- *   23605  math/matvec.c
- *   23659  the shared functions forwarded, where the other header has their bodies
- *   23835  internal functions of this header
- *   23850  llm/quant/blocks.h
- *   23915  llm/quant/direct.h
- *   23930  llm/quant/kformats.h
- *   23941  llm/quant/lattice.h
- *   23952  llm/quant/format.c
- *   23998  llm/file/fd.c
- *   24119  llm/file/store.h
- *   24198  llm/file/gguf.c
- *   24483  llm/file/gguf_write.c
- *   25110  llm/file/json.h
- *   25135  llm/file/safetensors.c
- *   25413  llm/file/llama2c.c
- *   25690  llm/file/open.c
- *   25799  llm/token/unicode.c
- *   26284  llm/token/split.c
- *   26867  llm/token/parts.h
- *   27022  llm/token/vocab.c
- *   27808  llm/chat/value.h
- *   27925  llm/chat/compile.h
- *   27988  llm/chat/builtin.h
- *   28020  llm/chat/template.c
- *   28743  llm/model/arch.h
- *   28852  llm/model/inside.h
- *   29193  llm/model/model.c
- *   29784  llm/sample/sample.c
- *   30406  llm/sample/stop.c
- *   30533  llm/sample/grammar.c
- *   31517  llm/sample/schema.c
- *   31948  llm/session/session.c
- *   32339  llm/quant/direct.c
- *   32861  llm/quant/kformats.c
- *   33694  llm/quant/lattice.c
- *   34367  llm/file/store.c
- *   34905  llm/file/json.c
- *   35052  llm/token/parts.c
- *   35524  llm/chat/value.c
- *   36468  llm/chat/compile.c
- *   37860  llm/chat/text.h
- *   37897  llm/chat/builtin.c
- *   39061  llm/model/arch.c
- *   39241  llm/chat/text.c
- *   39599  llm/token/encode.c
- *   39826  llm/token/decode.c
- *   40005  llm/token/spm.c
- *   40076  llm/token/bpe.c
- *   40223  llm/token/wordpiece.c
- *   40303  llm/token/unigram.c
- *   40517  llm/token/rwkv.c
- *   40543  llm/model/load.c
- *   40875  llm/model/step.c
- *   41351  llm/model/attn.c
- *   41815  llm/model/mla.c
- *   42007  llm/model/delta.c
- *   42291  llm/model/ssm.c
- *   42644  llm/model/rwkv.c
- *   43071  llm/model/ffn.c
- *   43421  llm/model/streams.c
- *   43670  llm/model/forward.c
- *   44132  llm/tinyllm.c
- *   44145  the licence
+ *     199  the manual
+ *     267  math/kernels.h
+ *    5963  options and names
+ *    6379  core/config.h
+ *    6501  core/status.h
+ *    6534  core/tensor.h
+ *    6587  core/ctx.h
+ *    6664  core/mem.h
+ *    6705  core/thread.h
+ *    6746  core/rng.h
+ *    6772  core/op.h
+ *    6851  core/record.h
+ *    6873  core/accel.h
+ *    6910  core/bytes.h
+ *    6935  core/file.h
+ *    6979  core/checkpoint.h
+ *    7078  core/time.h
+ *    7088  core/conform.h
+ *    7171  math/binary.h
+ *    7212  math/elem.h
+ *    7279  math/convert.h
+ *    7320  math/reduce.h
+ *    7367  math/softmax.h
+ *    7418  math/norm.h
+ *    7467  math/matmul.h
+ *    7529  math/layout.h
+ *    7582  math/conv.h
+ *    7636  math/sort.h
+ *    7697  math/linalg_lu.h
+ *    7714  math/linalg_qr.h
+ *    7730  math/linalg_eig.h
+ *    7743  math/linalg_svd.h
+ *    7756  math/linalg.h
+ *    7812  math/fft.h
+ *    7881  math/fwht.h
+ *    7904  math/attention.h
+ *    7933  math/ops.h
+ *    7950  math/sparse.h
+ *    8023  math/all.h
+ *    8029  the shared functions again, where the other header came first
+ *    8231  llm/quant/format.h
+ *    8320  llm/file/fd.h
+ *    8332  llm/file/gguf.h
+ *    8428  llm/file/gguf_write.h
+ *    8484  llm/file/safetensors.h
+ *    8503  llm/file/llama2c.h
+ *    8522  llm/file/open.h
+ *    8543  llm/token/unicode.h
+ *    8570  llm/token/split.h
+ *    8620  llm/token/vocab.h
+ *    8741  llm/chat/template.h
+ *    8809  llm/attention/pages.h
+ *    8885  llm/attention/paged.h
+ *    8937  llm/model/model.h
+ *    9062  llm/model/adapter.h
+ *    9112  llm/sample/sample.h
+ *    9207  llm/sample/stop.h
+ *    9234  llm/sample/grammar.h
+ *    9285  llm/sample/schema.h
+ *    9307  llm/session/session.h
+ *    9402  llm/session/beam.h
+ *    9448  llm/tinyllm.h
+ *    9465  internal functions
+ *    9520  core/status.c
+ *    9530  core/atomic.h
+ *    9582  core/state.h
+ *    9651  core/tensor.c
+ *    9802  core/cpu.h
+ *    9836  core/ctx.c
+ *   10073  core/mem.c
+ *   10169  core/thread.c
+ *   10370  core/rng.c
+ *   10453  core/op.c
+ *   10789  core/record.c
+ *   10887  core/bytes.c
+ *   10967  core/file.c
+ *   11206  core/hash.h
+ *   11226  core/checkpoint.c
+ *   11889  core/time.c
+ *   11936  core/half.h
+ *   11989  core/conform.c
+ *   12748  math/table.h
+ *   12795  math/rows.h
+ *   12844  math/walk.h
+ *   12960  math/binary.c
+ *   13251  math/elem.c
+ *   13989  math/convert.c
+ *   14464  math/reduce.c
+ *   14979  math/softmax.c
+ *   15335  math/norm.c
+ *   15860  math/gemm.h
+ *   15939  math/gemm_i8.h
+ *   15955  math/matmul.c
+ *   16311  math/layout.c
+ *   17046  math/conv.c
+ *   17570  math/sort.c
+ *   18453  math/linalg_block.h
+ *   18599  math/linalg_lu.c
+ *   18944  math/linalg_qr.c
+ *   19291  math/linalg_eig.c
+ *   19799  math/linalg_svd.c
+ *   20194  math/linalg.c
+ *   20462  math/fft.c
+ *   21389  math/fwht.c
+ *   21533  math/attention.c
+ *   21822  math/ops.c
+ *   21859  math/sparse.c
+ *   22848  math/normal.c
+ *   22867  core/target.h
+ *   23191  math/targets.c
+ *   23320  math/all.c
+ *   23324  core/cpu.c
+ *   23538  core/hash.c
+ *   23641  math/matvec.h
+ *   23652  math/gemm.c
+ *   24235  math/gemm_i8.c
+ *   24458  math/linalg_block.c
+ *   24991  math/matvec.c
+ *   25045  the shared functions forwarded, where the other header has their bodies
+ *   25242  internal functions of this header
+ *   25265  llm/quant/blocks.h
+ *   25330  llm/quant/direct.h
+ *   25345  llm/quant/kformats.h
+ *   25356  llm/quant/lattice.h
+ *   25367  llm/quant/format.c
+ *   25413  llm/file/fd.c
+ *   25534  llm/file/store.h
+ *   25613  llm/file/gguf.c
+ *   25898  llm/file/gguf_write.c
+ *   26525  llm/file/json.h
+ *   26550  llm/file/safetensors.c
+ *   26828  llm/file/llama2c.c
+ *   27105  llm/file/open.c
+ *   27214  llm/token/unicode.c
+ *   27699  llm/token/split.c
+ *   28282  llm/token/parts.h
+ *   28437  llm/token/vocab.c
+ *   29223  llm/chat/value.h
+ *   29340  llm/chat/compile.h
+ *   29403  llm/chat/builtin.h
+ *   29435  llm/chat/template.c
+ *   30158  llm/attention/pages.c
+ *   30450  llm/attention/paged.c
+ *   31007  llm/model/arch.h
+ *   31117  llm/model/inside.h
+ *   31489  llm/model/model.c
+ *   32088  llm/model/adapter.c
+ *   32853  llm/sample/sample.c
+ *   33475  llm/sample/stop.c
+ *   33602  llm/sample/grammar.c
+ *   34586  llm/sample/schema.c
+ *   35017  llm/session/inside.h
+ *   35038  llm/session/session.c
+ *   35475  llm/session/beam.c
+ *   35808  llm/quant/direct.c
+ *   36330  llm/quant/kformats.c
+ *   37163  llm/quant/lattice.c
+ *   37836  llm/file/store.c
+ *   38374  llm/file/json.c
+ *   38521  llm/token/parts.c
+ *   38993  llm/chat/value.c
+ *   39937  llm/chat/parse.h
+ *   40012  llm/chat/compile.c
+ *   40625  llm/chat/rows.h
+ *   40677  llm/chat/text.h
+ *   40714  llm/chat/builtin.c
+ *   41100  llm/model/arch.c
+ *   41280  llm/chat/text.c
+ *   41638  llm/token/encode.c
+ *   41865  llm/token/decode.c
+ *   42044  llm/token/spm.c
+ *   42115  llm/token/bpe.c
+ *   42262  llm/token/wordpiece.c
+ *   42342  llm/token/unigram.c
+ *   42556  llm/token/rwkv.c
+ *   42582  llm/chat/filters.c
+ *   42992  llm/chat/methods.c
+ *   43343  llm/chat/emit.c
+ *   43436  llm/chat/words.c
+ *   43610  llm/chat/expression.c
+ *   44091  llm/model/load.c
+ *   44423  llm/model/step.c
+ *   44901  llm/model/attn.c
+ *   45489  llm/model/mla.c
+ *   45678  llm/model/delta.c
+ *   45975  llm/model/ssm.c
+ *   46346  llm/model/rwkv.c
+ *   46805  llm/model/ffn.c
+ *   47155  llm/model/streams.c
+ *   47404  llm/model/forward.c
+ *   48053  llm/model/seq.c
+ *   48257  llm/model/save.c
+ *   48596  llm/tinyllm.c
+ *   48609  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -232,7 +254,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Many sequences in one session, paged caches, and kernels that multiply block formats without unpacking them.
+ *     Kernels that multiply block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -4352,39 +4374,56 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     return f;
 }
 
-#define TINYI_ATT_MIX(R)                                                                           \
+/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
+#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
+    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
+        v_f32 a[R][U], x[U];                                                                       \
+        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
+            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
+        for (c = 0; c < n; c++) {                                                                  \
+            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
+                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
+                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
+            }                                                                                      \
+        }                                                                                          \
+        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
+            for (c = n; c < n_vis[j]; c++)                                                         \
+                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
+                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
+            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
+        }                                                                                          \
+    }
+#define TINYI_ATT_MIX(R, U)                                                                        \
     do {                                                                                           \
         int n = n_vis[0];                                                                          \
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
-            v_f32 a[R];                                                                            \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
-            for (c = 0; c < n; c++) {                                                              \
-                v_f32 x = v_load(v + c * ldv + i);                                                 \
-                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
-                v_store(acc + j * d_v + i, a[j]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        i = 0;                                                                                     \
+        TINYI_ATT_MIX_STEP(R, U)                                                                   \
+        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
         for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \
             }                                                                                      \
     } while (0)
+#define TINYI_ATT_MIX_ROWS(R, U) \
+    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
 
 /* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
 static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
 {
     tiny_idx i;
-    int c, j;
-    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
-    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+    int c, j, u;
+    TINYI_ATT_MIX_ROWS(8, 1);
+    TINYI_ATT_MIX_ROWS(4, 2);
+    TINYI_ATT_MIX_ROWS(2, 4);
+    TINYI_ATT_MIX_ROWS(1, 4);
 }
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_MIX_STEP
+#undef TINYI_ATT_MIX_ROWS
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
@@ -5570,6 +5609,13 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+/* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
+#if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
+#define TINYI_I8_MMLA 1
+#else
+#define TINYI_I8_MMLA 0
+#endif
+
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
 #define TINYI_I8_BLOCK(R)                                                                                          \
@@ -5637,6 +5683,51 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 }
 #undef TINYI_I8_STEP
 #undef TINYI_I8_EACH
+#endif
+
+#if TINYI_I8_MMLA
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
+ * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+{
+    int32x4_t s[2][8];
+    size_t i;
+    int r, c;
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            const int32_t *at = start ? start + 2 * c : y + 2 * r * y_row + 2 * c;
+            s[r][c] = vcombine_s32(vld1_s32(at), vld1_s32(start ? at : at + y_row));
+        }
+    for (i = 0; i < k; i += 8) {
+        int8x16_t pair[8];
+        TINYI_UNROLL for (c = 0; c < 8; c += 2) {
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
+            pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
+        }
+        TINYI_UNROLL for (r = 0; r < 2; r++) {
+            const uint8_t *x = a + 2 * r * a_row + (ptrdiff_t)i;
+            const uint8x16_t rows = vcombine_u8(vld1_u8(x), vld1_u8(x + a_row));
+            TINYI_UNROLL for (c = 0; c < 8; c++) s[r][c] = vusmmlaq_s32(s[r][c], rows, pair[c]);
+        }
+    }
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            vst1_s32(y + 2 * r * y_row + 2 * c, vget_low_s32(s[r][c]));
+            vst1_s32(y + (2 * r + 1) * y_row + 2 * c, vget_high_s32(s[r][c]));
+        }
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                             size_t k, const int32_t *start, int rows, int columns)
+{
+    for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
+        int r = 0;
+        if (columns >= 16)
+            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+    }
+}
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
@@ -5712,10 +5803,14 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
+#if TINYI_I8_MMLA
+    if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
+#endif
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_MMLA
 #endif
 
 static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
@@ -5886,7 +5981,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8c6bf857
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x10922de2
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6029,6 +6124,48 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_file_close tinyllm_file_close
 #undef tiny_file_write
 #define tiny_file_write tinyllm_file_write
+#undef tiny_checkpoint_create
+#define tiny_checkpoint_create tinyllm_checkpoint_create
+#undef tiny_checkpoint_put_u64
+#define tiny_checkpoint_put_u64 tinyllm_checkpoint_put_u64
+#undef tiny_checkpoint_put_f64
+#define tiny_checkpoint_put_f64 tinyllm_checkpoint_put_f64
+#undef tiny_checkpoint_put_text
+#define tiny_checkpoint_put_text tinyllm_checkpoint_put_text
+#undef tiny_checkpoint_put_bytes
+#define tiny_checkpoint_put_bytes tinyllm_checkpoint_put_bytes
+#undef tiny_checkpoint_put_tensor
+#define tiny_checkpoint_put_tensor tinyllm_checkpoint_put_tensor
+#undef tiny_checkpoint_put_begin
+#define tiny_checkpoint_put_begin tinyllm_checkpoint_put_begin
+#undef tiny_checkpoint_put_values
+#define tiny_checkpoint_put_values tinyllm_checkpoint_put_values
+#undef tiny_checkpoint_finish
+#define tiny_checkpoint_finish tinyllm_checkpoint_finish
+#undef tiny_checkpoint_writer_close
+#define tiny_checkpoint_writer_close tinyllm_checkpoint_writer_close
+#undef tiny_checkpoint_open
+#define tiny_checkpoint_open tinyllm_checkpoint_open
+#undef tiny_checkpoint_close
+#define tiny_checkpoint_close tinyllm_checkpoint_close
+#undef tiny_checkpoint_count
+#define tiny_checkpoint_count tinyllm_checkpoint_count
+#undef tiny_checkpoint_at
+#define tiny_checkpoint_at tinyllm_checkpoint_at
+#undef tiny_checkpoint_find
+#define tiny_checkpoint_find tinyllm_checkpoint_find
+#undef tiny_checkpoint_get_u64
+#define tiny_checkpoint_get_u64 tinyllm_checkpoint_get_u64
+#undef tiny_checkpoint_get_f64
+#define tiny_checkpoint_get_f64 tinyllm_checkpoint_get_f64
+#undef tiny_checkpoint_get_text
+#define tiny_checkpoint_get_text tinyllm_checkpoint_get_text
+#undef tiny_checkpoint_get_bytes
+#define tiny_checkpoint_get_bytes tinyllm_checkpoint_get_bytes
+#undef tiny_checkpoint_get_tensor
+#define tiny_checkpoint_get_tensor tinyllm_checkpoint_get_tensor
+#undef tiny_checkpoint_expect
+#define tiny_checkpoint_expect tinyllm_checkpoint_expect
 #undef tiny_now_ns
 #define tiny_now_ns tinyllm_now_ns
 #undef tiny_case_dim
@@ -6237,7 +6374,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_sparse_form_name tinyllm_sparse_form_name
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x8c6bf857
+#define TINYI_SHARED_DECLARED 0x10922de2
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -6827,6 +6964,113 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
  * replaced. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+typedef struct tinyi_out {
+    char *path, *part;                      /* one block: the name, and the one it is written under */
+    uint64_t n_bytes;                       /* so far */
+    void *file;                             /* a FILE */
+    int special;                            /* a device or a pipe: written in its place */
+} tinyi_out;
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+ *
+ *   tiny_checkpoint_writer_desc wd = { 0 };
+ *   wd.path = "run.ckpt";
+ *   if (tiny_checkpoint_create(ctx, &wd, &w)) ...
+ *   tiny_checkpoint_put_u64(ctx, w, "step", step);
+ *   tiny_checkpoint_put_tensor(ctx, w, "adam.m/w1", &m1);
+ *   st = tiny_checkpoint_finish(ctx, w);               the first failure of all the calls above
+ *   tiny_checkpoint_writer_close(ctx, w);
+ *
+ *   tiny_checkpoint_desc rd = { 0 };
+ *   rd.path = "run.ckpt";
+ *   if (tiny_checkpoint_open(ctx, &rd, &c)) ... the sentence names the file, the entry, the value and the limit ...
+ *   st = tiny_checkpoint_get_u64(ctx, c, "step", &step);
+ *   if (!st) st = tiny_checkpoint_get_tensor(ctx, c, "adam.m/w1", &m1);     dtype and shape must be those of m1
+ *   tiny_checkpoint_close(ctx, c);
+ *
+ * Writing is a stream: the writer keeps names, no values. The file grows as path.part and takes its place when it is whole;
+ * after a full disk or a kill the old file is what it was. The same entries in the same order make the same bytes on every
+ * machine. Opening checks the checksum and every entry before anything is handed out.
+ *
+ * Generators: a tiny_rng is three u64. Numbers of other kinds are tensors: a step counter for each of n threads is an i64 of n.
+ *
+ * One writer or reader serves one caller at a time; any number of threads may read one tiny_checkpoint, each with a context
+ * of its own. docs/checkpoints.md has the bytes.                                                                        */
+#ifndef TINYI_CHECKPOINT_H
+#define TINYI_CHECKPOINT_H
+TINYI_C_BEGIN
+
+#define TINY_CHECKPOINT_VERSION 1           /* of the format */
+#define TINY_CHECKPOINT_MAX_NAME 1023       /* bytes of a name; at least 1, no 0 among them */
+#define TINY_CHECKPOINT_ALIGN 64            /* the values of a tensor begin at a multiple of it */
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint_writer tiny_checkpoint_writer;
+
+typedef struct tiny_checkpoint_writer_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    int (*write)(void *user, const void *bytes, size_t n_bytes);   /* takes the next bytes; nonzero: it could not */
+    void *user;
+} tiny_checkpoint_writer_desc;
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+/* Names stand once. After a failure every further call answers it, so that only the last status must be looked at. */
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);  /* any strides */
+/* A tensor whose values come later, in index order, in pieces of any size: all of them before the next entry. */
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+/* Writes the end, and the file takes its place. */
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);  /* takes NULL; what is not finished is abandoned */
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+typedef struct tiny_checkpoint tiny_checkpoint;
+
+typedef struct tiny_checkpoint_desc {
+    const char *path;                       /* of the file; or NULL, and */
+    const void *bytes;                      /* the whole of it in memory, which stays until the close */
+    size_t n_bytes;
+    int copy;                               /* read the file into memory instead of mapping it */
+    int no_checksum;                        /* open without reading every byte: changed values go unseen, the rest is checked as ever */
+} tiny_checkpoint_desc;
+
+typedef enum tiny_checkpoint_kind { TINY_CHECKPOINT_TENSOR, TINY_CHECKPOINT_U64, TINY_CHECKPOINT_F64, TINY_CHECKPOINT_TEXT, TINY_CHECKPOINT_BYTES } tiny_checkpoint_kind;
+
+typedef struct tiny_checkpoint_entry {
+    const char *name;                       /* ended by a 0 */
+    tiny_checkpoint_kind kind;
+    tiny_dtype dtype;                       /* of a tensor */
+    int rank;
+    tiny_idx dim[TINY_MAX_RANK];
+    const unsigned char *at;                /* numbers in little endian; a text is ended by a 0 that n_bytes does not count */
+    size_t n_bytes;
+} tiny_checkpoint_entry;
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);                /* takes NULL */
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i);           /* in the order of the file; NULL past the end */
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name); /* NULL: not there */
+
+/* An entry that is not there, or is another than was asked for, is a failure, and nothing of the caller's is changed. */
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);    /* until the close */
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);  /* any strides */
+/* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 
 TINYI_C_END
 #endif
@@ -7852,6 +8096,27 @@ TINY_API tiny_status tinyllm_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinyllm_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);
 TINY_API void tinyllm_file_close(tiny_ctx *ctx, tiny_file *file);
 TINY_API tiny_status tinyllm_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out);
+TINY_API tiny_status tinyllm_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v);
+TINY_API tiny_status tinyllm_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v);
+TINY_API tiny_status tinyllm_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text);
+TINY_API tiny_status tinyllm_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t);
+TINY_API tiny_status tinyllm_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim);
+TINY_API tiny_status tinyllm_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values);
+TINY_API tiny_status tinyllm_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API void tinyllm_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w);
+TINY_API tiny_status tinyllm_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out);
+TINY_API void tinyllm_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c);
+TINY_API size_t tinyllm_checkpoint_count(const tiny_checkpoint *c);
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_at(const tiny_checkpoint *c, size_t i);
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_find(const tiny_checkpoint *c, const char *name);
+TINY_API tiny_status tinyllm_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v);
+TINY_API tiny_status tinyllm_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v);
+TINY_API tiny_status tinyllm_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text);
+TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes);
+TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);
+TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 TINY_API uint64_t tinyllm_now_ns(void);
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tinyllm_case_pick(tiny_case *c, int n);
@@ -8541,6 +8806,134 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
 TINYI_C_END
 #endif
 
+/* src/llm/attention/pages.h - who holds which page: blocks of tokens, tables of sequences, counts of holders
+ *
+ *   tllm_pages_desc d = { 0 };                      64 blocks of 16 tokens for 8 sequences
+ *   d.n_block = 64; d.n_seq = 8;
+ *   tllm_pages_open(ctx, &d, &pages);
+ *   tllm_pages_append(pages, 0, 20, &copy);         cells 0..19 of sequence 0 have places: table[p / 16], p % 16
+ *   tllm_pages_fork(pages, 0, 1);                   sequence 1 holds the same blocks
+ *   tllm_pages_append(pages, 1, 1, &copy);          its last block was shared: copy.from >= 0, the caller copies what stands there
+ *
+ * What stands in a block is not known here: whoever keeps keys and values, latent rows or a tree of drafts does so in arrays
+ * of n_block blocks of his own, and copies a block when he is told to. W. Kwon et al., "Efficient Memory Management for
+ * Large Language Model Serving with PagedAttention", 2023 (arXiv 2309.06180), 4.
+ *
+ * A block that several sequences hold is never written: the call that makes room behind it gives a private copy. After a
+ * failure everything is as it was. One caller at a time.                                                                */
+#ifndef TINYI_PAGES_H
+#define TINYI_PAGES_H
+TINYI_C_BEGIN
+
+typedef struct tllm_pages tllm_pages;
+typedef struct tllm_pages_desc {
+    tiny_idx n_block;                       /* of the pool */
+    tiny_idx block;                         /* tokens of a block; 0: 16 */
+    tiny_idx n_seq;                         /* sequences; 0: 1 */
+    tiny_idx n_most;                        /* tokens that a sequence may have; 0: as the pool allows */
+} tllm_pages_desc;
+
+/* from < 0: nothing is to be copied; else the first n cells of block from go to block to */
+typedef struct tllm_page_copy { int32_t from, to; tiny_idx n; } tllm_page_copy;
+
+TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages **out);
+TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages);  /* takes NULL */
+
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *pages, tiny_idx seq);
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *pages, tiny_idx seq);    /* its blocks, as many as its length fills */
+TINY_API tiny_idx tllm_pages_free(const tllm_pages *pages);        /* blocks that nobody holds */
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *pages, tiny_idx block);      /* sequences that hold it */
+
+/* n more cells, or none at all. copy: what must be copied before they are written; never NULL. */
+TINY_API tiny_status tllm_pages_append(tllm_pages *pages, tiny_idx seq, tiny_idx n, tllm_page_copy *copy);
+/* to holds what from holds; what it held before is given back. */
+TINY_API tiny_status tllm_pages_fork(tllm_pages *pages, tiny_idx from, tiny_idx to);
+/* keeps the first n cells */
+TINY_API tiny_status tllm_pages_trim(tllm_pages *pages, tiny_idx seq, tiny_idx n);
+/* Makes the i-th block of a sequence its own, for one who writes into cells that are there. */
+TINY_API tiny_status tllm_pages_own(tllm_pages *pages, tiny_idx seq, tiny_idx i, tllm_page_copy *copy);
+
+/* Says which tokens stand in the cells first, first + 1, ...; told from cell 0 on without gaps, full blocks can be found by
+ * tllm_pages_share. Never told, or not in order: that sequence is not found. */
+TINY_API void tllm_pages_note(tllm_pages *pages, tiny_idx seq, tiny_idx first, const int32_t *tokens, tiny_idx n);
+/* A sequence without cells holds the full blocks that begin with these tokens afterwards, from whichever sequences have them;
+ * *n_shared: their tokens, at most n. */
+TINY_API tiny_status tllm_pages_share(tllm_pages *pages, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared);
+
+/* ---- for one who keeps the pool inside a block of his own ---- */
+typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;
+struct tllm_pages {
+    tiny_ctx *ctx;
+    tiny_idx n_block, block, n_seq, n_table;        /* n_table: blocks of a table */
+    tiny_idx n_most, n_free;
+    tinyi_pages_seq *seq;                   /* (n_seq) */
+    int32_t *table;                         /* (n_seq, n_table) */
+    int32_t *holders;                       /* (n_block) */
+    int32_t *stack;                         /* (n_block): the first n_free are free */
+    int32_t *token;                         /* (n_block, block) as noted */
+    uint64_t *hash;                         /* (n_block) of the tokens up to the end of the block; 0: not full, or not known */
+    int32_t *before;                        /* (n_block) the block in front of one with a hash, or -1 */
+    int32_t *bucket, *next;                 /* chains by hash: (n_bucket), (n_block) */
+    tiny_idx n_bucket;
+};
+/* Checks the numbers, sets all but the pointers. */
+/* Hands out memory from base on, 64-byte aligned; base NULL: only counts. 0: it does not fit. */
+
+TINYI_C_END
+#endif
+
+/* src/llm/attention/paged.h - attention of queries over keys and values that lie in pages
+ *
+ *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
+ *
+ *   q      (n_query, n_head, d) f32
+ *   k, v   (n_block, n_part, block, x): the pages. A part is n_kv / n_part neighbouring heads; a row of it holds their numbers of
+ *          one token, one head after the other. f32 or f16: x numbers; u8: x bytes, blocks of a format (params). v NULL: the
+ *          first d_v numbers of each key are its value.
+ *   table  (n_seq, n_table) i32: the pages of each sequence; cell j stands in page table[j / block], row j % block
+ *   rows   (n_query, 4) i32: sequence, first cell, one past the last cell, position. No cell: zeros.
+ *   pos    (n_seq, n_cell) i32: the positions of the cells; needed with slopes only
+ *   slopes (n_head): ALiBi, -slope (position of the query - position of the key) is added to a score
+ *   sinks  (n_head): a logit that takes part in the sum of the weights and has no value
+ *   o      (n_query, n_head, d_v) f32
+ *
+ * Numbers of table and rows that lead outside are refused. Queries of one sequence stand side by side: then they are computed
+ * together. */
+#ifndef TINYI_PAGED_H
+#define TINYI_PAGED_H
+TINYI_C_BEGIN
+
+typedef struct tllm_paged_params {
+    float scale;                            /* 0: 1 / sqrt(d) */
+    float softcap;                          /* > 0: s = softcap tanh(s / softcap) */
+    int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
+    tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
+    tiny_idx d_v;                           /* numbers of a value; 0: d */
+} tllm_paged_params;
+
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
+                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+                                          const tllm_paged_params *params, const tiny_tensor *o);
+/* the row of the operation: for conformance tests, recorders and accelerators */
+TINY_API const tiny_op_row *tllm_paged_attention_row(void);
+
+/* ---- pages as models keep them ---- */
+typedef struct tinyi_pool {                 /* keys or values of one layer */
+    unsigned char *at;                      /* (n_block, n_part, block, row_bytes) */
+    const tllm_format *type;
+    tiny_idx n_part, d_part, block;         /* d_part: numbers of a row of a part */
+    size_t row_bytes;
+} tinyi_pool;
+
+/* Parts for n_kv heads of d numbers in a format: as small as whole blocks allow. 0: no parts are. */
+TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, tiny_idx part, tiny_idx i)
+{
+    return p->at + (size_t)(((tiny_idx)page * p->n_part + part) * p->block + i) * p->row_bytes;
+}
+
+TINYI_C_END
+#endif
+
 /* src/llm/model/model.h - models: tokens in, logits out
  *
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
@@ -8552,8 +8945,9 @@ TINYI_C_END
  *   tllm_forward(state, &next, 1, n, 1, logits);   and on, token by token
  *
  * A model is read only: weights stay where the file has them, in whatever block format; any number of states may use it, on
- * different contexts too. A state is one sequence: its keys and values, its recurrent states, and the scratch memory of a
- * piece of the prompt; all of it is one block, whose size tllm_state_memory tells beforehand.
+ * different contexts too. A state is one sequence or many: their keys and values in pages that sequences may share, their
+ * recurrent states, and the scratch memory of a piece of a prompt; all of it is one block, whose size tllm_state_memory tells
+ * beforehand.
  *
  * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits on
  * every machine; other targets are as exact as float allows.                                                            */
@@ -8595,26 +8989,122 @@ TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 TINY_API const char *tllm_arch_name(size_t i);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
-    tiny_idx n_ctx;                         /* tokens that the sequence may have; 0: as the file says, at most 4096 */
+    tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+    tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
+    tiny_idx n_page;                        /* tokens of a page; 0: 16 */
+    tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
+    int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
-TINY_API void tllm_state_clear(tllm_state *state);
-TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held */
-/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
-TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);
+TINY_API void tllm_state_clear(tllm_state *state);                  /* all sequences */
+TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held by sequence 0 */
+TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
-/* Tokens at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
+/* Tokens of sequence 0 at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
  * last rows tokens, out has rows * n_out floats; 0 and NULL: none. After a failure the state holds what it held before the
  * call, unless layers are recurrent: then it is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out);
+/* Tokens of any sequences, each in the order of its positions, in one pass over the weights. out: n_out floats for each
+ * wanted one, in their order; NULL where none is. After a failure every sequence is as it was, but those that the call names
+ * are empty where layers are recurrent. */
+typedef struct tllm_item {
+    int32_t token, seq;
+    int64_t pos;                            /* behind those that are held; -1: right behind */
+    int want;                               /* nonzero: results after this token */
+} tllm_item;
+TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
 /* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats. Models
- * with a decoder keep what it will look at, and start it anew. */
+ * with a decoder keep what it will look at, all sequences the same, and start them anew. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
+
+/* ---- sequences of a state ---- */
+TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that whole free pages can take */
+TINY_API tiny_idx tllm_seq_length(const tllm_state *state, tiny_idx seq);   /* tokens held; 0 for one that is not there */
+TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* the position right behind them */
+TINY_API void tllm_seq_clear(tllm_state *state, tiny_idx seq);
+/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_seq_trim(tllm_state *state, tiny_idx seq, tiny_idx n);
+/* to holds what from holds, and nothing else: the same pages, each copied when one of them writes into it; recurrent states
+ * are copied at once. */
+TINY_API tiny_status tllm_seq_fork(tllm_state *state, tiny_idx from, tiny_idx to);
+/* The n tokens from number first on are held by to as well, behind its own, at the positions that they have. From the start into an
+ * empty sequence this is a fork of a part; else keys and values are copied as they are: they know what stood before them in from.
+ * Recurrent layers: only the whole into an empty one. */
+TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n);
+/* Drops n tokens from number first on; those behind them move to lower positions. Nothing is computed again: keys are
+ * turned back by the distance, which rotary and relative positions allow, and values stay as they are, so that the tokens kept still
+ * know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position, recurrent layers: recompute there. */
+TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
+/* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...; *n_held: how
+ * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent. */
+TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
+
+/* ---- kept in a file ----
+ * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model and
+ * formats only; what is there already is replaced. A file that is cut, changed, or of another model is refused with its
+ * sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
+TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
+TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
+/* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */
+TINY_API tiny_status tllm_state_pack(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes);
+/* tokens: room for those kept beside, or NULL; n_tokens: how many there are, or NULL */
+TINY_API tiny_status tllm_state_unpack(tllm_state *state, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens);
+
+TINYI_C_END
+#endif
+
+/* src/llm/model/adapter.h - what changes a model without being one: LoRA adapters and control vectors from GGUF files
+ *
+ *   tllm_adapter *a;
+ *   if (tllm_adapter_load(ctx, model, "adapter.gguf", &a)) ... the sentence names the file, the tensor, the shapes ...
+ *   tllm_state_attach(state, a, 1.0f);             from the next token on; again with another weight, or 0: not any more
+ *   ... tllm_forward(state, ...) ...
+ *   tllm_adapter_close(ctx, a);                    after the states that it is attached to
+ *
+ * LoRA   y = W x becomes y = W x + weight * scale * B (A x) with scale = alpha / rank, for every weight that the file names: of
+ *        attention, of feed-forward networks, of experts, of the output, of the embedding (there A has a row for each token).
+ *        Or it is merged: tllm_adapter_merge puts W + weight * scale * B A, computed in double, in the place of W, in memory of
+ *        its own for the touched weights only; after that a token costs what it cost without.
+ * Vector the row direction.N times its weight is added to what layer N (the first is 0) gives on.
+ *
+ * An adapter is read only; any number of states of the model it was opened for may use it. What a state holds already was
+ * computed with the weights of its time: clear the state where that matters. docs/adapters.md has more.                */
+#ifndef TINYI_ADAPTER_H
+#define TINYI_ADAPTER_H
+TINYI_C_BEGIN
+
+#define TLLM_MAX_ATTACHED 16                /* adapters of one state */
+
+typedef struct tllm_adapter tllm_adapter;
+typedef enum tllm_adapter_kind { TLLM_ADAPTER_LORA, TLLM_ADAPTER_VECTOR } tllm_adapter_kind;
+typedef struct tllm_adapter_about {
+    tllm_adapter_kind kind;
+    size_t n_places;                        /* weights, or layers, that it changes */
+    tiny_idx rank;                          /* LoRA: the largest */
+    double alpha;                           /* LoRA: of the file; 0: there is none, and the scale is 1 */
+    tiny_idx first, last;                   /* vector: layers */
+    double n_params;
+} tllm_adapter_about;
+
+/* Which of the two it is the file says. All is copied: the file may be closed afterwards. On failure *out is NULL. */
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out);
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out);
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a);       /* takes NULL */
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about);
+/* A vector changes layers first to last only; 1 to the number of layers - 1 without this. */
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last);
+
+/* The first call takes scratch memory for the adapter; later ones only set the weight. After a failure it is as it was. */
+TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight);
+/* LoRA only. dtype: TINY_F32 or TINY_F16, of the weights that are made. No state of the model may be at work meanwhile, and what
+ * states hold was computed without. A model can be merged with several adapters, one after the other, but not back. */
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 TINYI_C_END
 #endif
@@ -8848,8 +9338,22 @@ TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);  
 TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
 /* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
+/* Keeps the first n tokens; recurrent models refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n);
+/* Forgets n tokens from number first on without computing anything: what tllm_seq_shift says. tllm_session_shift computes anew. */
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n);
+/* The text and what the model keeps of it, to a file and back: tllm_state_save tells what is refused. */
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path);
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path);
+/* The state below: the session's own text is sequence 0, the others (n_seq of the description) are yours. */
+TINY_API tllm_state *tllm_session_state(tllm_session *s);
 /* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
+
+/* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
+ * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {
     TLLM_END_TOKEN,                         /* the model ended its text */
@@ -8895,6 +9399,52 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
 TINYI_C_END
 #endif
 
+/* src/llm/session/beam.h - several continuations of one prompt, computed side by side
+ *
+ *     tllm_state_desc d = { 0 };  d.n_seq = 4;
+ *     tllm_session_open(ctx, "model.gguf", &d, &s);
+ *     tllm_beam_desc b = { 0 };   b.width = 4;  b.n_best = 2;  b.n_most = 40;
+ *     tllm_beam(s, prompt, n, &b, best, &found);           best[0].token, best[0].score
+ *     tllm_continuations_free(ctx, best, found);
+ *
+ * The prompt is computed once; its pages are shared by all continuations, and each step is one pass over the weights for all.
+ * Both use sequences 0 .. width - 1 of the session's state, and leave them and the session empty. A cancel ends the call with
+ * TINY_E_CANCELLED and no continuations.                                                                                */
+#ifndef TINYI_BEAM_H
+#define TINYI_BEAM_H
+TINYI_C_BEGIN
+
+typedef struct tllm_continuation {
+    int32_t *token;                         /* without the prompt, and without the end of the text */
+    size_t n;
+    double logp;                            /* natural logarithm of its probability, the end of the text included */
+    double score;                           /* what it was ranked by */
+    int ended;                              /* the model ended its text */
+} tllm_continuation;
+TINY_API void tllm_continuations_free(tiny_ctx *ctx, tllm_continuation *list, size_t n);
+
+typedef struct tllm_beam_desc {
+    size_t width;                           /* partial texts that are kept; 0: 4 */
+    size_t n_best;                          /* texts wanted; 0: 1, at most width */
+    size_t n_most;                          /* tokens of a text; 0: 64 */
+    double length_penalty;                  /* score = logp / tokens^length_penalty; 0: the probability alone */
+} tllm_beam_desc;
+/* The n_best texts of highest score that the search meets, the best first. out: room for n_best. */
+TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc, tllm_continuation *out, size_t *n_found);
+
+typedef struct tllm_parallel_desc {
+    size_t n_texts;                         /* 0: 1 */
+    size_t n_most;                          /* tokens of a text; 0: 64 */
+    const tllm_step *chain;                 /* NULL: temperature 1 */
+    size_t n_steps;
+    uint64_t seed;                          /* text i draws with seed + i */
+} tllm_parallel_desc;
+/* Texts drawn independently of each other: text i is the one that tllm_generate_tokens would draw alone with seed + i. */
+TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out);
+
+TINYI_C_END
+#endif
+
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
 #endif
@@ -8927,6 +9477,10 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
+TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
+TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
+TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN float tinyi_exp_ref(float x);
@@ -10452,11 +11006,23 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
+    memset(out, 0, sizeof *out);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    (void)out;
     (void)bytes;
     (void)n_bytes;
-    return tinyi_file_none(ctx, path);
+    return tinyi_file_none(ctx, NULL);
+}
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out) { return tinyi_out_add(ctx, out, NULL, 0); }
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    (void)ctx;
+    (void)out;
 }
 #else
 
@@ -10547,51 +11113,85 @@ static int tinyi_file_special(const char *path)
 #endif
 }
 
+tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
+{
+    size_t n = strlen(path);
+    memset(out, 0, sizeof *out);
+    out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
+    if (!out->path) return ctx->status;
+    out->part = out->path + n + 1;
+    memcpy(out->path, path, n + 1);
+    memcpy(out->part, path, n);
+    out->special = tinyi_file_special(path);
+    memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    out->file = fopen(out->part, "wb");
+    if (!out->file) {
+        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
+        out->special = 1;                   /* what stands there is not ours */
+        tinyi_out_abandon(ctx, out);
+        return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
+{
+    return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", out->part, (unsigned long long)out->n_bytes, strerror(errno));
+}
+
+tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes)
+{
+    out->n_bytes += n_bytes;
+    return n_bytes && fwrite(bytes, 1, n_bytes, (FILE *)out->file) != n_bytes ? tinyi_out_fail(ctx, out) : TINY_OK;
+}
+
+tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
+{
+    FILE *f = (FILE *)out->file;
+    tiny_status st = TINY_OK;
+    int bad = fflush(f) != 0;
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    bad |= !out->special && fsync(fileno(f)) != 0;
+#endif
+    bad |= fclose(f) != 0;
+    out->file = NULL;
+    if (bad) {
+        st = tinyi_out_fail(ctx, out);
+    } else if (!out->special) {
+#ifdef _WIN32
+        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
+#else
+        bad = rename(out->part, out->path) != 0;
+#endif
+        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
+        else out->special = 1;              /* nothing is left to remove */
+    }
+    tinyi_out_abandon(ctx, out);
+    return st;
+}
+
+void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
+{
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tiny_free(ctx, out->path);
+    memset(out, 0, sizeof *out);
+}
+#endif
+
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    char *part;
-    size_t n_path;
-    FILE *f;
-    int bad, special;
+    tinyi_out out;
     if (st) return st;
     if (!path || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a file to write needs a path and its bytes");
-    n_path = strlen(path);
-    part = (char *)tinyi_alloc(ctx, n_path + sizeof ".part", 1);
-    if (!part) return ctx->status;
-    memcpy(part, path, n_path);
-    special = tinyi_file_special(path);
-    memcpy(part + n_path, special ? "" : ".part", special ? 1 : sizeof ".part");
-    f = fopen(part, "wb");
-    if (!f) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
-        tiny_free(ctx, part);
-        return st;
-    }
-    bad = n_bytes && fwrite(bytes, 1, n_bytes, f) != n_bytes;
-    bad |= fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
-    if (bad) {
-        st = tinyi_fail(ctx, TINY_E_IO, "%s: %zu bytes could not be written: %s", part, n_bytes, strerror(errno));
-        if (!special) (void)remove(part);
-    } else if (!special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(part, path, 1);  /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(part, path) != 0;
-#endif
-        if (bad) {
-            st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-            (void)remove(part);
-        }
-    }
-    tiny_free(ctx, part);
+    st = tinyi_out_open(ctx, path, &out);
+    if (st) return st;
+    st = tinyi_out_add(ctx, &out, bytes, n_bytes);
+    if (!st) return tinyi_out_finish(ctx, &out);
+    tinyi_out_abandon(ctx, &out);
     return st;
 }
-#endif
 
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 {
@@ -10601,6 +11201,689 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 #endif
     tiny_free(ctx, file->owned);
     *file = tiny_file_memory(NULL, 0);
+}
+
+/* src/core/hash.h - a checksum of 64 bits over a stream of bytes
+ *
+ * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key.             */
+#ifndef TINYI_HASH_H
+#define TINYI_HASH_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_hash {
+    uint64_t lane[4], n_bytes;
+    unsigned char rest[32];                 /* n_bytes % 32 of them wait for their stripe */
+} tinyi_hash;
+
+TINYI_FN void tinyi_hash_start(tinyi_hash *h);
+TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /* in pieces of any size */
+TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
+TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
+
+TINYI_C_END
+#endif
+
+/* src/core/checkpoint.c
+ *
+ *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
+ *   entry   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
+ *   end     8 bytes "tinyend" 0a, u64 entries, u64 bytes of the file, u64 XXH64 of all before it
+ *
+ * Everything is little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
+ * values of a tensor up to the next multiple of 64. dtype, rank and dims that mean nothing are 0. So an entry has one form only.
+ *
+ * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
+ *
+ * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
+#include <string.h>
+
+#define TINYI_CKPT_HEAD 16
+#define TINYI_CKPT_ENTRY 56                 /* without name and values */
+#define TINYI_CKPT_LEAST 64                 /* with the shortest name */
+#define TINYI_CKPT_END 32
+#define TINYI_CKPT_STAGE 512                /* bytes that are turned round at a time */
+
+static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
+static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
+static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
+
+static void tinyi_ckpt_le(unsigned char *p, uint64_t v, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Are the bytes of numbers in memory in another order than in the file? */
+static int tinyi_ckpt_turned(void)
+{
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first != 1;
+}
+
+/* n values of size bytes, from the order of memory into that of the file or back */
+TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
+{
+    size_t i, k;
+    if (!turned) {
+        if (n) memcpy(to, from, n * size);
+        return;
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < size; k++) to[i * size + k] = from[i * size + size - 1 - k];
+}
+
+/* A name goes into sentences, so that nothing in it may move a terminal. */
+static int tinyi_ckpt_name_fits(const unsigned char *name, size_t n)
+{
+    if (!n || n > TINY_CHECKPOINT_MAX_NAME) return 0;
+    for (; n; n--, name++) if (*name < 0x20 || *name == 0x7f) return 0;
+    return 1;
+}
+
+/* of element i in index order */
+static unsigned char *tinyi_ckpt_element(const tiny_tensor *t, size_t i)
+{
+    ptrdiff_t at = 0;
+    int a;
+    for (a = t->rank - 1; a >= 0; a--) {
+        at += (ptrdiff_t)(i % (size_t)t->dim[a]) * t->stride[a];
+        i /= (size_t)t->dim[a];
+    }
+    return (unsigned char *)t->data + at * (ptrdiff_t)tiny_dtype_bytes(t->dtype);
+}
+
+/* Shapes and dtypes as a caller gives them; data is looked at by nobody here. */
+static tiny_status tinyi_ckpt_shape(tiny_ctx *ctx, const char *path, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim, size_t *count)
+{
+    tiny_tensor t;
+    tiny_status st;
+    char text[96];
+    if (rank < 0 || rank > TINY_MAX_RANK || (rank && !dim))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s: rank %d; 0 to %d are possible", path, name, rank, TINY_MAX_RANK);
+    t = tiny_tensor_nd(text, dtype, rank, dim);
+    st = tiny_tensor_check(&t);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: %s is no shape of a tensor", path, name, tinyi_shape_text(&t, text));
+    *count = (size_t)tiny_tensor_count(&t);
+    return TINY_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------------- */
+
+/* The names so far, as a tree in the order of their checksums: about 2 ln n steps, whatever the names are. */
+typedef struct tinyi_ckpt_name {
+    struct tinyi_ckpt_name *side[2], *older;
+    uint64_t hash;
+    char *text;                             /* in the same block */
+} tinyi_ckpt_name;
+
+struct tiny_checkpoint_writer {
+    tiny_status status;                     /* the first failure */
+    tiny_checkpoint_writer_desc desc;
+    char *path;                             /* as in the sentences */
+    tinyi_out out;
+    tinyi_hash hash;
+    tinyi_ckpt_name *root, *newest;
+    uint64_t n_entries;
+    size_t values_left, value_bytes;        /* of the tensor at work */
+    int finished;
+};
+
+static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
+    if (w->status) return w->status;
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->path);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
+{
+    if (st && !w->status) w->status = st;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_emit(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *bytes, size_t n)
+{
+    if (!n) return TINY_OK;
+    tinyi_hash_add(&w->hash, bytes, n);
+    if (w->desc.path) return tinyi_out_add(ctx, &w->out, bytes, n);
+    if (w->desc.write(w->desc.user, bytes, n))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", w->path, n, (unsigned long long)w->hash.n_bytes);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_zeros(tiny_ctx *ctx, tiny_checkpoint_writer *w, size_t least, size_t align)
+{
+    static const unsigned char zeros[2 * TINY_CHECKPOINT_ALIGN] = { 0 };
+    size_t over = (size_t)((w->hash.n_bytes + least) % align);
+    return tinyi_ckpt_emit(ctx, w, zeros, least + (over ? align - over : 0));
+}
+
+TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    unsigned char head[TINYI_CKPT_HEAD];
+    tiny_checkpoint_writer *w;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || !desc->path == !desc->write)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a writer of a checkpoint needs a path or a write callback, one of the two, and a place for it");
+    path = desc->path ? desc->path : "the checkpoint";
+    n_path = strlen(path);
+    w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
+    if (!w) return ctx->status;
+    memset(w, 0, sizeof *w);
+    w->path = (char *)(w + 1);
+    memcpy(w->path, path, n_path + 1);
+    w->desc = *desc;
+    if (desc->path) w->desc.path = w->path;
+    tinyi_hash_start(&w->hash);
+    memcpy(head, tinyi_ckpt_magic, 8);
+    tinyi_ckpt_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
+    tinyi_ckpt_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
+    if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (st) tiny_checkpoint_writer_close(ctx, w);
+    else *out = w;
+    return st;
+}
+
+static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, size_t n)
+{
+    uint64_t hash = tinyi_hash_of(name, n);
+    tinyi_ckpt_name **at = &w->root, *fresh;
+    while (*at) {
+        int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
+        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->path, name);
+        at = &(*at)->side[order > 0];
+    }
+    fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
+    if (!fresh) return ctx->status;
+    memset(fresh, 0, sizeof *fresh);
+    fresh->text = (char *)(fresh + 1);
+    memcpy(fresh->text, name, n + 1);
+    fresh->hash = hash;
+    fresh->older = w->newest;
+    w->newest = *at = fresh;
+    return TINY_OK;
+}
+
+/* Everything of an entry up to its values. */
+static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
+                                    const tiny_idx *dim, uint64_t n_bytes)
+{
+    unsigned char head[TINYI_CKPT_ENTRY];
+    size_t n = name ? strlen(name) : 0;
+    tiny_status st;
+    int a;
+    if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->path,
+                          (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
+    if (w->values_left)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->path, name, w->values_left, w->newest->text);
+    st = tinyi_ckpt_new_name(ctx, w, name, n);
+    if (st) return st;
+    memset(head, 0, sizeof head);
+    tinyi_ckpt_le(head, (uint64_t)kind, 4);
+    tinyi_ckpt_le(head + 4, (uint64_t)dtype, 4);
+    tinyi_ckpt_le(head + 8, (uint64_t)rank, 4);
+    tinyi_ckpt_le(head + 12, n, 4);
+    for (a = 0; a < rank; a++) tinyi_ckpt_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_ckpt_le(head + 48, n_bytes, 8);
+    w->n_entries++;
+    st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, 1, 8);
+    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_ckpt_zeros(ctx, w, 0, TINY_CHECKPOINT_ALIGN);
+    return st;
+}
+
+static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
+{
+    tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, bytes, n);
+    if (!st) st = tinyi_ckpt_zeros(ctx, w, kind == TINY_CHECKPOINT_TEXT, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    tinyi_ckpt_le(p, v, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_U64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char p[8];
+    uint64_t bits;
+    memcpy(&bits, &v, 8);
+    tinyi_ckpt_le(p, bits, 8);
+    return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->path, name ? name : "?"));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
+}
+
+TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    if (st) return st;
+    if (!bytes && n_bytes)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->path, name ? name : "?", n_bytes));
+    return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    size_t count = 0;
+    if (st) return st;
+    st = tinyi_ckpt_shape(ctx, w->path, name ? name : "?", dtype, rank, dim, &count);
+    if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
+    if (!st) {
+        w->values_left = count;
+        w->value_bytes = tiny_dtype_bytes(dtype);
+    }
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    const unsigned char *p = (const unsigned char *)values;
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t size;
+    if (st || !n_values) return st;
+    if (!values || n_values > w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->path, n_values, values ? "" : " at NULL",
+                                             w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
+    size = w->value_bytes;
+    w->values_left -= n_values;
+    if (!tinyi_ckpt_turned()) st = tinyi_ckpt_emit(ctx, w, p, n_values * size);
+    while (tinyi_ckpt_turned() && n_values && !st) {
+        size_t n = TINYI_MIN(n_values, sizeof stage / size);
+        tinyi_ckpt_turn(stage, p, n, size, 1);
+        st = tinyi_ckpt_emit(ctx, w, stage, n * size);
+        p += n * size;
+        n_values -= n;
+    }
+    if (!st && !w->values_left) st = tinyi_ckpt_zeros(ctx, w, 0, 8);
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char stage[TINYI_CKPT_STAGE];
+    size_t i = 0, count, size, k;
+    if (st) return st;
+    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->path, name ? name : "?"));
+    st = tiny_tensor_check(t);
+    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->path, name ? name : "?", tiny_status_text(st)));
+    st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
+    if (st) return st;
+    count = (size_t)tiny_tensor_count(t);
+    size = tiny_dtype_bytes(t->dtype);
+    if (tiny_tensor_is_dense(t)) return tiny_checkpoint_put_values(ctx, w, t->data, count);
+    while (i < count && !st) {
+        size_t n = TINYI_MIN(count - i, sizeof stage / size);
+        for (k = 0; k < n; k++) memcpy(stage + k * size, tinyi_ckpt_element(t, i + k), size);
+        st = tiny_checkpoint_put_values(ctx, w, stage, n);
+        i += n;
+    }
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    tiny_status st = tinyi_ckpt_enter(ctx, w);
+    unsigned char end[TINYI_CKPT_END];
+    if (st) return st;
+    if (w->values_left)
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
+    memcpy(end, tinyi_ckpt_end_magic, 8);
+    tinyi_ckpt_le(end + 8, w->n_entries, 8);
+    tinyi_ckpt_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
+    st = tinyi_ckpt_emit(ctx, w, end, 24);
+    tinyi_ckpt_le(end + 24, tinyi_hash_value(&w->hash), 8);
+    if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
+    if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
+    w->finished = !st;
+    return tinyi_ckpt_keep(w, st);
+}
+
+TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w)
+{
+    if (!w) return;
+    if (w->desc.path) tinyi_out_abandon(ctx, &w->out);      /* nothing after finish */
+    while (w->newest) {
+        tinyi_ckpt_name *older = w->newest->older;
+        tiny_free(ctx, w->newest);
+        w->newest = older;
+    }
+    tiny_free(ctx, w);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+struct tiny_checkpoint {
+    char *path;
+    tiny_file file;
+    size_t n;
+    tiny_checkpoint_entry *entry;           /* (n) in the order of the file */
+    size_t *order;                          /* (n) by name */
+};
+
+/* heap sort: no memory, no bad case */
+static void tinyi_ckpt_sink(size_t *order, size_t at, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t v = order[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && strcmp(e[order[child]].name, e[order[child + 1]].name) < 0) child++;
+        if (strcmp(e[v].name, e[order[child]].name) >= 0) break;
+        order[at] = order[child];
+        at = child;
+    }
+    order[at] = v;
+}
+
+static void tinyi_ckpt_sort(size_t *order, size_t n, const tiny_checkpoint_entry *e)
+{
+    size_t i, top;
+    for (i = 0; i < n; i++) order[i] = i;
+    for (i = n / 2; i-- > 0;) tinyi_ckpt_sink(order, i, n, e);
+    for (i = n; i-- > 1;) {
+        top = order[0];
+        order[0] = order[i];
+        order[i] = top;
+        tinyi_ckpt_sink(order, 0, i, e);
+    }
+}
+
+/* Steps over zeros: at least least of them, up to the next multiple of align from base. */
+static int tinyi_ckpt_skip(tinyi_cursor *c, const unsigned char *base, size_t least, size_t align)
+{
+    size_t over = ((size_t)(c->at - base) + least) % align, n = least + (over ? align - over : 0);
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, n, &p)) return 0;
+    for (; n; n--) if (*p++) return 0;
+    return 1;
+}
+
+/* Entry i at the cursor, or its sentence. */
+static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_cursor *c, const unsigned char *base, size_t i, tiny_checkpoint_entry *e)
+{
+    uint32_t kind = 0, dtype = 0, rank = 0, n_name = 0;
+    uint64_t dim[TINY_MAX_RANK], n_bytes = 0, want = 1;
+    const unsigned char *name = NULL;
+    size_t at = (size_t)(c->at - base), a;
+    int bad;
+    bad = !tinyi_rd_u32(c, &kind) || !tinyi_rd_u32(c, &dtype) || !tinyi_rd_u32(c, &rank) || !tinyi_rd_u32(c, &n_name);
+    for (a = 0; a < TINY_MAX_RANK && !bad; a++) bad = !tinyi_rd_u64(c, &dim[a]);
+    if (bad || !tinyi_rd_u64(c, &n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: %zu bytes are left, it needs %d", path, i, at, c->left, TINYI_CKPT_LEAST);
+    if (kind >= TINYI_COUNT(tinyi_ckpt_kind_name))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: entry %zu at byte %zu is of kind %lu, which is not known here", path, i, at, (unsigned long)kind);
+    if (!tinyi_rd_bytes(c, n_name, &name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes, and %zu are left", path, i, at, (unsigned long)n_name, c->left);
+    if (!tinyi_ckpt_name_fits(name, n_name))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name has %lu bytes; 1 to %d without control characters are possible", path, i, at,
+                          (unsigned long)n_name, TINY_CHECKPOINT_MAX_NAME);
+    if (!tinyi_ckpt_skip(c, base, 1, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: entry %zu at byte %zu: its name is not followed by the zeros that belong there", path, i, at);
+    memset(e, 0, sizeof *e);
+    e->name = (const char *)name;           /* the 0 behind it was seen */
+    e->kind = (tiny_checkpoint_kind)kind;
+    if (kind == TINY_CHECKPOINT_TENSOR) {
+        int empty = 0;
+        if (!tiny_dtype_bytes((tiny_dtype)dtype))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has data type %lu, which is not known here", path, e->name, (unsigned long)dtype);
+        if (rank > TINY_MAX_RANK)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has %lu dimensions; the most are %d", path, e->name, (unsigned long)rank, TINY_MAX_RANK);
+        e->dtype = (tiny_dtype)dtype;
+        e->rank = (int)rank;
+        want = tiny_dtype_bytes(e->dtype);
+        /* without the empty axes the product fits, so that any part of it fits for everybody who computes it */
+        for (a = 0; a < rank; a++) {
+            if (!dim[a]) empty = 1;
+            else if (dim[a] > (uint64_t)TINY_IDX_MAX || want > (uint64_t)TINY_IDX_MAX / dim[a])
+                return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: with %llu at dimension %d it is larger than this machine can address", path, e->name,
+                                  (unsigned long long)dim[a], (int)a);
+            else want *= dim[a];
+            e->dim[a] = (tiny_idx)dim[a];
+        }
+        if (empty) want = 0;
+        if (!tinyi_ckpt_skip(c, base, 0, TINY_CHECKPOINT_ALIGN))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: no zeros up to a multiple of %d before its values", path, e->name, TINY_CHECKPOINT_ALIGN);
+    } else {
+        if (dtype || rank) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s has a data type or a rank", path, tinyi_ckpt_kind_name[kind], e->name);
+        want = kind == TINY_CHECKPOINT_U64 || kind == TINY_CHECKPOINT_F64 ? 8 : n_bytes;
+    }
+    for (a = rank; a < TINY_MAX_RANK; a++)
+        if (dim[a]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s: dimension %d of %lu is %llu, not 0", path, tinyi_ckpt_kind_name[kind], e->name, (int)a,
+                                      (unsigned long)rank, (unsigned long long)dim[a]);
+    if (n_bytes != want)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s says it has %llu bytes; they are %llu", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (unsigned long long)want);
+    if (!tinyi_count_fits(c, n_bytes, 1))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s needs %llu bytes at byte %zu, and %zu are left", path, tinyi_ckpt_kind_name[kind], e->name,
+                          (unsigned long long)n_bytes, (size_t)(c->at - base), c->left);
+    e->n_bytes = (size_t)n_bytes;
+    (void)tinyi_rd_bytes(c, e->n_bytes, &e->at);
+    if (kind == TINY_CHECKPOINT_TEXT && e->n_bytes && memchr(e->at, 0, e->n_bytes))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: text %s has a 0 among its %zu bytes", path, e->name, e->n_bytes);
+    if (!tinyi_ckpt_skip(c, base, kind == TINY_CHECKPOINT_TEXT, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s %s is not followed by the zeros that belong there", path, tinyi_ckpt_kind_name[kind], e->name);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_checksum)
+{
+    const unsigned char *base = c->file.bytes, *p = NULL;
+    size_t n = c->file.n_bytes, i;
+    tinyi_cursor at = tinyi_cursor_make(base, n), end;
+    uint32_t version = 0, align = 0;
+    uint64_t n_entries = 0, n_bytes = 0, hash = 0;
+    tiny_status st = TINY_OK;
+    if (!tinyi_rd_bytes(&at, 8, &p) || memcmp(p, tinyi_ckpt_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no checkpoint: its %zu bytes do not begin as one", c->path, n);
+    if (tinyi_rd_u32(&at, &version) && version != TINY_CHECKPOINT_VERSION)
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", c->path, (unsigned long)version, TINY_CHECKPOINT_VERSION);
+    if (tinyi_rd_u32(&at, &align) && align != TINY_CHECKPOINT_ALIGN)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", c->path, (unsigned long)align, TINY_CHECKPOINT_VERSION, TINY_CHECKPOINT_ALIGN);
+    if (at.left < TINYI_CKPT_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", c->path, n, TINYI_CKPT_HEAD + TINYI_CKPT_END);
+    at.left -= TINYI_CKPT_END;
+    end = tinyi_cursor_make(base + n - TINYI_CKPT_END, TINYI_CKPT_END);
+    (void)tinyi_rd_bytes(&end, 8, &p);
+    (void)tinyi_rd_u64(&end, &n_entries);
+    (void)tinyi_rd_u64(&end, &n_bytes);
+    (void)tinyi_rd_u64(&end, &hash);
+    if (memcmp(p, tinyi_ckpt_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off, or changed: its %zu bytes do not end as a checkpoint", c->path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", c->path, (unsigned long long)n_bytes, n);
+    if (!no_checksum) {
+        uint64_t is = tinyi_hash_of(base, n - 8);
+        if (is != hash)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: changed: the checksum of its %zu bytes is %016llx, and it says %016llx", c->path, n, (unsigned long long)is,
+                              (unsigned long long)hash);
+    }
+    if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
+                          at.left / TINYI_CKPT_LEAST);
+    c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
+    c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
+    if (!c->order) return ctx->status;
+    for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
+    if (st) return st;
+    if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
+    c->n = i;
+    tinyi_ckpt_sort(c->order, c->n, c->entry);
+    for (i = 1; i < c->n; i++)
+        if (!strcmp(c->entry[c->order[i - 1]].name, c->entry[c->order[i]].name))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: two entries are called %s", c->path, c->entry[c->order[i]].name);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_checkpoint *c;
+    const char *path;
+    size_t n_path;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!desc || !out || (!desc->path && !desc->bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a checkpoint needs a path or its bytes, and a place for it");
+    path = desc->path ? desc->path : "memory";
+    n_path = strlen(path);
+    c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
+    if (!c) return ctx->status;
+    memset(c, 0, sizeof *c);
+    c->path = (char *)(c + 1);
+    memcpy(c->path, path, n_path + 1);
+    if (!desc->path) c->file = tiny_file_memory(desc->bytes, desc->n_bytes);
+    else st = desc->copy ? tiny_file_copy(ctx, path, &c->file) : tiny_file_open(ctx, path, &c->file);
+    if (!st) st = tinyi_ckpt_read(ctx, c, desc->no_checksum);
+    if (st) tiny_checkpoint_close(ctx, c);
+    else *out = c;
+    return st;
+}
+
+TINY_API void tiny_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c)
+{
+    if (!c) return;
+    tiny_file_close(ctx, &c->file);
+    tiny_free(ctx, c->entry);
+    tiny_free(ctx, c->order);
+    tiny_free(ctx, c);
+}
+
+TINY_API size_t tiny_checkpoint_count(const tiny_checkpoint *c) { return c ? c->n : 0; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_at(const tiny_checkpoint *c, size_t i) { return c && i < c->n ? &c->entry[i] : NULL; }
+
+TINY_API const tiny_checkpoint_entry *tiny_checkpoint_find(const tiny_checkpoint *c, const char *name)
+{
+    size_t lo = 0, hi = c && name ? c->n : 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = strcmp(name, c->entry[c->order[mid]].name);
+        if (!order) return &c->entry[c->order[mid]];
+        if (order < 0) hi = mid;
+        else lo = mid + 1;
+    }
+    return NULL;
+}
+
+static tiny_status tinyi_ckpt_want(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, tiny_checkpoint_kind kind, int place, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!c || !name || !place) return tinyi_fail(ctx, TINY_E_ARGUMENT, "reading %s needs a checkpoint, a name and a place", name ? name : "an entry");
+    *e = tiny_checkpoint_find(c, name);
+    if (!*e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no entry %s among its %zu", c->path, name, c->n);
+    if ((*e)->kind != kind)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: entry %s is of kind %s, asked for was %s", c->path, name, tinyi_ckpt_kind_name[(*e)->kind], tinyi_ckpt_kind_name[kind]);
+    return TINY_OK;
+}
+
+static uint64_t tinyi_ckpt_number(const tiny_checkpoint_entry *e)
+{
+    tinyi_cursor c = tinyi_cursor_make(e->at, e->n_bytes);
+    uint64_t v = 0;
+    (void)tinyi_rd_u64(&c, &v);             /* 8 bytes, as was checked */
+    return v;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_U64, v != NULL, &e);
+    if (!st) *v = tinyi_ckpt_number(e);
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_F64, v != NULL, &e);
+    uint64_t bits;
+    if (st) return st;
+    bits = tinyi_ckpt_number(e);
+    memcpy(v, &bits, 8);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TEXT, text != NULL, &e);
+    if (!st) *text = (const char *)e->at;
+    return st;
+}
+
+TINY_API tiny_status tiny_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_BYTES, bytes && n_bytes, &e);
+    if (st) return st;
+    *bytes = e->at;
+    *n_bytes = e->n_bytes;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_ckpt_want_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t, const tiny_checkpoint_entry **e)
+{
+    tiny_status st = tinyi_ckpt_want(ctx, c, name, TINY_CHECKPOINT_TENSOR, t != NULL, e);
+    size_t count;
+    int a, same;
+    if (!st) st = tinyi_ckpt_shape(ctx, c->path, name, t->dtype, t->rank, t->dim, &count);
+    if (st) return st;
+    same = (*e)->dtype == t->dtype && (*e)->rank == t->rank;
+    for (a = 0; a < t->rank && same; a++) same = (*e)->dim[a] == t->dim[a];
+    if (!same) {
+        tiny_tensor is = tiny_tensor_nd(NULL, (*e)->dtype, (*e)->rank, (*e)->dim);
+        char has[96], want[96];
+        return tinyi_fail(ctx, (*e)->dtype != t->dtype ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: tensor %s is %s, asked for was %s", c->path, name, tinyi_shape_text(&is, has),
+                          tinyi_shape_text(t, want));
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t)
+{
+    const tiny_checkpoint_entry *e;
+    return tinyi_ckpt_want_tensor(ctx, c, name, t, &e);
+}
+
+TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into)
+{
+    const tiny_checkpoint_entry *e;
+    tiny_status st = tinyi_ckpt_want_tensor(ctx, c, name, into, &e);
+    size_t i, count, size;
+    if (st) return st;
+    st = tiny_tensor_check(into);
+    if (st) return tinyi_fail(ctx, st, "%s: tensor %s: the place for it cannot be written: %s", c->path, name, tiny_status_text(st));
+    count = (size_t)tiny_tensor_count(into);
+    size = tiny_dtype_bytes(into->dtype);
+    if (tiny_tensor_is_dense(into)) tinyi_ckpt_turn((unsigned char *)into->data, e->at, count, size, tinyi_ckpt_turned());
+    else for (i = 0; i < count; i++) tinyi_ckpt_turn(tinyi_ckpt_element(into, i), e->at + i * size, 1, size, tinyi_ckpt_turned());
+    return TINY_OK;
 }
 
 /* src/core/time.c */
@@ -22252,6 +23535,109 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
     return found ? found : usual[level];
 }
 
+/* src/core/hash.c - XXH64 with seed 0
+ * Paper    Y. Collet, "xxHash fast digest algorithm", specification 0.1.1, section XXH64.
+ * Formula  four lanes take 8 bytes each of every stripe of 32: lane = rotl(lane + word * P2, 31) * P1; then the lanes are merged,
+ *          the tail is taken by 8, 4 and 1 bytes, and the bits are mixed. Words are little endian on every machine.
+ * Cost     two multiplications for 8 bytes in four independent chains: near the speed of memory.
+ * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the merge; a CRC
+ *          would promise the same for bursts, at a tenth of the speed without special instructions.
+ * Left out seeds.                                                                                                      */
+#include <string.h>
+
+#define TINYI_HASH_P1 UINT64_C(0x9E3779B185EBCA87)
+#define TINYI_HASH_P2 UINT64_C(0xC2B2AE3D27D4EB4F)
+#define TINYI_HASH_P3 UINT64_C(0x165667B19E3779F9)
+#define TINYI_HASH_P4 UINT64_C(0x85EBCA77C2B2AE63)
+#define TINYI_HASH_P5 UINT64_C(0x27D4EB2F165667C5)
+
+TINYI_INLINE uint64_t tinyi_hash_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
+TINYI_INLINE uint64_t tinyi_hash_word(const unsigned char *p, int n)
+{
+    uint64_t v = 0;
+    int i;
+    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+TINYI_INLINE uint64_t tinyi_hash_word8(const unsigned char *p)     /* written out: compilers make one load of it */
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_hash_round(uint64_t lane, uint64_t word)
+{
+    return tinyi_hash_rotl(lane + word * TINYI_HASH_P2, 31) * TINYI_HASH_P1;
+}
+
+void tinyi_hash_start(tinyi_hash *h)
+{
+    memset(h, 0, sizeof *h);
+    h->lane[0] = TINYI_HASH_P1 + TINYI_HASH_P2;
+    h->lane[1] = TINYI_HASH_P2;
+    h->lane[3] = 0 - TINYI_HASH_P1;
+}
+
+static void tinyi_hash_stripes(tinyi_hash *h, const unsigned char *p, size_t n_stripes)
+{
+    uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2], d = h->lane[3];
+    for (; n_stripes; n_stripes--, p += 32) {
+        a = tinyi_hash_round(a, tinyi_hash_word8(p));
+        b = tinyi_hash_round(b, tinyi_hash_word8(p + 8));
+        c = tinyi_hash_round(c, tinyi_hash_word8(p + 16));
+        d = tinyi_hash_round(d, tinyi_hash_word8(p + 24));
+    }
+    h->lane[0] = a; h->lane[1] = b; h->lane[2] = c; h->lane[3] = d;
+}
+
+void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t waiting = (size_t)(h->n_bytes % 32);
+    if (!n) return;                         /* bytes may be NULL then */
+    h->n_bytes += n;
+    if (waiting) {
+        size_t take = TINYI_MIN(n, 32 - waiting);
+        memcpy(h->rest + waiting, p, take);
+        if (waiting + take < 32) return;
+        tinyi_hash_stripes(h, h->rest, 1);
+        p += take;
+        n -= take;
+    }
+    tinyi_hash_stripes(h, p, n / 32);
+    if (n % 32) memcpy(h->rest, p + n / 32 * 32, n % 32);
+}
+
+uint64_t tinyi_hash_value(const tinyi_hash *h)
+{
+    const unsigned char *p = h->rest;
+    size_t left = (size_t)(h->n_bytes % 32);
+    uint64_t v = TINYI_HASH_P5;
+    int i;
+    if (h->n_bytes >= 32) {
+        v = tinyi_hash_rotl(h->lane[0], 1) + tinyi_hash_rotl(h->lane[1], 7) + tinyi_hash_rotl(h->lane[2], 12) + tinyi_hash_rotl(h->lane[3], 18);
+        for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    }
+    v += h->n_bytes;
+    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_hash_word(p, 8)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    if (left >= 4) {
+        v = tinyi_hash_rotl(v ^ tinyi_hash_word(p, 4) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
+        left -= 4;
+        p += 4;
+    }
+    for (; left; left--, p++) v = tinyi_hash_rotl(v ^ *p * TINYI_HASH_P5, 11) * TINYI_HASH_P1;
+    v = (v ^ v >> 33) * TINYI_HASH_P2;
+    v = (v ^ v >> 29) * TINYI_HASH_P3;
+    return v ^ v >> 32;
+}
+
+uint64_t tinyi_hash_of(const void *bytes, size_t n)
+{
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_hash_add(&h, bytes, n);
+    return tinyi_hash_value(&h);
+}
+
 /* src/math/matvec.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
 #define TINYI_MATVEC_H
@@ -23725,6 +25111,27 @@ TINY_API tiny_status tinyllm_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinyllm_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tinygnn_file_copy(ctx, path, out); }
 TINY_API void tinyllm_file_close(tiny_ctx *ctx, tiny_file *file) { tinygnn_file_close(ctx, file); }
 TINY_API tiny_status tinyllm_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes) { return tinygnn_file_write(ctx, path, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out) { return tinygnn_checkpoint_create(ctx, desc, out); }
+TINY_API tiny_status tinyllm_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v) { return tinygnn_checkpoint_put_u64(ctx, w, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v) { return tinygnn_checkpoint_put_f64(ctx, w, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text) { return tinygnn_checkpoint_put_text(ctx, w, name, text); }
+TINY_API tiny_status tinyllm_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes) { return tinygnn_checkpoint_put_bytes(ctx, w, name, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t) { return tinygnn_checkpoint_put_tensor(ctx, w, name, t); }
+TINY_API tiny_status tinyllm_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinygnn_checkpoint_put_begin(ctx, w, name, dtype, rank, dim); }
+TINY_API tiny_status tinyllm_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values) { return tinygnn_checkpoint_put_values(ctx, w, values, n_values); }
+TINY_API tiny_status tinyllm_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w) { return tinygnn_checkpoint_finish(ctx, w); }
+TINY_API void tinyllm_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w) { tinygnn_checkpoint_writer_close(ctx, w); }
+TINY_API tiny_status tinyllm_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out) { return tinygnn_checkpoint_open(ctx, desc, out); }
+TINY_API void tinyllm_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c) { tinygnn_checkpoint_close(ctx, c); }
+TINY_API size_t tinyllm_checkpoint_count(const tiny_checkpoint *c) { return tinygnn_checkpoint_count(c); }
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_at(const tiny_checkpoint *c, size_t i) { return tinygnn_checkpoint_at(c, i); }
+TINY_API const tiny_checkpoint_entry *tinyllm_checkpoint_find(const tiny_checkpoint *c, const char *name) { return tinygnn_checkpoint_find(c, name); }
+TINY_API tiny_status tinyllm_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v) { return tinygnn_checkpoint_get_u64(ctx, c, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v) { return tinygnn_checkpoint_get_f64(ctx, c, name, v); }
+TINY_API tiny_status tinyllm_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text) { return tinygnn_checkpoint_get_text(ctx, c, name, text); }
+TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes) { return tinygnn_checkpoint_get_bytes(ctx, c, name, bytes, n_bytes); }
+TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinygnn_checkpoint_get_tensor(ctx, c, name, into); }
+TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinygnn_checkpoint_expect(ctx, c, name, t); }
 TINY_API uint64_t tinyllm_now_ns(void) { return tinygnn_now_ns(); }
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit) { return tinygnn_case_dim(c, limit); }
 TINY_API int tinyllm_case_pick(tiny_case *c, int n) { return tinygnn_case_pick(c, n); }
@@ -23845,6 +25252,14 @@ TINYI_FN size_t tinyi_utf8_plain(const unsigned char *p, size_t n);
 TINYI_FN void tinyi_split_start(tinyi_split *sp, const char *rule, const unsigned char *s, size_t n);
 /* the next piece [*begin, *end), never empty; 0 after the last */
 TINYI_FN int tinyi_split_next(tinyi_split *sp, size_t *begin, size_t *end);
+TINYI_FN tiny_status tinyi_pages_plan(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages *p);
+TINYI_FN int tinyi_pages_layout(tllm_pages *p, unsigned char *base, size_t *bytes);
+TINYI_FN void tinyi_pages_reset(tllm_pages *p);     /* after the layout: nobody holds anything */
+TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d);
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x);   /* n_part * d_part numbers */
+TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x);
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n);        /* the first n rows of a page */
+TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -28740,6 +30155,855 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     return st;
 }
 
+/* src/llm/attention/pages.c - blocks, tables, holders
+ *
+ * Invariants  a block is free, or its holders are as many as tables name it (each names it once)
+ *             a block that stands at place i of one table stands at place i of every table that names it, behind the same
+ *             blocks: so whoever holds a block holds what lies before it
+ *             only the last block of a sequence may be part full; one with several holders is never written
+ *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block       */
+#include <string.h>
+
+#define TINYI_PAGES_UNLISTED (-2)           /* in next: the block cannot be found */
+#define TINYI_PAGES_MOST (1 << 26)          /* of any number here: their products fit */
+
+static tiny_idx tinyi_pages_blocks(const tllm_pages *p, tiny_idx n) { return (n + p->block - 1) / p->block; }
+
+TINYI_FN tiny_status tinyi_pages_plan(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages *p)
+{
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->n_block = desc->n_block;
+    p->block = desc->block ? desc->block : 16;
+    p->n_seq = desc->n_seq ? desc->n_seq : 1;
+    if (p->n_block < 1 || p->block < 1 || p->n_seq < 1 || desc->n_most < 0 || p->n_block > TINYI_PAGES_MOST || p->block > TINYI_PAGES_MOST ||
+        p->n_seq > TINYI_PAGES_MOST || desc->n_most > TINYI_PAGES_MOST)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: %td blocks of %td tokens for %td sequences of at most %td: each must be in 1..%d", p->n_block, p->block, p->n_seq,
+                          desc->n_most, TINYI_PAGES_MOST);
+    p->n_table = p->n_block;
+    p->n_most = desc->n_most ? desc->n_most : p->n_block > TINYI_PAGES_MOST / p->block ? TINYI_PAGES_MOST : p->n_block * p->block;
+    if (tinyi_pages_blocks(p, p->n_most) < p->n_table) p->n_table = tinyi_pages_blocks(p, p->n_most);
+    for (p->n_bucket = 1; p->n_bucket < p->n_block; p->n_bucket *= 2) { }
+    return TINY_OK;
+}
+
+static void *tinyi_pages_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+{
+    void *p = base ? base + *at : NULL;
+    size_t n;
+    if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
+    *at += (n + 63) & ~(size_t)63;
+    return p;
+}
+
+TINYI_FN int tinyi_pages_layout(tllm_pages *p, unsigned char *base, size_t *bytes)
+{
+    const size_t nb = (size_t)p->n_block, ns = (size_t)p->n_seq;
+    size_t at = 0;
+    int ok = 1;
+    p->seq = (tinyi_pages_seq *)tinyi_pages_part(base, &at, ns, 1, sizeof *p->seq, &ok);
+    p->table = (int32_t *)tinyi_pages_part(base, &at, ns, (size_t)p->n_table, sizeof(int32_t), &ok);
+    p->holders = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->stack = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->token = (int32_t *)tinyi_pages_part(base, &at, nb, (size_t)p->block, sizeof(int32_t), &ok);
+    p->hash = (uint64_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(uint64_t), &ok);
+    p->before = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    p->bucket = (int32_t *)tinyi_pages_part(base, &at, (size_t)p->n_bucket, 1, sizeof(int32_t), &ok);
+    p->next = (int32_t *)tinyi_pages_part(base, &at, nb, 1, sizeof(int32_t), &ok);
+    *bytes = at;
+    return ok;
+}
+
+TINYI_FN void tinyi_pages_reset(tllm_pages *p)
+{
+    tiny_idx i;
+    p->n_free = p->n_block;
+    for (i = 0; i < p->n_block; i++) {
+        p->stack[i] = (int32_t)(p->n_block - 1 - i);        /* block 0 is taken first */
+        p->holders[i] = 0;
+        p->hash[i] = 0;
+        p->before[i] = -1;
+        p->next[i] = TINYI_PAGES_UNLISTED;
+    }
+    for (i = 0; i < p->n_bucket; i++) p->bucket[i] = -1;
+    for (i = 0; i < p->n_seq; i++) p->seq[i].length = p->seq[i].noted = 0;
+    memset(p->table, 0, (size_t)(p->n_seq * p->n_table) * sizeof *p->table);
+    memset(p->token, 0, (size_t)p->n_block * (size_t)p->block * sizeof *p->token);
+}
+
+TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc, tllm_pages **out)
+{
+    const size_t head = (sizeof(tllm_pages) + 63) & ~(size_t)63;
+    tllm_pages plan, *p;
+    size_t bytes;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
+    *out = NULL;
+    st = tinyi_pages_plan(ctx, desc, &plan);
+    if (st) return st;
+    if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "pages: tables of %td blocks and %td sequences are larger than this machine can address", plan.n_block, plan.n_seq);
+    p = (tllm_pages *)tiny_alloc(ctx, bytes);
+    if (!p) return tiny_ctx_status(ctx);
+    *p = plan;
+    (void)tinyi_pages_layout(p, (unsigned char *)p + head, &bytes);
+    tinyi_pages_reset(p);
+    *out = p;
+    return TINY_OK;
+}
+TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages) { tiny_free(ctx, pages); }
+
+static tiny_status tinyi_pages_seq_check(const tllm_pages *p, tiny_idx seq)
+{
+    if (seq >= 0 && seq < p->n_seq) return TINY_OK;
+    return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq, p->n_seq - 1);
+}
+
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length; }
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table; }
+TINY_API tiny_idx tllm_pages_free(const tllm_pages *p) { return p->n_free; }
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block) { return block < 0 || block >= p->n_block ? 0 : p->holders[block]; }
+
+/* ---- what can be found ------------------------------------------------------------------------------------------ */
+
+/* rolls on by a block: 64-bit mixing of splitmix64 (G. Steele et al., 2014); never 0 */
+static uint64_t tinyi_pages_roll(uint64_t h, const int32_t *token, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        h = (h ^ (uint32_t)token[i]) + UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+        h ^= h >> 31;
+    }
+    return h ? h : 1;
+}
+
+/* the block is to be written anew */
+static void tinyi_pages_hide(tllm_pages *p, int32_t b)
+{
+    int32_t *at;
+    if (p->next[b] != TINYI_PAGES_UNLISTED) {
+        at = &p->bucket[p->hash[b] & (uint64_t)(p->n_bucket - 1)];
+        while (*at >= 0 && *at != b) at = &p->next[*at];
+        if (*at == b) *at = p->next[b];
+    }
+    p->next[b] = TINYI_PAGES_UNLISTED;
+    p->hash[b] = 0;
+}
+
+/* the findable block of these tokens behind block last; hashes may meet by chance, so the tokens are compared, back to the first */
+static int32_t tinyi_pages_find(const tllm_pages *p, uint64_t hash, const int32_t *tokens, int32_t last)
+{
+    const size_t bytes = (size_t)p->block * sizeof *tokens;
+    int32_t b, x, y;
+    for (b = p->bucket[hash & (uint64_t)(p->n_bucket - 1)]; b >= 0; b = p->next[b]) {
+        if (p->hash[b] != hash || memcmp(p->token + b * p->block, tokens, bytes)) continue;
+        for (x = p->before[b], y = last; x >= 0 && y >= 0 && x != y; x = p->before[x], y = p->before[y])
+            if (memcmp(p->token + x * p->block, p->token + y * p->block, bytes)) break;
+        if (x == y) return b;               /* both the same block, or both before the first */
+    }
+    return -1;
+}
+
+TINY_API void tllm_pages_note(tllm_pages *p, tiny_idx seq, tiny_idx first, const int32_t *tokens, tiny_idx n)
+{
+    tinyi_pages_seq *s;
+    tiny_idx i;
+    if (seq < 0 || seq >= p->n_seq) return;
+    s = &p->seq[seq];
+    if (first != s->noted || !tokens) return;
+    for (i = 0; i < n && s->noted < s->length; i++) {
+        const tiny_idx at = s->noted / p->block;
+        const int32_t *table = p->table + seq * p->n_table, b = table[at], last = at ? table[at - 1] : -1;
+        uint64_t h;
+        if (!p->hash[b]) p->token[b * p->block + s->noted % p->block] = tokens[i];
+        s->noted++;
+        if (s->noted % p->block || p->hash[b]) continue;
+        p->before[b] = last;
+        p->hash[b] = h = tinyi_pages_roll(last >= 0 ? p->hash[last] : 0, p->token + b * p->block, p->block);
+        if (tinyi_pages_find(p, h, p->token + b * p->block, last) >= 0) continue;       /* one of a kind is enough */
+        p->next[b] = p->bucket[h & (uint64_t)(p->n_bucket - 1)];
+        p->bucket[h & (uint64_t)(p->n_bucket - 1)] = b;
+    }
+}
+
+TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    int32_t b, last = -1;
+    uint64_t h = 0;
+    tiny_idx i = 0;
+    if (n_shared) *n_shared = 0;
+    if (st) return st;
+    if (p->seq[seq].length) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells: only an empty one can begin with what others hold", seq, p->seq[seq].length);
+    if (!tokens && n > 0) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there are no tokens to look for");
+    for (; (i + 1) * p->block <= TINYI_MIN(n, p->n_most); i++, last = b) {
+        h = tinyi_pages_roll(h, tokens + i * p->block, p->block);
+        b = tinyi_pages_find(p, h, tokens + i * p->block, last);
+        if (b < 0) break;
+        p->table[seq * p->n_table + i] = b;
+        p->holders[b]++;
+    }
+    p->seq[seq].length = p->seq[seq].noted = i * p->block;
+    if (n_shared) *n_shared = i * p->block;
+    return TINY_OK;
+}
+
+/* ---- holding ---------------------------------------------------------------------------------------------------- */
+
+static void tinyi_pages_drop(tllm_pages *p, int32_t b)
+{
+    if (--p->holders[b]) return;
+    tinyi_pages_hide(p, b);
+    p->stack[p->n_free++] = b;
+}
+static int32_t tinyi_pages_take(tllm_pages *p)
+{
+    const int32_t b = p->stack[--p->n_free];
+    p->holders[b] = 1;
+    return b;
+}
+
+/* block i of a sequence is to be written: a private copy where it has other holders */
+static void tinyi_pages_write(tllm_pages *p, tiny_idx seq, tiny_idx i, tiny_idx cells, tllm_page_copy *copy)
+{
+    int32_t *at = p->table + seq * p->n_table + i;
+    const int32_t b = *at;
+    if (p->holders[b] == 1) { tinyi_pages_hide(p, b); return; }
+    *at = tinyi_pages_take(p);
+    p->holders[b]--;
+    memcpy(p->token + *at * p->block, p->token + b * p->block, (size_t)p->block * sizeof *p->token);
+    copy->from = b;
+    copy->to = *at;
+    copy->n = cells;
+}
+
+TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, tllm_page_copy *copy)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    tiny_idx length, have, want, i;
+    int copies;
+    copy->from = copy->to = -1;
+    copy->n = 0;
+    if (st) return st;
+    length = p->seq[seq].length;
+    if (n < 0 || n > p->n_most - length)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td holds %td cells and may have %td: there is no room for %td more", seq, length, p->n_most, n);
+    if (!n) return TINY_OK;
+    have = tinyi_pages_blocks(p, length);
+    want = tinyi_pages_blocks(p, length + n);
+    copies = length % p->block && p->holders[p->table[seq * p->n_table + have - 1]] > 1;
+    if (want - have + copies > p->n_free)
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants %td blocks of %td tokens more, %td of %td are free", seq, want - have + copies, p->block,
+                          p->n_free, p->n_block);
+    if (length % p->block) tinyi_pages_write(p, seq, have - 1, length % p->block, copy);
+    for (i = have; i < want; i++) p->table[seq * p->n_table + i] = tinyi_pages_take(p);
+    p->seq[seq].length = length + n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    tiny_idx i, keep;
+    if (st) return st;
+    if (n < 0 || n > p->seq[seq].length)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: of the %td cells of sequence %td %td cannot be kept", p->seq[seq].length, seq, n);
+    keep = tinyi_pages_blocks(p, n);
+    for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep; ) tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
+    p->seq[seq].length = n;
+    if (p->seq[seq].noted > n) p->seq[seq].noted = n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_fork(tllm_pages *p, tiny_idx from, tiny_idx to)
+{
+    tiny_status st = tinyi_pages_seq_check(p, from);
+    tiny_idx i, n;
+    if (!st) st = tinyi_pages_seq_check(p, to);
+    if (st || from == to) return st;
+    n = tinyi_pages_blocks(p, p->seq[from].length);
+    for (i = 0; i < n; i++) p->holders[p->table[from * p->n_table + i]]++;     /* first: they may be the same blocks */
+    (void)tllm_pages_trim(p, to, 0);
+    memcpy(p->table + to * p->n_table, p->table + from * p->n_table, (size_t)n * sizeof *p->table);
+    p->seq[to] = p->seq[from];
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tllm_page_copy *copy)
+{
+    tiny_status st = tinyi_pages_seq_check(p, seq);
+    copy->from = copy->to = -1;
+    copy->n = 0;
+    if (st) return st;
+    if (i < 0 || i >= tinyi_pages_blocks(p, p->seq[seq].length))
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: sequence %td has %td blocks, block %td is none of them", seq, tinyi_pages_blocks(p, p->seq[seq].length), i);
+    if (p->holders[p->table[seq * p->n_table + i]] > 1 && !p->n_free)
+        return tinyi_fail(p->ctx, TINY_E_WORKSPACE, "pages: sequence %td wants a block of its own, none of %td is free", seq, p->n_block);
+    tinyi_pages_write(p, seq, i, TINYI_MIN(p->seq[seq].length - i * p->block, p->block), copy);
+    if (p->seq[seq].noted > i * p->block) p->seq[seq].noted = i * p->block;
+    return TINY_OK;
+}
+
+/* src/llm/attention/paged.c - attention over pages
+ * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the split
+ *          over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv 2108.12409).
+ * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
+ *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
+ * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
+ *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
+ *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
+ *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
+#include <string.h>
+
+#define TINYI_PAGED_DOTS 8                  /* rows up to which keys are met as they lie */
+#define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+
+TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
+{
+    tiny_idx heads = 1;
+    while (heads * d % type->values && heads < type->values) heads *= 2;        /* blocks hold a power of two of numbers */
+    return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
+}
+/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) memcpy(x, row, (size_t)n * sizeof *x);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    else p->type->unpack(row, x, (size_t)n);
+}
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x)
+{
+    tiny_idx part, k;
+    for (part = 0; part < p->n_part; part++, x += p->d_part) {
+        unsigned char *row = tinyi_pool_row(p, page, part, i);
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(row, x, (size_t)p->d_part * sizeof *x);
+        else if (p->type->id == TLLM_FORMAT_F16) for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
+        else p->type->pack(x, row, (size_t)p->d_part, NULL);
+    }
+}
+TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
+}
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) memcpy(tinyi_pool_row(p, to, part, 0), tinyi_pool_row(p, from, part, 0), (size_t)n * p->row_bytes);
+}
+TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block)
+{
+    if (p->type->id == TLLM_FORMAT_F32) return tiny_tensor_4d(p->at, TINY_F32, n_block, p->n_part, p->block, p->d_part);
+    if (p->type->id == TLLM_FORMAT_F16) return tiny_tensor_4d(p->at, TINY_F16, n_block, p->n_part, p->block, p->d_part);
+    return tiny_tensor_4d(p->at, TINY_U8, n_block, p->n_part, p->block, (tiny_idx)p->row_bytes);
+}
+
+typedef struct tinyi_paged {
+    const float *q, *slopes, *sinks;
+    float *o;
+    tinyi_pool k, v;                        /* v.at NULL: values are in the keys */
+    const int32_t *table, *rows, *pos;
+    tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;      /* heads: of a part; group: queries of a key head */
+    tiny_idx sq[3], so[3];
+    float scale, softcap;
+} tinyi_paged;
+
+static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
+{
+    p->at = (unsigned char *)t->data;
+    p->type = tllm_format_of(t->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : t->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : format);
+    p->n_part = t->dim[1];
+    p->block = t->dim[2];
+    p->row_bytes = (size_t)t->dim[3] * tiny_dtype_bytes(t->dtype);
+    p->d_part = p->type ? (tiny_idx)(p->row_bytes / (size_t)p->type->bytes) * p->type->values : 0;
+}
+
+static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
+{
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
+    const tiny_tensor *q = op->in[0], *o = op->out[0];
+    int i;
+    memset(a, 0, sizeof *a);
+    a->q = (const float *)q->data;
+    tinyi_paged_pool(&a->k, op->in[1], p->format_k);
+    if (op->in[4]) tinyi_paged_pool(&a->v, op->in[4], p->format_v);
+    a->table = (const int32_t *)op->in[2]->data;
+    a->rows = (const int32_t *)op->in[3]->data;
+    a->pos = op->in[5] ? (const int32_t *)op->in[5]->data : NULL;
+    a->n_pos = op->in[5] ? op->in[5]->dim[1] : 0;
+    a->slopes = op->in[6] ? (const float *)op->in[6]->data : NULL;
+    a->sinks = op->in[7] ? (const float *)op->in[7]->data : NULL;
+    a->n_query = q->dim[0];
+    a->n_head = q->dim[1];
+    a->d = q->dim[2];
+    a->d_v = p->d_v ? p->d_v : a->d;
+    a->n_part = a->k.n_part;
+    a->n_kv = p->n_kv ? p->n_kv : a->n_part;
+    a->heads = a->n_part ? a->n_kv / a->n_part : 0;
+    a->group = a->n_kv ? a->n_head / a->n_kv : 0;
+    a->n_table = op->in[2]->dim[1];
+    for (i = 0; i < 3; i++) {
+        a->sq[i] = q->stride[i];
+        a->so[i] = o ? o->stride[i] : 0;
+    }
+    a->o = o ? (float *)o->data : NULL;
+    a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
+    a->softcap = p->softcap;
+}
+
+/* ---- reference -------------------------------------------------------------------------------------------------- */
+
+#define TINYI_PAGED_PART 64                 /* numbers that the reference unpacks or sums at once */
+TINY_REF_BEGIN
+/* n <= TINYI_PAGED_PART numbers of a row from number at on */
+static void tinyi_pool_some(const tinyi_pool *p, const unsigned char *row, tiny_idx at, tiny_idx n, float *x)
+{
+    const tiny_idx values = p->type->values;
+    float block[256];                       /* no format has more values in a block */
+    tiny_idx i;
+    if (values == 1) { tinyi_pool_unpack(p, row + (size_t)at * (size_t)p->type->bytes, x, n); return; }
+    for (i = 0; i < n; i++) {
+        if (i == 0 || (at + i) % values == 0) p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
+        x[i] = block[(at + i) % values];
+    }
+}
+
+static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, tiny_idx j)
+{
+    const int32_t *r = a->rows + 4 * t;
+    const tiny_idx kv = h / a->group;
+    const float *q = a->q + t * a->sq[0] + h * a->sq[1];
+    const unsigned char *row = tinyi_pool_row(&a->k, a->table[r[0] * a->n_table + j / a->k.block], kv / a->heads, j % a->k.block);
+    float k[TINYI_PAGED_PART];
+    double s = 0.0;
+    tiny_idx i, i0, n;
+    for (i0 = 0; i0 < a->d; i0 += n) {
+        n = TINYI_MIN(a->d - i0, TINYI_PAGED_PART);
+        tinyi_pool_some(&a->k, row, kv % a->heads * a->d + i0, n, k);
+        for (i = 0; i < n; i++) s += (double)q[(i0 + i) * a->sq[2]] * (double)k[i];
+    }
+    s *= (double)a->scale;
+    if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    return s;
+}
+
+/* Three passes over the keys, each score computed anew, as in tiny_attention. */
+static void tinyi_paged_ref(const tiny_op *op)
+{
+    tinyi_paged a;
+    const tinyi_pool *pool;
+    float v[TINYI_PAGED_PART];
+    double sum[TINYI_PAGED_PART];
+    tiny_idx t, h, j, i, i0, n;
+    tinyi_paged_read(op, &a);
+    pool = op->in[4] ? &a.v : &a.k;
+    for (t = 0; t < a.n_query; t++)
+        for (h = 0; h < a.n_head; h++) {
+            const int32_t *r = a.rows + 4 * t;
+            const tiny_idx kv = h / a.group, at = kv % a.heads * (op->in[4] ? a.d_v : a.d);
+            double m = a.sinks ? (double)a.sinks[h] : -INFINITY, l = 0.0;
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                if (s > m) m = s;
+            }
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+            }
+            if (a.sinks && a.sinks[h] != -INFINITY) l += tinyi_exp64((double)a.sinks[h] - m);
+            for (i0 = 0; i0 < a.d_v; i0 += n) {
+                n = TINYI_MIN(a.d_v - i0, TINYI_PAGED_PART);
+                for (i = 0; i < n; i++) sum[i] = 0.0;
+                for (j = r[1]; j < r[2] && l != 0.0; j++) {
+                    const double s = tinyi_paged_score(&a, t, h, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (s == -INFINITY) continue;
+                    tinyi_pool_some(pool, tinyi_pool_row(pool, a.table[r[0] * a.n_table + j / pool->block], kv / a.heads, j % pool->block), at + i0, n, v);
+                    for (i = 0; i < n; i++) sum[i] += p * (double)v[i];
+                }
+                for (i = 0; i < n; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast ------------------------------------------------------------------------------------------------------- */
+
+/* how an operation is cut; the same on every thread */
+typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
+
+static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)     /* queries of one sequence from t on */
+{
+    tiny_idx n = 1;
+    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    return n;
+}
+static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
+{
+    tinyi_paged_cut c;
+    tiny_idx t, n, longest = 0, most = 1;
+    c.n_task = 0;
+    for (t = 0; t < a->n_query; t += n) {
+        n = tinyi_paged_run(a, t);
+        most = TINYI_MAX(most, n);
+        c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
+        longest = TINYI_MAX(longest, a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+    }
+    c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
+    c.n_split = 1;
+    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+    return c;
+}
+
+static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d, keys = TINYI_ATT_KEYS, rows = TINYI_ATT_ROWS;
+    const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
+    /* below 2 n tasks there are less than 4 n pieces, each with a state of a tile */
+    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * rows * (d_v + 2) * sizeof(float) : 0;
+    *own_bytes = sizeof(float) * (heads * rows * (d + d_v + 2) + rows * (keys + 1) + keys * d + keys * heads * (d + d_v));
+}
+
+typedef struct tinyi_paged_tile {           /* the thread's own memory */
+    float *q, *acc, *m, *l;                 /* (heads, rows, d or d_v), (heads, rows) */
+    float *s, *f, *kt, *k, *v;              /* (rows, KEYS), (rows), (d, KEYS), (KEYS, heads * d), (KEYS, heads * d_v) */
+} tinyi_paged_tile;
+
+/* cnt rows of a page as floats: where they lie, or unpacked to room */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, float *room)
+{
+    tiny_idx i, b;
+    if (p->type->id == TLLM_FORMAT_F32) return (const float *)(const void *)row;
+    if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
+    else if (p->type->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        const tiny_idx n = cnt * p->d_part / 32;
+        for (b = 0; b < n; b++, row += 34) unpack(room + 32 * b, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
+    } else
+        for (i = 0; i < cnt; i++) p->type->unpack(row + (size_t)i * p->row_bytes, room + i * p->d_part, (size_t)p->d_part);
+    return room;
+}
+
+/* Rows r0 .. r0 + n of a run that starts at query t0, for one part, over the cells c0 .. c1: the states of x. */
+static void tinyi_paged_keys(tiny_team *team, const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int n, tiny_idx part, tiny_idx c0, tiny_idx c1)
+{
+    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
+    const int32_t *table = a->table + a->rows[4 * t0] * a->n_table;
+    const tiny_idx block = a->k.block, dk = a->k.d_part, dv = vp->d_part, d = a->d, d_v = a->d_v, step_v = a->v.type ? d_v : d;
+    const int as_they_lie = n <= TINYI_PAGED_DOTS, half = a->k.type->id == TLLM_FORMAT_F16 && as_they_lie;
+    tiny_idx c, i, g, at, cnt;
+    int j, vis[TINYI_ATT_ROWS], lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];
+    for (c = c0; c < c1; c += TINYI_ATT_KEYS) {
+        const tiny_idx n_c = TINYI_MIN(c1 - c, TINYI_ATT_KEYS);
+        const void *kseg[TINYI_ATT_KEYS];
+        const float *vseg[TINYI_ATT_KEYS];
+        int off[TINYI_ATT_KEYS + 1], n_seg = 0, ragged = 0, k;
+        for (at = 0; at < n_c; at += cnt, n_seg++) {        /* runs of cells inside one page */
+            const int32_t page = table[(c + at) / block];
+            const tiny_idx in = (c + at) % block;
+            const unsigned char *krow = tinyi_pool_row(&a->k, page, part, in);
+            cnt = TINYI_MIN(block - in, n_c - at);
+            off[n_seg] = (int)at;
+            kseg[n_seg] = half ? (const void *)krow : (const void *)tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk);
+            if (!a->v.type) vseg[n_seg] = half ? tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk) : (const float *)kseg[n_seg];
+            else vseg[n_seg] = tinyi_paged_floats(team, &a->v, tinyi_pool_row(&a->v, page, part, in), cnt, x->v + at * dv);
+        }
+        off[n_seg] = (int)n_c;
+        for (j = 0; j < n; j++) {           /* the cells of this tile that a row sees */
+            const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group);
+            lo[j] = (int)TINYI_MIN(TINYI_MAX(r[1] - c, 0), n_c);
+            hi[j] = (int)TINYI_MAX(TINYI_MIN(r[2] - c, n_c), lo[j]);
+            ragged |= lo[j] > 0;
+        }
+        for (g = 0; g < a->heads; g++) {
+            const float *q = x->q + g * TINYI_ATT_ROWS * d;
+            float *acc = x->acc + g * TINYI_ATT_ROWS * d_v, *m = x->m + g * TINYI_ATT_ROWS, *l = x->l + g * TINYI_ATT_ROWS;
+            if (as_they_lie) {
+                for (k = 0; k < n_seg; k++)
+                    for (j = 0; j < n; j += 4)
+                        dot(x->s + j * TINYI_ATT_KEYS + off[k], 1, TINYI_ATT_KEYS,
+                            half ? (const void *)((const uint16_t *)kseg[k] + g * d) : (const void *)((const float *)kseg[k] + g * d), half ? TINY_F16 : TINY_F32, dk,
+                            (size_t)(off[k + 1] - off[k]), q + j * d, d, TINYI_MIN(n - j, 4), (size_t)d);
+            } else {
+                for (k = 0; k < n_seg; k++)
+                    for (at = off[k]; at < off[k + 1]; at++) {
+                        const float *row = (const float *)kseg[k] + (at - off[k]) * dk + g * d;
+                        for (i = 0; i < d; i++) x->kt[i * TINYI_ATT_KEYS + at] = row[i];
+                    }
+                for (i = 0; i < d && n_c < TINYI_ATT_KEYS; i++) memset(x->kt + i * TINYI_ATT_KEYS + n_c, 0, (size_t)(TINYI_ATT_KEYS - n_c) * sizeof(float));
+                scores(x->s, q, x->kt, n, d);
+            }
+            for (j = 0; j < n; j++) {
+                float *s = x->s + j * TINYI_ATT_KEYS;
+                x->f[j] = 1.0f;
+                if (lo[j] == hi[j]) continue;
+                if (a->slopes) {
+                    const tiny_idx h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+                    const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group), *pos = a->pos + r[0] * a->n_pos + c;
+                    for (k = lo[j]; k < hi[j]; k++) {
+                        if (a->softcap > 0.0f) s[k] = a->softcap * tinyi_tanh_ref(s[k] / a->softcap);
+                        s[k] -= a->slopes[h] * (float)(r[3] - pos[k]);
+                    }
+                }
+                x->f[j] = weights(s + lo[j], hi[j] - lo[j], a->slopes ? 0.0f : a->softcap, &m[j], &l[j]);
+            }
+            for (k = 0; k < n_seg; k++) {
+                const float *v = vseg[k] + g * step_v;
+                int any = 0;
+                if (ragged) {               /* the edge of a window: row by row */
+                    for (j = 0; j < n; j++) {
+                        const int from = TINYI_MAX(lo[j], off[k]), to = TINYI_MIN(hi[j], off[k + 1]), sees = to - from;
+                        if (sees > 0 || k == 0) {
+                            vis[0] = TINYI_MAX(sees, 0);
+                            mix(acc + j * d_v, x->s + j * TINYI_ATT_KEYS + (sees > 0 ? from : 0), &x->f[j], v + (sees > 0 ? from - off[k] : 0) * dv, dv, vis, 1, d_v);
+                            x->f[j] = 1.0f;
+                        }
+                    }
+                    continue;
+                }
+                for (j = 0; j < n; j++) {
+                    vis[j] = TINYI_MAX(TINYI_MIN(hi[j], off[k + 1]) - off[k], 0);
+                    any |= vis[j] > 0;
+                }
+                if (!any && k > 0) continue;
+                mix(acc, x->s + off[k], x->f, v, dv, vis, n, d_v);
+                for (j = 0; j < n; j++) x->f[j] = 1.0f;
+            }
+        }
+    }
+}
+
+/* the state of row j of head g, with the sink, becomes the answer */
+static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int j, tiny_idx part, tiny_idx g)
+{
+    const tiny_idx t = t0 + (r0 + j) / a->group, h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+    const float *acc = x->acc + (g * TINYI_ATT_ROWS + j) * a->d_v;
+    float *to = a->o + t * a->so[0] + h * a->so[1], m = x->m[g * TINYI_ATT_ROWS + j], l = x->l[g * TINYI_ATT_ROWS + j], inv = 1.0f;
+    tiny_idx i;
+    if (a->sinks && a->sinks[h] != -INFINITY) {
+        if (m < a->sinks[h]) {
+            inv = tinyi_exp_ref(m - a->sinks[h]);
+            l = l * inv + 1.0f;
+        } else l += tinyi_exp_ref(a->sinks[h] - m);
+    }
+    inv = l != 0.0f ? inv / l : 0.0f;
+    for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
+}
+
+static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_paged a;
+    tinyi_paged_tile x;
+    tinyi_paged_cut cut;
+    tiny_idx task, end, i, g, state;
+    float *p = (float *)team->own;
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    tinyi_paged_read(op, &a);
+    if (!op->in[4]) a.v.type = NULL;
+    cut = tinyi_paged_plan(&a, team->n);
+    x.q = p;                 p += a.heads * TINYI_ATT_ROWS * a.d;
+    x.acc = p;               p += a.heads * TINYI_ATT_ROWS * a.d_v;
+    x.m = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.l = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.s = p;                 p += TINYI_ATT_ROWS * TINYI_ATT_KEYS;
+    x.f = p;                 p += TINYI_ATT_ROWS;
+    x.kt = p;                p += TINYI_ATT_KEYS * a.d;
+    x.k = p;                 p += TINYI_ATT_KEYS * a.heads * a.d;
+    x.v = p;
+    state = a.heads * TINYI_ATT_ROWS * (a.d_v + 2);     /* acc, m, l, as they lie in x */
+    while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
+        tiny_idx tile = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        int n, j;
+        for (;; t0 += n_run, tile -= tiles) {               /* the run in which the tile lies */
+            n_run = tinyi_paged_run(&a, t0);
+            tiles = (n_run * a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+            if (tile < tiles) break;
+        }
+        r0 = (tiles - 1 - tile) * TINYI_ATT_ROWS;           /* the last rows first: they see the most */
+        n = (int)TINYI_MIN(n_run * a.group - r0, TINYI_ATT_ROWS);
+        for (j = 0; j < n; j++) {
+            const tiny_idx t = t0 + (r0 + j) / a.group;
+            for (g = 0; g < a.heads; g++) {
+                const float *from = a.q + t * a.sq[0] + ((part * a.heads + g) * a.group + (r0 + j) % a.group) * a.sq[1];
+                float *to = x.q + (g * TINYI_ATT_ROWS + j) * a.d;
+                for (i = 0; i < a.d; i++) to[i] = from[i * a.sq[2]] * a.scale;
+                x.m[g * TINYI_ATT_ROWS + j] = -INFINITY;
+                x.l[g * TINYI_ATT_ROWS + j] = 0.0f;
+            }
+            if (a.rows[4 * t + 1] < a.rows[4 * t + 2]) {
+                lo = TINYI_MIN(lo, a.rows[4 * t + 1]);
+                hi = TINYI_MAX(hi, a.rows[4 * t + 2]);
+            }
+        }
+        for (g = 0; g < a.heads; g++) memset(x.acc + g * TINYI_ATT_ROWS * a.d_v, 0, (size_t)(n * a.d_v) * sizeof(float));
+        if (cut.n_split > 1 && lo < hi) {
+            const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+            lo = TINYI_MIN(lo + split * piece, hi);
+            hi = TINYI_MIN(lo + piece, hi);
+        }
+        if (lo < hi) tinyi_paged_keys(team, &a, &x, t0, r0, n, part, lo, hi);
+        if (cut.n_split > 1) memcpy((float *)team->shared + task * state, x.acc, (size_t)state * sizeof(float));
+        else for (g = 0; g < a.heads; g++) for (j = 0; j < n; j++) tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+    }
+    if (cut.n_split < 2) return;
+    tiny_barrier(team);
+    while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
+        const tiny_idx tiles = (a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS, part = task % a.n_part, t0 = task / a.n_part / tiles;
+        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * TINYI_ATT_ROWS;
+        const int n = (int)TINYI_MIN(a.group - r0, TINYI_ATT_ROWS);
+        tiny_idx s;
+        int j;
+        for (g = 0; g < a.heads; g++)
+            for (j = 0; j < n; j++) {
+                const tiny_idx row = g * TINYI_ATT_ROWS + j, n_acc = a.heads * TINYI_ATT_ROWS * a.d_v, n_m = a.heads * TINYI_ATT_ROWS;
+                float most = -INFINITY, *acc = x.acc + row * a.d_v;
+                memset(acc, 0, (size_t)a.d_v * sizeof *acc);
+                x.l[row] = 0.0f;
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state;
+                    most = TINYI_MAX(most, from[n_acc + row]);
+                }
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state, l = from[n_acc + n_m + row];
+                    const float w = from[n_acc + row] == -INFINITY ? (l != l ? l : 0.0f) : tinyi_exp_ref(from[n_acc + row] - most);
+                    x.l[row] += w * l;
+                    for (i = 0; i < a.d_v; i++) acc[i] += w * from[row * a.d_v + i];
+                }
+                x.m[row] = most;
+                tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+            }
+    }
+}
+
+/* ---- the row ---------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int format, tiny_idx n_part, tiny_idx block, tiny_idx want)
+{
+    tinyi_pool p;
+    char text[96];
+    if (t->rank != 4 || (t->dtype != TINY_F32 && t->dtype != TINY_F16 && t->dtype != TINY_U8) || !tiny_tensor_is_dense(t) || t->dim[1] != n_part || t->dim[2] != block || block < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: pages of %s are %s, they must be dense (blocks, %td parts, %td tokens, numbers) of f32, f16 or u8", what,
+                          tinyi_shape_text(t, text), n_part, block);
+    tinyi_paged_pool(&p, t, format);
+    if (!p.type || (t->dtype == TINY_U8 && p.type->values == 1) || p.row_bytes % (size_t)p.type->bytes)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made", what, format, p.row_bytes);
+    if (p.d_part != want)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what, p.d_part, want);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    static const char *const name[8] = { "q", "k", "table", "rows", "v", "pos", "slopes", "sinks" };
+    static const signed char rank[8] = { 3, 4, 2, 2, 4, 2, 1, 1 };
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1], *table = op->in[2], *rows = op->in[3];
+    const tiny_idx d_v = p && p->d_v ? p->d_v : q->rank == 3 ? q->dim[2] : 0;
+    tiny_idx dim[3], n_kv, n_part, t, j;
+    tiny_status st;
+    char text[96];
+    int i;
+    for (i = 0; i < 8; i++) {
+        const tiny_dtype dtype = i == 2 || i == 3 || i == 5 ? TINY_I32 : TINY_F32;
+        if (!op->in[i] || i == 1 || i == 4) continue;
+        if (op->in[i]->rank != rank[i] || op->in[i]->dtype != dtype || (i && !tiny_tensor_is_dense(op->in[i])))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %s is %s, it must have %d axes of %s%s", name[i], tinyi_shape_text(op->in[i], text), rank[i],
+                              tiny_dtype_name(dtype), i ? ", dense" : "");
+    }
+    if (k->rank != 4) return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: k is %s, it must be (blocks, parts, tokens, numbers)", tinyi_shape_text(k, text));
+    n_part = k->dim[1];
+    n_kv = p && p->n_kv ? p->n_kv : n_part;
+    if (n_part < 1 || n_kv < 1 || n_kv % n_part || q->dim[1] % n_kv)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
+    if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
+    st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
+    if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
+    if (st) return st;
+    if (op->in[4] && op->in[4]->dim[0] != k->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0], op->in[4]->dim[0]);
+    if (!op->in[4] && d_v > q->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v, q->dim[2]);
+    if (rows->dim[0] != q->dim[0] || rows->dim[1] != 4)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)", tinyi_shape_text(rows, text), q->dim[0]);
+    if (op->in[6] && (op->in[6]->dim[0] != q->dim[1] || !op->in[5] || op->in[5]->dim[0] != table->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: slopes want a number for each of %td heads, and the positions of the cells of %td sequences", q->dim[1], table->dim[0]);
+    if (op->in[7] && op->in[7]->dim[0] != q->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td sinks for %td heads", op->in[7]->dim[0], q->dim[1]);
+    if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    /* what the tables say is data, but leads to memory: looked at before anything follows it */
+    for (t = 0; t < rows->dim[0] && rows->data && table->data; t++) {
+        const int32_t *r = (const int32_t *)rows->data + 4 * t;
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || (r[1] < r[2] && (r[2] - 1) / k->dim[2] >= table->dim[1]) || (op->in[6] && r[1] < r[2] && r[2] > op->in[5]->dim[1]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1],
+                              (int)r[2], (int)r[0], table->dim[0], table->dim[1], k->dim[2]);
+        if (r[1] >= r[2]) continue;
+        j = r[1] / k->dim[2];
+        if (t && r[0] == r[-4] && r[1] >= r[-3] && r[-3] < r[-2]) j = TINYI_MAX(j, (r[-2] - 1) / k->dim[2]);    /* the others were looked at with the row before */
+        for (; j <= (r[2] - 1) / k->dim[2]; j++) {
+            const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
+            if (page < 0 || page >= k->dim[0])
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    dim[0] = q->dim[0];
+    dim[1] = q->dim[1];
+    dim[2] = d_v;
+    tinyi_want(want, TINY_F32, 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
+{
+    const int32_t *r = (const int32_t *)op->in[3]->data;
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const double d = (double)op->in[0]->dim[2], d_v = p && p->d_v ? (double)p->d_v : d, heads = (double)op->in[0]->dim[1];
+    double keys = 0.0, each;
+    tiny_idx t;
+    for (t = 0; r && t < op->in[0]->dim[0]; t++) keys += r[4 * t + 2] > r[4 * t + 1] ? (double)(r[4 * t + 2] - r[4 * t + 1]) : 0.0;
+    each = (double)(op->in[1]->dim[1] * op->in[1]->dim[3]) * (double)tiny_dtype_bytes(op->in[1]->dtype);
+    if (op->in[4]) each += (double)(op->in[4]->dim[1] * op->in[4]->dim[3]) * (double)tiny_dtype_bytes(op->in[4]->dtype);
+    c->flops = 2.0 * heads * (d + d_v) * keys;
+    c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
+}
+
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const tiny_op_row tinyi_row_paged_attention = {
+    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
+    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
+    "o = softmax(scale q k^T) v over the pages of each sequence"
+};
+TINY_API const tiny_op_row *tllm_paged_attention_row(void) { return &tinyi_row_paged_attention; }
+
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
+                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+                                          const tllm_paged_params *params, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_paged_attention;
+    op.in[0] = q; op.in[1] = k; op.in[4] = v; op.in[2] = table; op.in[3] = rows; op.in[5] = pos; op.in[6] = slopes; op.in[7] = sinks;
+    op.out[0] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
 /* src/llm/model/arch.h - the architectures: one row each
  *
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
@@ -28806,6 +31070,7 @@ enum {
 #define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
 #define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
 #define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
 #define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
 
 /* feed-forward and router */
@@ -29018,24 +31283,34 @@ TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_held {              /* what a layer keeps */
-    float *k, *v;                           /* (n_ctx + 1, n_kv, d); v may lie inside k */
-    float *x;                               /* recurrent state, or keys of an indexer */
+    tinyi_pool k, v, index;                 /* pages; without a type: none (values may lie inside keys) */
+    float *x;                               /* recurrent state of sequence 0; the next one n_kept further on */
     float *cross_k, *cross_v;
 } tinyi_lm_held;
+
+typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;     /* rows row0 .. of one sequence, which held at0 cells before */
+typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;     /* a sequence before a call; cells that it adds, and has added */
 
 struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
     size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
-    tiny_idx n_ctx, n_batch, n_held;
-    int64_t *pos;                           /* of each cell */
+    tiny_idx n_ctx, n_batch, n_seq;
+    tllm_pages pages;
+    const tllm_format *type_k, *type_v;
+    int32_t *pos;                           /* (n_seq, n_ctx): of each cell */
+    tinyi_lm_mark *mark;                    /* (n_seq) */
+    int32_t *row;                           /* (n_batch, 4) of the piece: sequence, 0, cells with this one, position */
+    int32_t *token, *want;                  /* (n_batch) */
+    tinyi_lm_span *run;                      /* (n_batch) */
     tinyi_lm_held *held;                    /* for each layer */
-    float *kept;                            /* recurrent states of all layers, one after the other */
-    size_t n_kept;
+    float *kept;                            /* (n_seq, n_kept): recurrent states of all layers, one after the other */
+    tiny_idx n_kept;
     unsigned char *scratch;
     size_t scratch_bytes;
     tiny_idx n_encoded;
+    struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -29045,9 +31320,11 @@ typedef struct tinyi_lm_fwd {
     tiny_status st;                         /* the first failure; everything after it does nothing */
     int dry;                                /* only measures scratch memory */
     int encoding;                           /* no cache: keys are those of this call */
-    tiny_idx n, n_key;                      /* tokens of this piece; keys with them */
+    tiny_idx n, n_key;                      /* tokens of this piece; keys of the longest sequence with them */
     const int32_t *tokens;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4), as in the state */
+    const tinyi_lm_span *run;                /* the piece by sequences: what looks back goes by them */
+    tiny_idx n_run;
     unsigned char *base;
     size_t used, high, size;
     size_t work;                            /* dry: the most that a step takes of the context's own workspace */
@@ -29088,6 +31365,12 @@ TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_i
 /* one row of numbers of an embedding for each token */
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
 
+/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
 TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
@@ -29095,30 +31378,43 @@ TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d,
 TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
 TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
-/* o (n, n_head, d_v) of queries against the cache (or any keys). allow: NULL or (n, n_key), 0 hides a key. */
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);   /* in all layers */
+/* the recurrent state of a run */
+TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x) { return x ? x + r->seq * f->s->n_kept : NULL; }
+
+/* o (n, n_head, d_v) of n queries against keys that lie one after the other. allow: NULL or rows of ld_allow, 0 hides a key. */
 typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
+    tiny_idx n;
+    const int32_t *row;                     /* (n, 4): positions of the queries; NULL where they do not matter */
+    const int32_t *key_pos;                 /* NULL: key j stands at j */
     const float *k, *v;                     /* (n_key, n_kv, d): steps below */
     tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
     float *o;                               /* (n, n_head, d_v) dense */
     float scale, softcap;
     int causal;                             /* by positions */
     tiny_idx window;
-    int chunked, symmetric;
-    const float *sinks;                     /* n_head */
+    int chunked;                            /* held ones only; of others the window goes to both sides */
+    const float *sinks;                     /* n_head; held ones only */
     float alibi;                            /* largest bias; 0: none */
     const float *relative;                  /* (n_bucket, n_head) or NULL */
     tiny_idx n_bucket;
     int both_ways;                          /* buckets for keys after the query too */
     const float *allow;
-    int64_t key_pos0;                       /* encoders: position of key i is key_pos0 + i; others look into the state */
-    int plain_pos;
+    tiny_idx ld_allow;
 } tinyi_lm_attend;
+/* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
+/* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);
+/* rows of x, ld apart, to the cells of the piece */
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld);
 TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
 
 /* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
- * past holds the n_tap - 1 rows before the first and is moved on. */
+ * past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
 TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
                             tiny_idx n_tap, tiny_idx n_channel, int silu);
 
@@ -29371,14 +31667,22 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     tllm_model *m = ld->m;
     const tiny_idx half = n_rot / 2;
     double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    size_t bytes = 0, k;
     tiny_idx i;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) bytes += tllm_gguf_bytes(m->file, k);
+    if (!ld->st && (size_t)half > (bytes + 1000000) / 64)   /* before the tables: such heads have wider matrices than the file has bytes */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes", m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
     if (r->size == 0.0f) r->size = 1.0f;
     r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
-    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
-    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    beta_fast = 32.0;
+    beta_slow = 1.0;
+    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+        beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+        beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    }
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);
@@ -29779,6 +32083,771 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
+}
+
+/* src/llm/model/adapter.c
+ * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
+ *          h = W x + (alpha / r) B A x.
+ *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
+ * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
+ *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
+ *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
+ *          the scale is 1, as other readers have it.
+ *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1.
+ * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
+ *          float products of the target: the bound of matmul for sums of n_in and of r.
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
+ *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_ADAPTER_MAGIC 0x74706461u
+#define TINYI_ADAPTER_TILE 16
+#define TINYI_ADAPTER_ROWS 64               /* tokens whose A x is held at once */
+
+typedef struct tinyi_lm_pair {
+    const tinyi_lm_w *w;
+    const tllm_gguf_tensor *from_a, *from_b;    /* while it is opened */
+    const float *a, *b;                     /* (n_mat, r, n_in), (n_mat, n_out, r); of the embedding a is (n_out tokens, r), b (n_in, r) */
+    tiny_idx r;
+} tinyi_lm_pair;
+
+struct tllm_adapter {
+    uint32_t magic;
+    tllm_adapter_kind kind;
+    const tllm_model *m;
+    float scale_of;                         /* alpha; 0: none */
+    size_t n;
+    tinyi_lm_pair *pair;                    /* (n), by the address of the weight */
+    tinyi_lm_pair embd;                     /* w NULL: not there */
+    float *data;
+    const float **direction;                /* (n_layer), NULL: none for that layer */
+    tiny_idx rank, first, last;
+    double n_params;
+};
+
+typedef struct tinyi_lm_attached {
+    size_t n;
+    struct { const tllm_adapter *a; float weight; } list[TLLM_MAX_ATTACHED];
+    float *ax;                              /* (TINYI_ADAPTER_ROWS, rank) */
+    tiny_idx rank;
+} tinyi_lm_attached;
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_thin {
+    const float *w, *x;                     /* (rows, k) dense; (n, k) rows ld_x apart */
+    float *y;
+    tiny_idx rows, k, n, ld_x, ld_y;
+    float scale;
+    int add, reference;                     /* y = w x, or y += scale * w x */
+} tinyi_lm_thin;
+
+TINY_REF_BEGIN
+static void tinyi_lm_thin_ref(const tinyi_lm_thin *p, tiny_idx r0, tiny_idx r1)
+{
+    tiny_idx i, r, k;
+    for (i = 0; i < p->n; i++)
+        for (r = r0; r < r1; r++) {
+            float *y = p->y + i * p->ld_y + r;
+            double s = 0.0;
+            for (k = 0; k < p->k; k++) s += (double)p->x[i * p->ld_x + k] * (double)p->w[r * p->k + k];
+            *y = (float)(p->add ? (double)*y + (double)p->scale * s : s);
+        }
+}
+TINY_REF_END
+
+static void tinyi_lm_thin_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_thin *p = (const tinyi_lm_thin *)arg;
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    float part[4 * TINYI_ADAPTER_TILE];
+    tiny_idx r0, r1, end, i, j, r;
+    while (tiny_take(team, p->rows, TINYI_ADAPTER_TILE, &r0, &end))
+        for (; r0 < end; r0 = r1) {         /* a team of one takes all at once */
+            r1 = TINYI_MIN(r0 + TINYI_ADAPTER_TILE, end);
+            if (p->reference) {
+                tinyi_lm_thin_ref(p, r0, r1);
+                continue;
+            }
+            for (i = 0; i < p->n; i += 4) {
+                const int m = (int)TINYI_MIN(p->n - i, 4);
+                dot(part, 1, TINYI_ADAPTER_TILE, p->w + r0 * p->k, TINY_F32, p->k, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)p->k);
+                for (j = 0; j < m; j++)
+                    for (r = r0; r < r1; r++) {
+                        float *y = p->y + (i + j) * p->ld_y + r;
+                        const float v = part[j * TINYI_ADAPTER_TILE + r - r0];
+                        *y = p->add ? *y + p->scale * v : v;
+                    }
+            }
+        }
+}
+
+static void tinyi_lm_thin_run(tinyi_lm_fwd *f, tinyi_lm_thin *p)
+{
+    if (f->st) return;
+    p->reference = f->ctx->target == TINY_TARGET_REFERENCE;
+    f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0, tinyi_lm_thin_team, p);
+}
+
+static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_lm_w *w)
+{
+    size_t lo = 0, hi = a->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (a->pair[mid].w == w) return &a->pair[mid];
+        if ((uintptr_t)a->pair[mid].w < (uintptr_t)w) lo = mid + 1;
+        else hi = mid;
+    }
+    return NULL;
+}
+
+/* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = a->kind == TLLM_ADAPTER_LORA ? tinyi_lm_pair_of(a, w) : NULL;
+        tinyi_lm_thin low;
+        if (!p) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            low.w = p->a + mat * p->r * w->n_in;
+            low.x = x + i0 * ld_x;
+            low.y = at->ax;
+            low.rows = low.ld_y = p->r;
+            low.k = w->n_in;
+            low.ld_x = ld_x;
+            low.scale = 1.0f;
+            low.add = 0;
+            tinyi_lm_thin_run(f, &low);
+            low.w = p->b + mat * w->n_out * p->r;
+            low.x = at->ax;
+            low.y = y + i0 * ld_y;
+            low.rows = w->n_out;
+            low.k = low.ld_x = p->r;
+            low.ld_y = ld_y;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+/* y (n, n_embd) += weight * scale * B a[token] */
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0, j;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = &a->embd;
+        tinyi_lm_thin low;
+        if (!p->w) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            for (j = 0; j < low.n; j++) memcpy(at->ax + j * p->r, p->a + tokens[i0 + j] * p->r, (size_t)p->r * sizeof *at->ax);
+            low.w = p->b;
+            low.x = at->ax;
+            low.y = y + i0 * p->w->n_in;
+            low.rows = low.ld_y = p->w->n_in;
+            low.k = low.ld_x = p->r;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+typedef struct tinyi_lm_steer_arg { float *x; const tinyi_lm_attached *at; tiny_idx layer, d; } tinyi_lm_steer_arg;
+TINY_REF_BEGIN
+static void tinyi_lm_steer_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_steer_arg *q = (const tinyi_lm_steer_arg *)arg;
+    tiny_idx i, j;
+    size_t k;
+    for (i = i0; i < i1; i++)
+        for (j = 0; j < q->d; j++) {
+            double s = (double)q->x[i * q->d + j];
+            for (k = 0; k < q->at->n; k++) {
+                const tllm_adapter *a = q->at->list[k].a;
+                if (a->direction && a->direction[q->layer] && q->layer >= a->first && q->layer <= a->last)
+                    s += (double)q->at->list[k].weight * (double)a->direction[q->layer][j];
+            }
+            q->x[i * q->d + j] = (float)s;
+        }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
+{
+    tinyi_lm_steer_arg q;
+    size_t k;
+    int any = 0;
+    q.at = f->s->attached;
+    if (!q.at || f->dry || f->st) return;
+    for (k = 0; k < q.at->n; k++) {
+        const tllm_adapter *a = q.at->list[k].a;
+        any |= a->direction && a->direction[layer] && layer >= a->first && layer <= a->last;
+    }
+    if (!any) return;
+    q.x = x;
+    q.layer = layer;
+    q.d = f->m->n_embd;
+    tinyi_lm_each(f, f->n, 4, tinyi_lm_steer_fn, &q);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_adapter_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    const char *path;
+    tllm_adapter *a;
+    tiny_status st;
+} tinyi_adapter_load;
+
+static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
+{
+    int i;
+    size_t at = 0;
+    text[0] = 0;
+    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+}
+
+static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
+{
+    int i;
+    for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
+    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
+}
+
+static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    char name[TINYI_SHOW];
+    uint64_t n = 1;
+    int i;
+    for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
+    if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
+                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
+    return 0;
+}
+
+/* Do A and B fit w? Leaves the rank. */
+static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
+{
+    char name[TINYI_SHOW], has_a[120], has_b[120];
+    const uint64_t r = tb->dim[0];
+    tiny_idx rank;
+    int fits;
+    if (ld->st) return;
+    (void)tinyi_show(w->t->name, name);
+    if (!w->format || w->v) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
+        return;
+    }
+    if (w->scale) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+        return;
+    }
+    rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
+    if (embd) fits = rank && tinyi_adapter_is(ta, rank, w->n_out, 1) && tinyi_adapter_is(tb, rank, w->n_in, 1);
+    else fits = rank && tinyi_adapter_is(ta, w->n_in, rank, w->n_mat) && tinyi_adapter_is(tb, rank, w->n_out, w->n_mat);
+    if (!fits) {
+        tinyi_adapter_dims(ta, has_a);
+        tinyi_adapter_dims(tb, has_b);
+        if (embd)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
+                                w->n_in);
+        else
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
+                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
+        return;
+    }
+    if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
+    p->w = w;
+    p->from_a = ta;
+    p->from_b = tb;
+    p->r = rank;
+    if (rank > ld->a->rank) ld->a->rank = rank;
+}
+
+static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
+{
+    char full[200];
+    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
+    return tllm_gguf_tensor_find(g, full);
+}
+
+/* The matrices of one layer (or of the model itself) that the file names: only counted with pair NULL. */
+static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    int t;
+    for (t = 0; t < TINYI_T_COUNT && !ld->st; t++) {
+        const tinyi_lm_w *w = l->w[t];
+        const tllm_gguf_tensor *ta, *tb;
+        /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
+        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
+        if (!w || !w->t || rows) continue;
+        ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
+        tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
+        if (!ta || !tb) continue;           /* one alone is found afterwards */
+        if (l == &m->top && t == TINYI_T_TOKEN_EMBD) tinyi_adapter_pair(ld, &ld->a->embd, w, ta, tb, 1);
+        else {
+            if (pair) tinyi_adapter_pair(ld, &pair[ld->a->n], w, ta, tb, 0);
+            if (!ld->st) ld->a->n++;
+        }
+    }
+}
+
+static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    tiny_idx i;
+    ld->a->n = 0;
+    tinyi_adapter_layer(ld, &m->top, pair);
+    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
+    for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
+}
+
+/* Every tensor of the file must be of use. */
+static void tinyi_adapter_rest(tinyi_adapter_load *ld)
+{
+    size_t i, k, n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], base[TINYI_SHOW];
+    if (!n && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the adapter has no tensors", ld->path);
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        tllm_text whole = t->name;
+        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
+        (void)tinyi_show(t->name, name);
+        if (!is_a && !is_b) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
+            return;
+        }
+        whole.n -= 7;
+        (void)tinyi_show(whole, base);
+        if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
+        else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
+        else {
+            if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
+            for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
+            if (k == ld->a->n)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
+        }
+    }
+}
+
+static const float *tinyi_adapter_floats(const tllm_gguf_tensor *t, float **at)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    const float *first = *at;
+    uint64_t n = 1, i;
+    int d;
+    for (d = 1; d < t->rank; d++) n *= t->dim[d];
+    for (i = 0; i < n; i++, *at += t->dim[0]) format->unpack(t->data + (size_t)i * row, *at, (size_t)t->dim[0]);
+    return first;
+}
+
+static int tinyi_adapter_count(const tllm_gguf_tensor *t, size_t *floats)
+{
+    uint64_t n = 1;
+    int d;
+    for (d = 0; d < t->rank; d++) n *= t->dim[d];           /* the reader has checked that this fits */
+    return n <= SIZE_MAX && tinyi_size_add(*floats, (size_t)n, floats);
+}
+
+static void tinyi_adapter_lora(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    size_t floats = 0, i, j;
+    float *at;
+    int ok = 1;
+    double alpha = 0.0;
+    const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
+    if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
+        return;
+    }
+    if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
+        return;
+    }
+    a->scale_of = (float)alpha;
+    tinyi_adapter_all(ld, NULL);
+    if (ld->st) return;
+    a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
+    if (!a->pair) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
+    tinyi_adapter_all(ld, a->pair);
+    tinyi_adapter_rest(ld);
+    if (ld->st) return;
+    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
+    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
+    if (!ok) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
+        return;
+    }
+    at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    for (i = 0; i < a->n; i++) {
+        a->pair[i].a = tinyi_adapter_floats(a->pair[i].from_a, &at);
+        a->pair[i].b = tinyi_adapter_floats(a->pair[i].from_b, &at);
+        a->pair[i].from_a = a->pair[i].from_b = NULL;       /* the file may be closed */
+    }
+    if (a->embd.w) {
+        a->embd.a = tinyi_adapter_floats(a->embd.from_a, &at);
+        a->embd.b = tinyi_adapter_floats(a->embd.from_b, &at);
+        a->embd.from_a = a->embd.from_b = NULL;
+    }
+    a->n_params = (double)floats;
+    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
+        for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
+            const tinyi_lm_pair p = a->pair[j];
+            a->pair[j] = a->pair[j - 1];
+            a->pair[j - 1] = p;
+        }
+}
+
+/* direction.N: N, or -1 */
+static tiny_idx tinyi_adapter_number(tllm_text name)
+{
+    tiny_idx n = 0;
+    size_t i;
+    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
+    for (i = 10; i < name.n; i++) {
+        if (name.at[i] < '0' || name.at[i] > '9') return -1;
+        n = n * 10 + (name.at[i] - '0');
+    }
+    return n;
+}
+
+static void tinyi_adapter_vector(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    const tllm_model *m = a->m;
+    const size_t n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], dims[120];
+    tllm_text hint;
+    size_t i, floats;
+    float *at;
+    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+        return;
+    }
+    if (!n) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the control vector has no tensors", ld->path);
+        return;
+    }
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        const tiny_idx layer = tinyi_adapter_number(t->name);
+        (void)tinyi_show(t->name, name);
+        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+        else if (layer >= m->n_layer)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
+        else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
+            tinyi_adapter_dims(t, dims);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
+        } else (void)tinyi_adapter_readable(ld, t);
+    }
+    if (ld->st) return;
+    /* names stand once in a file, so that there are fewer of them than layers */
+    a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
+    floats = n * (size_t)m->n_embd;
+    at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        a->direction[tinyi_adapter_number(t->name)] = tinyi_adapter_floats(t, &at);
+    }
+    a->n = n;
+    a->first = 1;
+    a->last = m->n_layer - 1;
+    a->n_params = (double)floats;
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+}
+
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tinyi_adapter_load ld;
+    tllm_text arch, type;
+    char shown[TINYI_SHOW];
+    int has_arch, has_type;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.path = tllm_gguf_path(file, 0);
+    ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
+    if (!ld.a) return ctx->status;
+    memset(ld.a, 0, sizeof *ld.a);
+    ld.a->magic = TINYI_ADAPTER_MAGIC;
+    ld.a->m = model;
+    has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
+    has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
+    if (has_arch && tllm_text_is(arch, "controlvector")) {
+        ld.a->kind = TLLM_ADAPTER_VECTOR;
+        tinyi_adapter_vector(&ld);
+    } else if (!has_type || !tllm_text_is(type, "adapter"))
+        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
+    else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (!has_arch || !tllm_text_is(arch, model->arch->name))
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
+                           model->arch->name);
+    else tinyi_adapter_lora(&ld);
+    if (ld.st) tllm_adapter_close(ctx, ld.a);
+    else *out = ld.a;
+    return ld.st;
+}
+
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out)
+{
+    tllm_gguf *g;
+    tiny_status st;
+    if (out) *out = NULL;
+    st = tllm_gguf_open(ctx, path, &g);
+    if (st) return st;
+    st = tllm_adapter_open(ctx, model, g, out);
+    tllm_gguf_close(ctx, g);
+    return st;
+}
+
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a)
+{
+    if (!a) return;
+    tiny_free(ctx, a->pair);
+    tiny_free(ctx, a->data);
+    tiny_free(ctx, (void *)(uintptr_t)a->direction);
+    tiny_free(ctx, a);
+}
+
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!a) return;
+    about->kind = a->kind;
+    about->n_places = a->n + (a->embd.w ? 1 : 0);
+    about->rank = a->rank;
+    about->alpha = (double)a->scale_of;
+    about->first = a->first;
+    about->last = a->last;
+    about->n_params = a->n_params;
+}
+
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+    if (first < 1 || last < first || last >= a->m->n_layer)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
+    a->first = first;
+    a->last = last;
+    return TINY_OK;
+}
+
+/* ---- using ------------------------------------------------------------------------------------------------------ */
+
+static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const tllm_adapter *a, float weight)
+{
+    if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
+    if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
+    if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight)
+{
+    tinyi_lm_attached *at;
+    tiny_status st;
+    size_t i;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (!st) st = tinyi_adapter_enter(s->ctx, s->m, a, weight);
+    if (st) return st;
+    if (!s->attached) {
+        s->attached = (tinyi_lm_attached *)tinyi_alloc(s->ctx, 1, sizeof *s->attached);
+        if (!s->attached) return s->ctx->status;
+        memset(s->attached, 0, sizeof *s->attached);
+    }
+    at = s->attached;
+    for (i = 0; i < at->n && at->list[i].a != a; i++) {}
+    if (weight == 0.0f) {
+        if (i == at->n) return TINY_OK;
+        memmove(&at->list[i], &at->list[i + 1], (at->n - i - 1) * sizeof at->list[0]);
+        at->n--;
+        return TINY_OK;
+    }
+    if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
+    if (a->rank > at->rank) {
+        float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
+        if (!ax) return s->ctx->status;
+        tiny_free(s->ctx, at->ax);
+        at->ax = ax;
+        at->rank = a->rank;
+    }
+    at->list[i].a = a;
+    at->list[i].weight = weight;
+    if (i == at->n) at->n++;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
+{
+    if (!s->attached) return;
+    tiny_free(s->ctx, s->attached->ax);
+    tiny_free(s->ctx, s->attached);
+    s->attached = NULL;
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_merge {
+    const tinyi_lm_w *w;
+    const float *each, *low;                /* row r gets scale * sum_k each[r k] * low[k step_k + c step_c] */
+    tiny_idx r, step_k, step_c, mat;
+    double scale;
+    unsigned char *to;
+    size_t row_bytes;
+    int half;
+} tinyi_lm_merge;
+
+TINY_REF_BEGIN
+static void tinyi_lm_merge_rows(const tinyi_lm_merge *q, double *sum, float *old, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_lm_w *w = q->w;
+    tiny_idx r, k, c;
+    for (r = r0; r < r1; r++) {
+        unsigned char *to = q->to + (size_t)r * q->row_bytes;
+        const size_t row = (size_t)(q->mat * w->n_out + r);
+        w->format->unpack(w->t->data + row * w->row_bytes, old, (size_t)w->n_in);
+        for (c = 0; c < w->n_in; c++) sum[c] = 0.0;
+        for (k = 0; k < q->r; k++)
+            for (c = 0; c < w->n_in; c++) sum[c] += (double)q->each[r * q->r + k] * (double)q->low[k * q->step_k + c * q->step_c];
+        for (c = 0; c < w->n_in; c++) {     /* little endian, as in a file */
+            const float v = (float)((double)old[c] + q->scale * sum[c]);
+            const uint32_t bits = q->half ? (uint32_t)tinyi_f32_to_f16(v) : tinyi_f32_bits(v);
+            *to++ = (unsigned char)bits;
+            *to++ = (unsigned char)(bits >> 8);
+            if (q->half) continue;
+            *to++ = (unsigned char)(bits >> 16);
+            *to++ = (unsigned char)(bits >> 24);
+        }
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_merge_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_merge *q = (const tinyi_lm_merge *)arg;
+    double *sum = (double *)team->own;
+    tiny_idx r0, r1;
+    while (tiny_take(team, q->w->n_out, 16, &r0, &r1)) tinyi_lm_merge_rows(q, sum, (float *)(void *)(sum + q->w->n_in), r0, r1);
+}
+
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const size_t each = dtype == TINY_F16 ? 2 : 4, n = a ? a->n + (a->embd.w ? 1 : 0) : 0;
+    const uint16_t one = 1;
+    unsigned char little, *data;
+    tllm_gguf_tensor *t;
+    tinyi_lm_w *fresh;
+    tinyi_lm_load ld;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t bytes = 0, i;
+    int ok = 1;
+    memcpy(&little, &one, 1);
+    if (st) return st;
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
+    st = tinyi_adapter_enter(ctx, model, a, weight);
+    if (st) return st;
+    if (a->kind != TLLM_ADAPTER_LORA) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
+    if (dtype != TINY_F32 && dtype != TINY_F16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path, tiny_dtype_name(dtype));
+    for (i = 0; i < n && ok; i++) {
+        const tinyi_lm_w *w = i < a->n ? a->pair[i].w : a->embd.w;
+        size_t b = 0;
+        ok = tinyi_size_mul((size_t)w->n_in, (size_t)w->n_out, &b) && tinyi_size_mul(b, (size_t)w->n_mat, &b) && tinyi_size_mul(b, each, &b) && b <= SIZE_MAX - 64 &&
+             tinyi_size_add(bytes, (b + 63) & ~(size_t)63, &bytes);
+    }
+    if (!ok) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the merged weights are more than this machine can address", model->path);
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = model->file;
+    ld.m = model;
+    fresh = (tinyi_lm_w *)tinyi_lm_keep(&ld, 1, sizeof *fresh);
+    t = (tllm_gguf_tensor *)tinyi_lm_keep(&ld, n, sizeof *t);
+    data = (unsigned char *)tinyi_lm_keep(&ld, bytes, 1);
+    if (ld.st) return ld.st;
+    for (i = 0; i < n && !st; i++) {        /* first all numbers, so that a cancelled call changes nothing */
+        const int embd = i == a->n;
+        const tinyi_lm_pair *p = embd ? &a->embd : &a->pair[i];
+        tinyi_lm_merge q;
+        size_t own;
+        q.w = embd ? model->top.w[TINYI_T_TOKEN_EMBD] : p->w;      /* that of the embedding may be another since an earlier merge */
+        q.r = p->r;
+        q.half = dtype == TINY_F16;
+        q.scale = (double)(weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
+        q.row_bytes = (size_t)q.w->n_in * each;
+        q.step_k = embd ? 1 : q.w->n_in;
+        q.step_c = embd ? q.r : 1;
+        t[i] = *q.w->t;
+        t[i].data = data;
+        t[i].bytes = (size_t)q.w->n_out * (size_t)q.w->n_mat * q.row_bytes;
+        t[i].type = q.half ? (int)TLLM_FORMAT_F16 : (int)TLLM_FORMAT_F32;
+        if (!tinyi_size_mul((size_t)q.w->n_in, sizeof(double) + sizeof(float), &own)) own = SIZE_MAX;
+        for (q.mat = 0; q.mat < q.w->n_mat && !st; q.mat++) {
+            q.each = embd ? p->a : p->b + q.mat * q.w->n_out * q.r;
+            q.low = embd ? p->b : p->a + q.mat * q.r * q.w->n_in;
+            q.to = data + (size_t)q.mat * (size_t)q.w->n_out * q.row_bytes;
+            st = tiny_parallel(ctx, 0, 0, own, tinyi_lm_merge_team, &q);
+        }
+        data += (t[i].bytes + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < n && !st; i++) {
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);     /* memory of the model, which is ours to change here */
+        if (i == a->n) {                    /* an output that is the embedding stays what it was */
+            *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];
+            model->top.w[TINYI_T_TOKEN_EMBD] = w = fresh;
+        }
+        w->t = &t[i];
+        w->format = tllm_format_of(t[i].type);
+        w->row_bytes = (size_t)w->n_in * each;
+        w->dtype = little ? (int)dtype : -1;
+    }
+    return st;
 }
 
 /* src/llm/sample/sample.c - the steps, one function each, over an array of candidates
@@ -31945,22 +35014,30 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     return st;
 }
 
-/* src/llm/session/session.c - the loop around the model: feed, sample, print */
-#include <math.h>                           /* INFINITY; no function of it is called */
-#include <string.h>
+/* src/llm/session/inside.h - what a session is inside */
+#ifndef TINYI_SESSION_INSIDE_H
+#define TINYI_SESSION_INSIDE_H
+TINYI_C_BEGIN
 
 struct tllm_session {
     tiny_ctx *ctx;
     tllm_gguf *file;
     tllm_model *model;
     tllm_vocab *vocab;
-    tllm_state *state;
+    tllm_state *state;                      /* the text of the session is its sequence 0 */
     tllm_about about;
     tiny_idx n_ctx, n_batch;
     int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
     size_t n;
     float *logits;                          /* (n_out) */
 };
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/session.c - the loop around the model: feed, sample, print */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
 
 static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
@@ -32081,6 +35158,65 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     }
     if (reused) *reused = same;
     return tllm_session_feed(s, tokens + same, n - same, logits);
+}
+
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
+
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
+    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+}
+
+TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
+
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
+{
+    tiny_status st;
+    if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu cannot be kept", s->n, n);
+    st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
+    if (!st) s->n = n;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
+{
+    tiny_status st;
+    if (first > s->n || n > s->n - first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n, first);
+    st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
+    if (st) return st;
+    memmove(s->token + first, s->token + first + n, (s->n - first - n) * sizeof *s->token);
+    s->n -= n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s->state, 0, s->token, (tiny_idx)s->n, &bytes, &n);
+    if (!st) st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
+{
+    tiny_file f;
+    tiny_idx n = 0;
+    tiny_status st = tiny_file_open(s->ctx, path, &f);
+    if (st) return st;
+    st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
+    if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
+        tllm_seq_clear(s->state, 0);
+        s->n = 0;
+    } else if (!st) {
+        memcpy(s->token, s->spare, (size_t)n * sizeof *s->token);
+        s->n = (size_t)n;
+    }
+    tiny_file_close(s->ctx, &f);
+    return st;
 }
 
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
@@ -32332,6 +35468,339 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     if (!st) tinyi_embed_pool(rows, t.n, (size_t)s->about.n_out, (tllm_pooling)pooling, out);
     tiny_free(s->ctx, rows);
     tllm_tokens_free(s->ctx, &t);
+    s->n = 0;
+    return st;
+}
+
+/* src/llm/session/beam.c - beam search and parallel drawing over forks of a sequence
+ * Formula  beam: of all texts one token longer than the width kept ones, those of highest log p live on; each kept text is also
+ *          ended where it is, and ranked by log p / length^a (Y. Wu et al., 2016, arXiv 1609.08144, 7, in its plain form). The search stops when
+ *          no living text can overtake the worst of the n_best finished ones: log p only falls, so log p / n_most^a (a > 0) bounds
+ *          what it may become; at n_most tokens the living are ranked as they are.                                        */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
+
+TINY_API void tllm_continuations_free(tiny_ctx *ctx, tllm_continuation *list, size_t n)
+{
+    size_t i;
+    for (i = 0; list && i < n; i++) {
+        tiny_free(ctx, list[i].token);
+        memset(&list[i], 0, sizeof list[i]);
+    }
+}
+
+TINY_REF_BEGIN
+/* ln of the sum of exp: log p of token t is logits[t] - this */
+static double tinyi_beam_norm(const float *logits, tiny_idx n)
+{
+    double top = (double)logits[0], sum = 0.0;
+    tiny_idx i;
+    for (i = 1; i < n; i++) if ((double)logits[i] > top) top = (double)logits[i];
+    for (i = 0; i < n; i++) sum += tinyi_exp64((double)logits[i] - top);
+    return top + tinyi_log64(sum);
+}
+static double tinyi_beam_score(double logp, size_t n, double penalty)
+{
+    return penalty == 0.0 || n == 0 ? logp : logp / tinyi_exp64(penalty * tinyi_log64((double)n));
+}
+TINY_REF_END
+
+/* The state holds the prompt in sequence 0, nothing else; *logits are those after it. */
+static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int32_t *prompt, size_t n, size_t width, size_t n_most, const float **logits)
+{
+    tiny_status st = TINY_OK;
+    if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
+    if (s->about.output != TLLM_LOGITS || s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s gives no text", call, s->about.arch);
+    if (width > (size_t)tllm_state_sequences(s->state))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences", call, width, tllm_state_sequences(s->state));
+    if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: a prompt of %zu tokens and %zu more do not fit into a context of %td", call, n, n_most, s->n_ctx);
+    tllm_state_clear(s->state);
+    s->n = 0;
+    if (s->about.has_decoder) {
+        const int32_t first = (int32_t)s->about.first_token;
+        if (first < 0) return tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
+        st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
+        if (!st) st = tllm_session_feed(s, &first, 1, logits);
+    } else st = tllm_session_feed(s, prompt, n, logits);
+    return st;
+}
+
+typedef struct tinyi_beam_live { double logp; tiny_idx seq; size_t at; } tinyi_beam_live;      /* at: row of its tokens */
+typedef struct tinyi_beam_next { double logp; size_t from; int32_t token; } tinyi_beam_next;
+typedef struct tinyi_beam {
+    size_t width, n_best, n_most, n_live, n_done, n;        /* n: tokens of the living */
+    double penalty;
+    tinyi_beam_live *live, *born;           /* (width) */
+    tinyi_beam_next *next;                  /* (width) best continuations, in order */
+    int32_t *token, *spare;                 /* (width, n_most) */
+    float *logits;                          /* (width, n_vocab) */
+    tllm_item *item;                        /* (width) */
+    unsigned char *used;                    /* (width) sequences that a child lives in */
+} tinyi_beam;
+
+static tiny_status tinyi_beam_done(tllm_session *s, tinyi_beam *b, tllm_continuation *out, const int32_t *token, size_t n, double logp, int ended)
+{
+    /* the end counts as a token, as it does in log p */
+    tllm_continuation c;
+    size_t i;
+    c.logp = logp;
+    c.score = tinyi_beam_score(logp, n + (ended ? 1 : 0), b->penalty);
+    c.n = n;
+    c.ended = ended;
+    if (b->n_done == b->n_best && !(c.score > out[b->n_done - 1].score)) return TINY_OK;
+    c.token = (int32_t *)tinyi_alloc(s->ctx, n ? n : 1, sizeof *c.token);
+    if (!c.token) return tiny_ctx_status(s->ctx);
+    memcpy(c.token, token, n * sizeof *token);
+    if (b->n_done == b->n_best) tiny_free(s->ctx, out[--b->n_done].token);
+    for (i = b->n_done++; i > 0 && out[i - 1].score < c.score; i--) out[i] = out[i - 1];
+    out[i] = c;
+    return TINY_OK;
+}
+
+/* Ends every living text into out; the width best of the others go to next, in order. */
+static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continuation *out, size_t *n_next)
+{
+    const tiny_idx V = s->about.n_vocab;
+    tiny_status st = TINY_OK;
+    size_t n = 0, k, i;
+    tiny_idx t;
+    for (k = 0; k < b->n_live && !st; k++) {
+        const float *x = b->logits + k * (size_t)V;
+        const double norm = tinyi_beam_norm(x, V);
+        for (t = 0; t < V && !st; t++) {
+            const double logp = b->live[k].logp + ((double)x[t] - norm);
+            if (!(logp > -INFINITY)) continue;
+            if (tllm_vocab_is_end(s->vocab, (int32_t)t)) {
+                st = tinyi_beam_done(s, b, out, b->token + b->live[k].at * b->n_most, b->n, logp, 1);
+                continue;
+            }
+            if (n == b->width && !(logp > b->next[n - 1].logp)) continue;
+            if (n < b->width) n++;
+            for (i = n - 1; i > 0 && b->next[i - 1].logp < logp; i--) b->next[i] = b->next[i - 1];
+            b->next[i].logp = logp;
+            b->next[i].from = k;
+            b->next[i].token = (int32_t)t;
+        }
+    }
+    *n_next = n;
+    return st;
+}
+
+static tiny_status tinyi_beam_step(tllm_session *s, tinyi_beam *b, tllm_continuation *out)
+{
+    size_t i, k, born = 0;
+    int32_t *swap;
+    tiny_status st = tinyi_beam_rank(s, b, out, &born);
+    if (st) return st;
+    memset(b->used, 0, b->width);
+    for (i = 0; i < born; i++) {
+        const tinyi_beam_next *x = &b->next[i];
+        memcpy(b->spare + i * b->n_most, b->token + b->live[x->from].at * b->n_most, b->n * sizeof *b->spare);
+        b->spare[i * b->n_most + b->n] = x->token;
+        b->born[i].logp = x->logp;
+        b->born[i].at = x->from;            /* the parent, until it is known where it lives */
+    }
+    /* the first child lives on in the sequence of its parent, the others in forks; all before anything is written */
+    for (i = 0; i < born; i++) b->born[i].seq = -1;
+    for (i = 0; i < born; i++) {
+        const tiny_idx seq = b->live[b->born[i].at].seq;
+        if (b->used[seq]) continue;
+        b->used[seq] = 1;
+        b->born[i].seq = seq;
+    }
+    for (i = 0; i < born && !st; i++) {
+        if (b->born[i].seq >= 0) continue;
+        for (k = 0; b->used[k]; k++) { }    /* born <= width: there is one */
+        b->used[k] = 1;
+        b->born[i].seq = (tiny_idx)k;
+        st = tllm_seq_fork(s->state, b->live[b->born[i].at].seq, (tiny_idx)k);
+    }
+    for (k = 0; k < b->width; k++) if (!b->used[k]) tllm_seq_clear(s->state, (tiny_idx)k);
+    for (i = 0; i < born; i++) {
+        b->born[i].at = i;
+        b->live[i] = b->born[i];
+    }
+    b->n_live = born;
+    swap = b->token;
+    b->token = b->spare;
+    b->spare = swap;
+    b->n++;
+    return st;
+}
+
+static int tinyi_beam_may_stop(const tinyi_beam *b, const tllm_continuation *out)
+{
+    size_t i;
+    if (b->n_done < b->n_best) return 0;
+    for (i = 0; i < b->n_live; i++) {
+        const double most = b->penalty > 0.0 ? tinyi_beam_score(b->live[i].logp, b->n_most + 1, b->penalty) : tinyi_beam_score(b->live[i].logp, b->n + 1, b->penalty);
+        if (most > out[b->n_done - 1].score) return 0;
+    }
+    return 1;
+}
+
+static tiny_status tinyi_beam_loop(tllm_session *s, tinyi_beam *b, tllm_continuation *out)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    while (!st && b->n_live) {
+        st = tinyi_beam_step(s, b, out);
+        if (st || !b->n_live || tinyi_beam_may_stop(b, out)) break;
+        if (b->n == b->n_most) {
+            for (i = 0; i < b->n_live && !st; i++) st = tinyi_beam_done(s, b, out, b->token + b->live[i].at * b->n_most, b->n, b->live[i].logp, 0);
+            break;
+        }
+        for (i = 0; i < b->n_live; i++) {
+            b->item[i].token = b->token[b->live[i].at * b->n_most + b->n - 1];
+            b->item[i].seq = (int32_t)b->live[i].seq;
+            b->item[i].pos = -1;
+            b->item[i].want = 1;
+        }
+        st = tllm_forward_batch(s->state, b->item, (tiny_idx)b->n_live, b->logits);
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n, const tllm_beam_desc *desc, tllm_continuation *out, size_t *n_found)
+{
+    tinyi_beam b;
+    const float *logits = NULL;
+    size_t rows, cells;
+    tiny_status st;
+    memset(&b, 0, sizeof b);
+    if (n_found) *n_found = 0;
+    b.width = desc && desc->width ? desc->width : 4;
+    b.n_best = desc && desc->n_best ? desc->n_best : 1;
+    b.n_most = desc && desc->n_most ? desc->n_most : 64;
+    b.penalty = desc ? desc->length_penalty : 0.0;
+    if (!out || !n_found || b.n_best > b.width || b.width > 4096 || !(b.penalty >= -8.0 && b.penalty <= 8.0))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "beam: width %zu, the best %zu, length penalty %g: at most 4096, at most the width, -8 to 8, and room for the result", b.width,
+                          b.n_best, b.penalty);
+    memset(out, 0, b.n_best * sizeof *out);
+    st = tinyi_beam_begin(s, "beam", prompt, n, b.width, b.n_most, &logits);
+    if (st) return st;
+    if (!tinyi_size_mul(b.width, (size_t)s->about.n_vocab, &rows) || !tinyi_size_mul(b.width, b.n_most, &cells)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "beam: %zu texts do not fit", b.width);
+    b.live = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.live);
+    b.born = (tinyi_beam_live *)tinyi_alloc(s->ctx, b.width, sizeof *b.born);
+    b.next = (tinyi_beam_next *)tinyi_alloc(s->ctx, b.width, sizeof *b.next);
+    b.token = (int32_t *)tinyi_alloc(s->ctx, cells, sizeof *b.token);
+    b.spare = (int32_t *)tinyi_alloc(s->ctx, cells, sizeof *b.spare);
+    b.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *b.logits);
+    b.item = (tllm_item *)tinyi_alloc(s->ctx, b.width, sizeof *b.item);
+    b.used = (unsigned char *)tinyi_alloc(s->ctx, b.width, 1);
+    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used) st = TINY_E_MEMORY;
+    else {
+        memcpy(b.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
+        b.live[0].logp = 0.0;
+        b.live[0].seq = 0;
+        b.live[0].at = 0;
+        b.n_live = 1;
+        st = tinyi_beam_loop(s, &b, out);
+    }
+    if (st) tllm_continuations_free(s->ctx, out, b.n_done);
+    else *n_found = b.n_done;
+    tiny_free(s->ctx, b.live);
+    tiny_free(s->ctx, b.born);
+    tiny_free(s->ctx, b.next);
+    tiny_free(s->ctx, b.token);
+    tiny_free(s->ctx, b.spare);
+    tiny_free(s->ctx, b.logits);
+    tiny_free(s->ctx, b.item);
+    tiny_free(s->ctx, b.used);
+    tllm_state_clear(s->state);
+    s->n = 0;
+    return st;
+}
+
+/* ---- drawing side by side --------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_parallel { tllm_sampler **sampler; float *logits; tllm_item *item; size_t *of; } tinyi_parallel;
+
+static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_parallel *p, tllm_continuation *out)
+{
+    const size_t V = (size_t)s->about.n_vocab;
+    size_t i, live = d->n_texts, left;
+    tiny_status st = TINY_OK;
+    for (i = 0; i < live; i++) p->of[i] = i;
+    for (i = 1; i < live && !st; i++) {
+        st = tllm_seq_fork(s->state, 0, (tiny_idx)i);
+        memcpy(p->logits + i * V, p->logits, V * sizeof *p->logits);
+    }
+    while (live && !st) {
+        for (i = left = 0; i < live && !st; i++) {
+            tllm_continuation *c = &out[p->of[i]];
+            tllm_sampler *sampler = p->sampler[p->of[i]];
+            const float *x = p->logits + i * V;
+            int32_t token = 0;
+            st = tllm_sample(sampler, x, &token);
+            if (st) break;
+            c->logp += (double)x[token] - tinyi_beam_norm(x, s->about.n_vocab);
+            c->score = c->logp;
+            if (tllm_vocab_is_end(s->vocab, token)) c->ended = 1;
+            else {
+                st = tllm_sampler_accept(sampler, token);
+                c->token[c->n++] = token;
+            }
+            if (c->ended || c->n == d->n_most) { tllm_seq_clear(s->state, (tiny_idx)p->of[i]); continue; }
+            p->item[left].token = token;
+            p->item[left].seq = (int32_t)p->of[i];
+            p->item[left].pos = -1;
+            p->item[left].want = 1;
+            p->of[left++] = p->of[i];
+        }
+        live = left;
+        if (live && !st) st = tllm_forward_batch(s->state, p->item, (tiny_idx)live, p->logits);
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out)
+{
+    const tllm_step warm = tllm_step_temperature(1.0f);
+    tllm_parallel_desc d;
+    tinyi_parallel p;
+    const float *logits = NULL;
+    size_t i, k, rows;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
+    memset(&p, 0, sizeof p);
+    if (desc) d = *desc;
+    if (!d.n_texts) d.n_texts = 1;
+    if (!d.n_most) d.n_most = 64;
+    if (!d.chain) {
+        d.chain = &warm;
+        d.n_steps = 1;
+    }
+    if (!out || d.n_texts > 65536) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
+    memset(out, 0, d.n_texts * sizeof *out);
+    st = tinyi_beam_begin(s, "parallel", prompt, n, d.n_texts, d.n_most, &logits);
+    if (st) return st;
+    if (!tinyi_size_mul(d.n_texts, (size_t)s->about.n_vocab, &rows)) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "parallel: %zu texts do not fit", d.n_texts);
+    p.sampler = (tllm_sampler **)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.sampler);
+    if (p.sampler) memset(p.sampler, 0, d.n_texts * sizeof *p.sampler);
+    p.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *p.logits);
+    p.item = (tllm_item *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.item);
+    p.of = (size_t *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.of);
+    if (!p.sampler || !p.logits || !p.item || !p.of) st = TINY_E_MEMORY;
+    for (i = 0; i < d.n_texts && !st; i++) {
+        st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed + i, &p.sampler[i]);
+        for (k = 0; k < n && !st; k++) st = tllm_sampler_accept(p.sampler[i], prompt[k]);
+        if (st) break;
+        out[i].token = (int32_t *)tinyi_alloc(s->ctx, d.n_most, sizeof *out[i].token);
+        if (!out[i].token) st = TINY_E_MEMORY;
+    }
+    if (!st) {
+        memcpy(p.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
+        st = tinyi_parallel_loop(s, &d, &p, out);
+    }
+    if (st) tllm_continuations_free(s->ctx, out, d.n_texts);
+    for (i = 0; i < d.n_texts && p.sampler; i++) tllm_sampler_close(p.sampler[i]);
+    tiny_free(s->ctx, p.sampler);
+    tiny_free(s->ctx, p.logits);
+    tiny_free(s->ctx, p.item);
+    tiny_free(s->ctx, p.of);
+    tllm_state_clear(s->state);
     s->n = 0;
     return st;
 }
@@ -36465,13 +39934,13 @@ int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n
     }
 }
 
-/* src/llm/chat/compile.c
+/* src/llm/chat/parse.h - what the files of the template compiler share: the state of a parse, and their functions
  *
- * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
- * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
- * + keeps it. In expressions two states alternate, an operand is wanted or there is one, and a list holds what is open.
- * Each part that may become "a if c else b" starts with a NOP, which turns into the jump to c.                          */
-#include <string.h>
+ * emit.c writes operations, words.c cuts the inside of tags into words, expression.c and compile.c (statements and the text
+ * between tags) turn them into operations.                                                                                 */
+#ifndef TINYI_CHAT_PARSE_H
+#define TINYI_CHAT_PARSE_H
+TINYI_C_BEGIN
 
 enum { TINYI_TT_END, TINYI_TT_NAME, TINYI_TT_STRING, TINYI_TT_NUMBER, TINYI_TT_MARK };
 enum {                                      /* what is open in an expression; operators from BINARY on */
@@ -36508,748 +39977,44 @@ typedef struct tinyi_tparse {
     int n_blocks;
 } tinyi_tparse;
 
-static int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
-{
-    p->m->pos = pos;
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
-}
-
-static int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
-{
-    char shown[80];
-    p->m->pos = p->tok.pos;
-    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
-    tinyi_tm_show(p->tok.s, p->tok.n, shown);
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
-}
-
-/* ---- what the code is made of ------------------------------------------------------------------------------------- */
-
-static int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
-{
-    tllm_template *t = p->t;
-    void *code = t->code;
-    tinyi_top *o;
-    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
-    t->code = (tinyi_top *)code;
-    o = &t->code[t->n_code];
-    memset(o, 0, sizeof *o);
-    o->op = (uint8_t)op;
-    o->a = a;
-    o->pos = (uint32_t)p->tok.pos;
-    return (int32_t)t->n_code++;
-}
-
-static int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
-static void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
-/* a chain of jumps with one aim: each holds the one before it, -1 ends */
-static void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
-{
-    while (!p->m->status && at >= 0) {
-        int32_t next = p->t->code[at].a;
-        tinyi_tp_patch(p, at);
-        at = next;
-    }
-}
-
-static int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
-{
-    tllm_template *t = p->t;
-    void *konst = t->konst;
-    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
-    t->konst = (tinyi_tv *)konst;
-    t->konst[t->n_konst] = v;
-    return (int32_t)t->n_konst++;
-}
-static void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
-
-static int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
-{
-    tllm_template *t = p->t;
-    uint32_t h = 2166136261u;
-    size_t i, k;
-    void *name = t->name;
-    if (p->m->status) return 0;
-    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    if ((t->n_names + 1) * 2 > t->n_slots) {
-        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
-        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
-        if (!slot) return 0;
-        memset(slot, 0, n_slots * sizeof *slot);
-        for (i = 0; i < t->n_names; i++) {
-            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
-            slot[k] = (uint32_t)i + 1;
-        }
-        t->name_slot = slot;
-        t->n_slots = n_slots;
-    }
-    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
-        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
-        if (!tinyi_tm_work(p->m, 1)) return 0;
-        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
-    }
-    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
-    t->name = (tinyi_tname *)name;
-    t->name[t->n_names].s = s;
-    t->name[t->n_names].n = n;
-    t->name[t->n_names].hash = h;
-    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
-    t->name_slot[k] = (uint32_t)++t->n_names;
-    return (int32_t)t->n_names - 1;
-}
-
-/* ---- words inside of tags ------------------------------------------------------------------------------------------- */
-
-static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
-static int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
-
-static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
-{
-    unsigned v = 0, d;
-    for (; n; n--, s++) {
-        unsigned c = (unsigned char)*s;
-        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-        if (d == 16) *ok = 0;
-        v = v << 4 | d;
-    }
-    return v;
-}
-
-static int tinyi_tp_string(tinyi_tparse *p)
-{
-    char quote = p->s[p->at];
-    size_t from = p->at + 1, i = from, start = p->m->n_out;
-    int escapes = 0;
-    while (i < p->n && p->s[i] != quote) {
-        if (p->s[i] == '\\') { escapes = 1; i++; }
-        i++;
-    }
-    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
-    p->tok.kind = TINYI_TT_STRING;
-    p->tok.n = i + 1 - p->at;
-    p->at = i + 1;
-    p->tok.v = tinyi_tv_view(p->s + from, i - from);
-    if (!escapes) return 1;
-    for (; from < i; from++) {
-        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
-        unsigned char utf8[4];
-        const char *f;
-        char c = p->s[from];
-        size_t hex;
-        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
-        c = p->s[++from];
-        if (c == '\n') continue;
-        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-        for (f = plain; *f && *f != c; f += 2) {}
-        if (*f && c) {
-            (void)tinyi_tm_put(p->m, f + 1, 1);
-        } else if (hex || (c >= '0' && c <= '7')) {
-            int ok = 1;
-            uint32_t code = 0;
-            if (hex) {
-                if (i - from - 1 < hex) ok = 0;
-                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
-                from += ok ? hex : 0;
-            } else {
-                size_t k;
-                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
-                from += k - 1;
-            }
-            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
-            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
-        } else {
-            (void)tinyi_tm_put(p->m, "\\", 1);
-            (void)tinyi_tm_put(p->m, &c, 1);
-        }
-    }
-    p->tok.v = tinyi_tm_take(p->m, start);
-    return !p->m->status;
-}
-
-static int tinyi_tp_number(tinyi_tparse *p)
-{
-    size_t i = p->at, k = 0;
-    char text[420];
-    int whole = 1, base = 10;
-    int c = tinyi_tp_peek(p, i + 1);
-    uint64_t v = 0;
-    p->tok.kind = TINYI_TT_NUMBER;
-    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
-        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
-        i += 2;
-    }
-    for (; i < p->n && k < sizeof text - 1; i++) {
-        c = (unsigned char)p->s[i];
-        if (c == '_' && i > p->at) continue;
-        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
-        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
-            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
-            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
-            whole = 0;
-            text[k++] = 'e';
-            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
-            continue;
-        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
-        text[k++] = (char)c;
-    }
-    p->tok.n = i - p->at;
-    p->at = i;
-    if (!whole) {
-        double f = 0;
-        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
-        p->tok.v = tinyi_tv_float(f);
-        return 1;
-    }
-    for (i = 0; i < k; i++) {
-        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
-        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
-        v = v * (unsigned)base + d;
-    }
-    p->tok.v = tinyi_tv_int((int64_t)v);
-    return 1;
-}
-
-/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
-static int tinyi_tp_next(tinyi_tparse *p)
-{
-    int c, c2;
-    char closing = p->variable ? '}' : '%';
-    if (p->m->status) return 0;
-    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-    p->tok.pos = p->at;
-    p->tok.s = p->s + p->at;
-    p->tok.n = 0;
-    p->tok.mark = p->tok.trim = 0;
-    p->m->pos = p->at;
-    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
-    c = (unsigned char)p->s[p->at];
-    c2 = tinyi_tp_peek(p, p->at + 1);
-    if (!p->brackets) {
-        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
-        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
-            p->tok.kind = TINYI_TT_END;
-            p->tok.trim = i > p->at ? c : 0;
-            p->tok.n = i + 2 - p->at;
-            p->at = i + 2;
-            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
-            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
-            p->line_start = p->s[p->at - 1] == '\n';
-            return 1;
-        }
-    }
-    if (tinyi_tp_letter(c) || c >= 0x80) {
-        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
-        p->tok.kind = TINYI_TT_NAME;
-        p->tok.n = p->at - p->tok.pos;
-        return tinyi_tm_work(p->m, 1);
-    }
-    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
-    if (c == '"' || c == '\'') return tinyi_tp_string(p);
-    p->tok.kind = TINYI_TT_MARK;
-    p->tok.n = 1;
-    p->tok.mark = c;
-    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
-    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
-    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
-    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
-    if (c == '(' || c == '[' || c == '{') p->brackets++;
-    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
-    p->at += p->tok.n;
-    return 1;
-}
-
+/* a mark of two characters */
 #define TINYI_TT2(a, b) ((a) | (b) << 8)
-static int tinyi_tp_is(const tinyi_tparse *p, const char *word)
-{
-    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
-}
-static int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
-static int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
-{
-    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
-    return tinyi_tp_next(p);
-}
 
-/* ---- expressions -------------------------------------------------------------------------------------------------------- */
+/* emit.c. After a failure they do nothing. */
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what);
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted);
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a);
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p);
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at);
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at);
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v);
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n);
 
-static tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
-{
-    tinyi_topen *e;
-    if (p->m->status) return NULL;
-    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
-        p->m->pos = p->tok.pos;
-        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
-        return NULL;
-    }
-    e = &p->open[p->n_open++];
-    memset(e, 0, sizeof *e);
-    e->kind = kind;
-    e->prec = prec;
-    e->op = op;
-    e->jump = -1;
-    e->pos = p->tok.pos;
-    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
-    return e;
-}
+/* words.c: the next word becomes p->tok; 0 at a failure */
+TINYI_FN int tinyi_tp_blank(int c);
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i);
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p);
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word);
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark);
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted);
 
-static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
-{
-    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
-    size_t pos = p->tok.pos;
-    int32_t at;
-    p->tok.pos = e->pos;
-    at = tinyi_tp_emit(p, op, e->count);
-    if (!p->m->status) {
-        p->t->code[at].b = (uint16_t)e->named;
-        p->t->code[at].c = (uint8_t)e->op;
-    }
-    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
-    p->tok.pos = pos;
-}
+/* expression.c: the expression that starts with the word at hand; afterwards the word behind it is at hand */
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op);
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test);
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p);
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item);
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags);
 
-/* Ends the operators that bind at least as strongly. */
-static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
-{
-    while (!p->m->status && p->n_open) {
-        const tinyi_topen *e = &p->open[p->n_open - 1];
-        size_t pos = p->tok.pos;
-        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
-        p->tok.pos = e->pos;
-        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
-        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
-        else (void)tinyi_tp_emit(p, e->op, 0);
-        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
-        p->tok.pos = pos;
-        p->n_open--;
-    }
-}
+TINYI_C_END
+#endif
 
-/* Ends operators and conditions down to the bracket, or to the start. */
-static void tinyi_tp_settle(tinyi_tparse *p)
-{
-    for (;;) {
-        tinyi_topen *e;
-        tinyi_tp_reduce(p, 0);
-        if (p->m->status) return;
-        e = &p->open[p->n_open - 1];
-        if (e->kind == TINYI_TE_IF) {
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
-        } else if (e->kind != TINYI_TE_ELSE) {
-            return;
-        }
-        tinyi_tp_patch(p, e->jump);
-        p->n_open--;
-    }
-}
-
-static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
-{
-    static const struct { int mark, prec, op; } row[] = {
-        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
-        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
-        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
-        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
-    };
-    size_t i;
-    if (p->tok.kind == TINYI_TT_MARK)
-        for (i = 0; i < TINYI_COUNT(row); i++)
-            if (row[i].mark == p->tok.mark) {
-                *prec = row[i].prec;
-                *op = row[i].op;
-                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
-                return 1;
-            }
-    *op = TINYI_TO_AND;
-    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
-    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
-    *prec = 4;
-    *kind = TINYI_TE_COMPARE;
-    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
-    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
-    return 0;
-}
-
-/* name.name... as filters and tests are called; the word behind it is taken */
-static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
-{
-    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-    *s = p->tok.s;
-    *n = p->tok.n;
-    if (!tinyi_tp_next(p)) return 0;
-    while (tinyi_tp_mark(p, '.')) {
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
-        *n = (size_t)(p->tok.s + p->tok.n - *s);
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    return 1;
-}
-
-static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
-{
-    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
-    char shown[80];
-    if (id >= 0) return id;
-    tinyi_tm_show(s, n, shown);
-    p->m->pos = pos;
-    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
-    return -1;
-}
-
-/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
-static int tinyi_tp_apply(tinyi_tparse *p, int test)
-{
-    tinyi_topen *e, whole;
-    const char *s = "";
-    size_t n = 0, pos;
-    int id;
-    memset(&whole, 0, sizeof whole);
-    if (!tinyi_tp_next(p)) return 0;
-    if (test && tinyi_tp_is(p, "not")) {
-        whole.negated = 1;
-        if (!tinyi_tp_next(p)) return 0;
-    }
-    pos = p->tok.pos;
-    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
-    id = tinyi_tp_filter_id(p, test, pos, s, n);
-    if (id < 0) return 0;
-    if (tinyi_tp_mark(p, '(')) {
-        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->pos = pos;
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
-                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
-                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
-        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
-        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
-        if (!e) return 0;
-        e->negated = whole.negated;
-        e->count = 1;
-        e->pos = pos;
-        return 0;
-    }
-    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
-    whole.op = id;
-    whole.pos = pos;
-    tinyi_tp_call(p, &whole);
-    return 1;
-}
-
-/* name= before an argument */
-static int tinyi_tp_named_argument(const tinyi_tparse *p)
-{
-    size_t i = p->at;
-    if (p->tok.kind != TINYI_TT_NAME) return 0;
-    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
-    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
-}
-
-static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
-
-/* An operand is wanted. 1: there is one. */
-static int tinyi_tp_operand(tinyi_tparse *p)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
-        e->negated |= 4;                    /* one follows: its value, not another name */
-        e->named++;
-        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
-        (void)tinyi_tp_next(p);
-        (void)tinyi_tp_next(p);
-        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-        return 0;
-    }
-    if (p->tok.kind == TINYI_TT_STRING) {
-        tinyi_tv v = p->tok.v;
-        size_t start = p->m->n_out;
-        if (!tinyi_tp_next(p)) return 0;
-        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
-            (void)tinyi_tm_put(p->m, v.u.s, v.n);
-            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
-                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
-                (void)tinyi_tp_next(p);
-            }
-            v = tinyi_tm_take(p->m, start);
-        }
-        tinyi_tp_push(p, v);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NUMBER) {
-        tinyi_tp_push(p, p->tok.v);
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_NAME) {
-        if (tinyi_tp_is(p, "not")) {
-            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
-            (void)tinyi_tp_next(p);
-            return 0;
-        }
-        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
-            return tinyi_tp_unexpected(p, "a value");
-        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
-        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
-        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        else {
-            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
-            int i;
-            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
-            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
-                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
-                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
-                else p->t->macro[p->block[i].macro].kwargs = 1;
-                break;
-            }
-        }
-        (void)tinyi_tp_next(p);
-        return 1;
-    }
-    if (p->tok.kind == TINYI_TT_MARK) {
-        int c = p->tok.mark;
-        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
-        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
-        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
-        else return tinyi_tp_unexpected(p, "a value");
-        (void)tinyi_tp_next(p);
-        return 0;
-    }
-    return tinyi_tp_unexpected(p, "a value");
-}
-
-/* The bracket at the top ends, with an item before it or not. */
-static int tinyi_tp_close(tinyi_tparse *p, int item)
-{
-    tinyi_topen *e = &p->open[p->n_open - 1];
-    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
-    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
-    if (tinyi_tp_is_call(e) && item) {
-        if (!(e->negated & 4)) {
-            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-            e->count++;
-        }
-        e->negated &= 1;
-    } else if (item && e->kind != TINYI_TE_MAP) {
-        e->count++;
-    }
-    switch (e->kind) {
-    case TINYI_TE_PAREN:
-        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
-        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-        break;
-    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
-    case TINYI_TE_MAP:
-        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
-        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
-        break;
-    case TINYI_TE_INDEX:
-        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
-        if (!e->named) {
-            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-            break;
-        }
-        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
-        break;
-    default:
-        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
-            p->m->pos = e->pos;
-            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
-        }
-        tinyi_tp_call(p, e);
-    }
-    p->n_open--;
-    return tinyi_tp_next(p);
-}
-
-/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
-static int tinyi_tp_expression(tinyi_tparse *p, int flags)
-{
-    int bottom = p->n_open, have = 0;
-    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
-    if (!e) return 0;
-    e->op = flags;
-    while (!p->m->status) {
-        e = &p->open[p->n_open - 1];
-        if (!have) {
-            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
-            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
-            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
-                !(e->kind == TINYI_TE_PAREN && e->named)) {
-                have = tinyi_tp_close(p, 0);
-            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
-                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
-                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
-                (void)tinyi_tp_next(p);
-            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
-                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
-                p->n_open = bottom;
-                return 1;
-            } else {
-                have = tinyi_tp_operand(p);
-            }
-            continue;
-        }
-        if (p->tok.kind == TINYI_TT_MARK) {
-            int c = p->tok.mark;
-            if (c == '.') {
-                if (!tinyi_tp_next(p)) return 0;
-                if (p->tok.kind == TINYI_TT_NAME) {
-                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
-                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
-                    tinyi_tp_push(p, p->tok.v);
-                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
-                } else {
-                    return tinyi_tp_unexpected(p, "the name of a member");
-                }
-                (void)tinyi_tp_next(p);
-                continue;
-            }
-            if (c == '[' || c == '(') {
-                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-            if (c == '|') {
-                tinyi_tp_reduce(p, 9);
-                have = tinyi_tp_apply(p, 0);
-                continue;
-            }
-            if (c == ')' || c == ']' || c == '}') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
-                (void)tinyi_tp_close(p, 1);
-                continue;
-            }
-            if (c == ',') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
-                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
-                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
-                    e->negated &= 1;
-                } else if (tinyi_tp_is_call(e)) {
-                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
-                    e->count++;
-                } else if (e->kind == TINYI_TE_MAP) {
-                    if (!e->named) return tinyi_tp_unexpected(p, ":");
-                    e->named = 0;
-                    e->count++;
-                } else {
-                    e->count++;
-                }
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-            if (c == ':') {
-                tinyi_tp_settle(p);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
-                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
-                (void)tinyi_tp_next(p);
-                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
-                have = 0;
-                continue;
-            }
-        }
-        if (tinyi_tp_is(p, "is")) {
-            tinyi_tp_reduce(p, 9);
-            have = tinyi_tp_apply(p, 1);
-            continue;
-        }
-        if (tinyi_tp_is(p, "if")) {
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
-            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
-            {
-                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
-                if (p->m->status) return 0;
-                p->t->code[start].op = TINYI_TO_JUMP;
-                p->t->code[start].a = tinyi_tp_here(p);
-                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
-                if (!e) return 0;
-                e->start = start;
-                e->jump = jump;
-            }
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        if (tinyi_tp_is(p, "else")) {
-            int32_t jump;
-            tinyi_tp_reduce(p, 0);
-            if (p->m->status) return 0;
-            e = &p->open[p->n_open - 1];
-            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
-            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            jump = e->jump;
-            p->n_open--;
-            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
-            if (!e) return 0;
-            e->jump = jump;
-            (void)tinyi_tp_next(p);
-            have = 0;
-            continue;
-        }
-        {
-            int prec, op, kind;
-            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
-                int32_t jump = -1;
-                if (op == TINYI_TO_NOT_IN) {
-                    if (!tinyi_tp_next(p)) return 0;
-                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
-                }
-                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
-                if (p->m->status) return 0;
-                e = &p->open[p->n_open - 1];
-                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
-                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
-                    if (p->m->status) return 0;
-                    p->t->code[jump].b = (uint16_t)e->op;
-                    e->jump = jump;
-                    e->op = op;
-                    e->pos = p->tok.pos;
-                } else {
-                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
-                    e = tinyi_tp_open(p, kind, prec, op);
-                    if (!e) return 0;
-                    e->jump = jump;
-                }
-                (void)tinyi_tp_next(p);
-                have = 0;
-                continue;
-            }
-        }
-        break;
-    }
-    if (p->m->status) return 0;
-    tinyi_tp_settle(p);
-    if (p->m->status) return 0;
-    e = &p->open[p->n_open - 1];
-    if (e->kind != TINYI_TE_BASE) {
-        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
-        return tinyi_tp_unexpected(p, closing[e->kind]);
-    }
-    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
-    p->n_open = bottom;
-    return !p->m->status;
-}
-
-/* ---- statements --------------------------------------------------------------------------------------------------------------- */
+/* src/llm/chat/compile.c - statements, and the text between tags
+ *
+ * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
+ * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
+ * + keeps it.                                                                                                             */
+#include <string.h>
 
 static int tinyi_tp_end_of_tag(tinyi_tparse *p)
 {
@@ -37857,6 +40622,58 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     return m->status;
 }
 
+/* src/llm/chat/rows.h - the rows of filters, tests, functions and methods, and how their arguments are asked for
+ *
+ * builtin.c has the rows, members and tests, filters.c the filters, methods.c functions and methods.                    */
+#ifndef TINYI_CHAT_ROWS_H
+#define TINYI_CHAT_ROWS_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
+    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
+    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
+    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
+    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
+    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
+    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
+    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
+    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
+    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
+};
+enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
+enum {
+    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
+    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
+    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
+    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
+    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
+    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
+};
+
+/* args: the most besides the value */
+typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id);
+
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v);
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name);
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after);
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path);
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up);
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id);
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v);
+TINYI_FN double tinyi_tm_floor(double x);
+
+/* filters.c */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what);
+
+TINYI_C_END
+#endif
+
 /* src/llm/chat/text.h - what chat templates do with strings, counted in characters */
 #ifndef TINYI_CHAT_TEXT_H
 #define TINYI_CHAT_TEXT_H
@@ -37894,7 +40711,7 @@ TINYI_FN tinyi_tv tinyi_ts_braces(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a
 TINYI_C_END
 #endif
 
-/* src/llm/chat/builtin.c
+/* src/llm/chat/builtin.c - which filters, tests, functions and methods there are; members; tests
  *
  * They do what Jinja's of the same name do; strings are counted in characters.
  *
@@ -37903,32 +40720,7 @@ TINYI_C_END
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum {
-    TINYI_TF_ABS, TINYI_TF_ATTR, TINYI_TF_CAPITALIZE, TINYI_TF_LENGTH, TINYI_TF_DEFAULT, TINYI_TF_DICTSORT, TINYI_TF_ESCAPE, TINYI_TF_FIRST,
-    TINYI_TF_FLOAT, TINYI_TF_FORMAT, TINYI_TF_INDENT, TINYI_TF_INT, TINYI_TF_ITEMS, TINYI_TF_JOIN, TINYI_TF_LAST, TINYI_TF_LIST,
-    TINYI_TF_LOWER, TINYI_TF_MAP, TINYI_TF_MAX, TINYI_TF_MIN, TINYI_TF_REJECT, TINYI_TF_REJECTATTR, TINYI_TF_REPLACE, TINYI_TF_REVERSE,
-    TINYI_TF_ROUND, TINYI_TF_SAFE, TINYI_TF_SELECT, TINYI_TF_SELECTATTR, TINYI_TF_SORT, TINYI_TF_STRING, TINYI_TF_SUM, TINYI_TF_TITLE,
-    TINYI_TF_TOJSON, TINYI_TF_TRIM, TINYI_TF_UNIQUE, TINYI_TF_UPPER, TINYI_TF_WORDCOUNT,
-    TINYI_TF_FN_RANGE, TINYI_TF_FN_NAMESPACE, TINYI_TF_FN_DICT, TINYI_TF_FN_RAISE, TINYI_TF_FN_NOW,
-    TINYI_TF_IS_BOOLEAN, TINYI_TF_IS_CALLABLE, TINYI_TF_IS_DEFINED, TINYI_TF_IS_DIVISIBLE, TINYI_TF_IS_EQ, TINYI_TF_IS_EVEN, TINYI_TF_IS_FALSE,
-    TINYI_TF_IS_FILTER, TINYI_TF_IS_FLOAT, TINYI_TF_IS_GE, TINYI_TF_IS_GT, TINYI_TF_IS_IN, TINYI_TF_IS_INTEGER, TINYI_TF_IS_ITERABLE,
-    TINYI_TF_IS_LE, TINYI_TF_IS_LOWER, TINYI_TF_IS_LT, TINYI_TF_IS_MAPPING, TINYI_TF_IS_NE, TINYI_TF_IS_NONE, TINYI_TF_IS_NUMBER, TINYI_TF_IS_ODD,
-    TINYI_TF_IS_SEQUENCE, TINYI_TF_IS_STRING, TINYI_TF_IS_TEST, TINYI_TF_IS_TRUE, TINYI_TF_IS_UNDEFINED, TINYI_TF_IS_UPPER
-};
-enum { TINYI_TR_FILTER = 1, TINYI_TR_TEST = 2, TINYI_TR_FUNCTION = 4, TINYI_TR_STRING = 8, TINYI_TR_LIST = 16, TINYI_TR_MAP = 32, TINYI_TR_LOOP = 64 };
-enum {
-    TINYI_TN_STRIP, TINYI_TN_LSTRIP, TINYI_TN_RSTRIP, TINYI_TN_SPLIT, TINYI_TN_RSPLIT, TINYI_TN_SPLITLINES, TINYI_TN_STARTSWITH, TINYI_TN_ENDSWITH,
-    TINYI_TN_UPPER, TINYI_TN_LOWER, TINYI_TN_TITLE, TINYI_TN_CAPITALIZE, TINYI_TN_REPLACE, TINYI_TN_FIND, TINYI_TN_RFIND, TINYI_TN_COUNT, TINYI_TN_JOIN,
-    TINYI_TN_ISDIGIT, TINYI_TN_ISALPHA, TINYI_TN_ISALNUM, TINYI_TN_ISSPACE, TINYI_TN_ISUPPER, TINYI_TN_ISLOWER, TINYI_TN_REMOVEPREFIX,
-    TINYI_TN_REMOVESUFFIX, TINYI_TN_ZFILL, TINYI_TN_LJUST, TINYI_TN_RJUST, TINYI_TN_CENTER, TINYI_TN_FORMAT, TINYI_TN_PARTITION, TINYI_TN_INDEX,
-    TINYI_TN_APPEND, TINYI_TN_EXTEND, TINYI_TN_INSERT, TINYI_TN_POP, TINYI_TN_REVERSE, TINYI_TN_COPY, TINYI_TN_CLEAR,
-    TINYI_TN_GET, TINYI_TN_ITEMS, TINYI_TN_KEYS, TINYI_TN_VALUES, TINYI_TN_UPDATE, TINYI_TN_SETDEFAULT, TINYI_TN_CYCLE, TINYI_TN_CHANGED
-};
-
-/* args: the most besides the value */
-typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, args; } tinyi_tm_builtin;
 static const tinyi_tm_builtin tinyi_tm_rows[] = {
     { "abs", 1, TINYI_TF_ABS, 0 }, { "attr", 1, TINYI_TF_ATTR, 1 }, { "capitalize", 1, TINYI_TF_CAPITALIZE, 0 }, { "length", 1, TINYI_TF_LENGTH, 0 },
     { "count", 1, TINYI_TF_LENGTH, 0 }, { "default", 1, TINYI_TF_DEFAULT, 2 }, { "d", 1, TINYI_TF_DEFAULT, 2 }, { "dictsort", 1, TINYI_TF_DICTSORT, 3 },
@@ -37977,6 +40769,7 @@ static const tinyi_tm_builtin *tinyi_tm_row(int kind, const char *s, size_t n)
         if ((tinyi_tm_rows[i].kinds & kind) && tinyi_tm_rows[i].name[0] == s[0] && strlen(tinyi_tm_rows[i].name) == n && !memcmp(tinyi_tm_rows[i].name, s, n)) return &tinyi_tm_rows[i];
     return NULL;
 }
+TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id) { return &tinyi_tm_rows[id]; }
 static int tinyi_tm_id(int kind, const char *s, size_t n)
 {
     const tinyi_tm_builtin *row = n ? tinyi_tm_row(kind, s, n) : NULL;
@@ -37988,7 +40781,7 @@ int tinyi_tm_test(const char *s, size_t n) { return tinyi_tm_id(TINYI_TR_TEST, s
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------- */
 
-static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     int k;
     if (i < a->n) { *v = a->arg[i]; return 1; }
@@ -38000,13 +40793,13 @@ static int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
         }
     return 0;
 }
-static int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (!tinyi_targ(a, i, name, v) || v->type == TINYI_TM_NONE) return 0;
     if (v->type == TINYI_TM_STRING) return 1;
     return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
 }
-static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
+TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
 {
     tinyi_tv x;
     if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_TM_NONE) return 0;
@@ -38014,13 +40807,13 @@ static int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, 
     *v = x.u.i;
     return 1;
 }
-static int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
+TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
 {
     tinyi_tv x;
     return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
 }
 /* Asked before the call for too many, and after it for names that nobody asked for. */
-static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
+TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
 {
     int k;
     char shown[80];
@@ -38033,7 +40826,7 @@ static int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_
     }
     return 1;
 }
-static int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (tinyi_targ(a, i, name, v)) return 1;
     *v = tinyi_tv_of(TINYI_TM_UNDEFINED);
@@ -38050,7 +40843,7 @@ int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
 
 /* ---- members --------------------------------------------------------------------------------------------------------------- */
 
-static tinyi_tv tinyi_tm_no(const char *s, size_t n)
+TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 {
     tinyi_tv v = tinyi_tv_of(TINYI_TM_UNDEFINED);
     v.u.s = s;
@@ -38193,7 +40986,7 @@ tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, co
 }
 
 /* "function.name", "0": as attribute= takes them */
-static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
 {
     tinyi_tv at = *v;
     size_t i = 0, k, d;
@@ -38217,7 +41010,7 @@ static tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *pa
 
 /* ---- tests --------------------------------------------------------------------------------------------------------------------- */
 
-static int tinyi_tt_case(const tinyi_tv *v, int up)
+TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up)
 {
     size_t i, n;
     int any = 0;
@@ -38231,7 +41024,7 @@ static int tinyi_tt_case(const tinyi_tv *v, int up)
     }
     return any != 0;
 }
-static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
+TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
 {
     size_t i, n;
     (void)tinyi_tm_work(m, v->n);
@@ -38246,9 +41039,9 @@ static int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
     return v->n != 0;
 }
 
-static int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
 
-static double tinyi_tm_floor(double x)
+TINYI_FN double tinyi_tm_floor(double x)
 {
     double whole;
     if (!(x > -4.5e15 && x < 4.5e15)) return x;
@@ -38304,760 +41097,6 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
     }
 }
 
-/* ---- filters --------------------------------------------------------------------------------------------------------------------- */
-
-/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
-static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
-{
-    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
-    size_t width, i;
-    int turn = 0;
-    if (!spare) return 0;
-    for (width = 1; width < n; width *= 2, turn = !turn) {
-        from[0] = turn ? spare : item;
-        from[1] = turn ? spare + n : key;
-        to[0] = turn ? item : spare;
-        to[1] = turn ? key : spare + n;
-        for (i = 0; i < n; i += 2 * width) {
-            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
-            for (k = i; k < end; k++) {
-                int left = q == end;
-                if (p < mid && q < end) {
-                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
-                    left = reverse ? c >= 0 : c <= 0;
-                    if (m->status) return 0;
-                }
-                to[0][k] = from[0][left ? p : q];
-                to[1][k] = from[1][left ? p : q];
-                if (left) p++; else q++;
-            }
-        }
-    }
-    if (turn) {
-        memcpy(item, spare, n * sizeof *item);
-        memcpy(key, spare + n, n * sizeof *key);
-    }
-    return 1;
-}
-
-static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
-{
-    tinyi_tv v = tinyi_tv_list(m, 2);
-    if (m->status) return v;
-    v.id = 1;
-    (void)tinyi_list_add(m, v.u.list, p->key);
-    (void)tinyi_list_add(m, v.u.list, p->value);
-    return v;
-}
-/* what: 0 pairs, 1 keys, 2 values */
-static tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
-{
-    tinyi_tv list = tinyi_tv_list(m, map->n);
-    size_t i;
-    for (i = 0; i < map->n && !m->status; i++)
-        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
-    return list;
-}
-
-/* sort, unique, min and max, dictsort */
-static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
-    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
-    int reverse = 0, fold, has_attribute = 0;
-    size_t i, n;
-    if (id == TINYI_TF_DICTSORT) {
-        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
-        fold = !tinyi_targ_true(a, 0, "case_sensitive");
-        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
-        has_attribute = 1;
-        reverse = tinyi_targ_true(a, 2, "reverse");
-        list = tinyi_tm_pairs(m, v->u.map, 0);
-    } else {
-        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
-        fold = !tinyi_targ_true(a, base, "case_sensitive");
-        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
-        if (!tinyi_tv_items(m, v, &list)) return list;
-    }
-    if (m->status) return list;
-    n = list.u.list->n;
-    made = tinyi_tv_list(m, n);
-    keys = tinyi_tv_list(m, n);
-    for (i = 0; i < n && !m->status; i++) {
-        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
-    }
-    if (m->status) return made;
-    if (id == TINYI_TF_UNIQUE) {
-        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
-        for (i = 0; i < n && !m->status; i++) {
-            tinyi_tv key = keys.u.list->item[i];
-            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
-            if (tinyi_map_find(m, seen.u.map, &key)) continue;
-            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
-            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
-        }
-        return first;
-    }
-    if (extreme) {
-        size_t best = 0;
-        if (!n) return tinyi_tm_no("", 0);
-        for (i = 1; i < n && !m->status; i++) {
-            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
-            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
-        }
-        return made.u.list->item[best];
-    }
-    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
-    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
-    tinyi_targs rest = *a;
-    size_t i;
-    memset(a->used, 0xff, sizeof a->used);
-    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
-    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
-    if (attr) { rest.arg++; rest.n--; }
-    if (rest.n > 0) {
-        name = rest.arg[0];
-        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
-        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
-        rest.arg++;
-        rest.n--;
-    }
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
-        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
-        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
-    }
-    return made;
-}
-
-static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
-    tinyi_targs rest = *a;
-    size_t i;
-    int filter = -1, has_default;
-    if (!tinyi_tv_true(v)) {
-        memset(a->used, 0xff, sizeof a->used);
-        return made;
-    }
-    if (!tinyi_tv_items(m, v, &list)) return made;
-    if (!a->n) {
-        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
-        has_default = tinyi_targ(a, 1, "default", &other);
-        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
-            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
-        }
-        return made;
-    }
-    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
-    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
-    if (tinyi_tm_rows[filter].id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
-    rest.arg++;
-    rest.n--;
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        memset(rest.used, 0, sizeof rest.used);
-        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
-    }
-    memset(a->used, 0xff, sizeof a->used);
-    return made;
-}
-
-static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv other = tinyi_tv_int(0), s;
-    int64_t base = 10, i = 0;
-    size_t k = 0;
-    double f;
-    int negative = 0, digits = 0;
-    (void)tinyi_targ(a, 0, "default", &other);
-    (void)tinyi_targ_int(m, a, 1, "base", &base);
-    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
-    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
-    s = tinyi_ts_strip(m, *v, NULL, 3);
-    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
-    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
-    for (; k < s.n; k++, digits++) {
-        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
-        if (c == '_' && digits) continue;
-        if (d >= base || i < (INT64_MIN + d) / base) break;
-        i = i * base - d;
-    }
-    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
-    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
-    return other;
-}
-
-static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    int64_t digits = 0, i;
-    double x, ten = 1;
-    tinyi_tv how = tinyi_tv_view("common", 6);
-    char text[400], *p;
-    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
-    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
-    (void)tinyi_targ_text(m, a, 1, "method", &how);
-    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
-    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
-    if (tinyi_tv_is(&how, "common") && digits >= 0) {
-        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
-        return tinyi_tv_float(strtod(text, &p));
-    }
-    x = digits < 0 ? x / ten : x * ten;
-    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
-    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
-    else {
-        (void)snprintf(text, sizeof text, "%.0f", x);
-        x = strtod(text, &p);
-    }
-    x = digits < 0 ? x * ten : x / ten;
-    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
-    return tinyi_tv_float(x);
-}
-
-static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
-{
-    size_t start = m->n_out, i, from = 0;
-    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
-    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
-    (void)tinyi_targ(a, 0, "width", &width);
-    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
-    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
-    for (i = 0; i <= s->n && !m->status; i++) {
-        if (i < s->n && s->u.s[i] != '\n') continue;
-        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
-        (void)tinyi_tm_put(m, s->u.s + from, i - from);
-        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
-        from = i + 1;
-        line = 1;
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tm_json_form form;
-    tinyi_tv x;
-    int64_t indent = -1;
-    size_t start = m->n_out;
-    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
-    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
-    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
-    form.indent = indent < 0 ? -1 : (int)indent;
-    form.sort = tinyi_targ_true(a, 3, "sort_keys");
-    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
-    form.key_mark = tinyi_tv_view(": ", 2);
-    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
-        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
-            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
-        else {
-            form.item_mark = x.u.list->item[0];
-            form.key_mark = x.u.list->item[1];
-        }
-    }
-    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
-    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
-    double f = 0, y;
-    int64_t n = 0;
-    size_t i;
-    (void)tinyi_targ(a, 1, "start", &start);
-    if (!tinyi_tv_items(m, v, &list)) return start;
-    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
-        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
-        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
-        if (!tinyi_tm_whole(&x)) whole = 0;
-        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
-        else n += x.u.i;
-        f += y;
-    }
-    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
-}
-
-static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
-{
-    size_t start = m->n_out, i;
-    for (i = 0; i < s->n && !m->status; i++) {
-        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
-        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
-        (void)tinyi_tm_work(m, 1);
-    }
-    return tinyi_tm_take(m, start);
-}
-
-static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
-{
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
-    if (!tinyi_tv_items(m, v, &list)) return *v;
-    list.id = 0;
-    return tinyi_tm_slice(m, &list, &none, &none, &back);
-}
-
-tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = *v, s, x, y;
-    int64_t most = -1;
-    double f = 0;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_ABS:
-        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
-        break;
-    case TINYI_TF_ATTR:
-        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
-        break;
-    case TINYI_TF_DEFAULT: {
-        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
-        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
-        break;
-    }
-    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
-        break;
-    case TINYI_TF_LENGTH:
-        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
-        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
-        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
-        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
-        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
-        break;
-    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
-    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
-    case TINYI_TF_FIRST: case TINYI_TF_LAST:
-        if (!tinyi_tv_items(m, v, &x)) break;
-        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
-        break;
-    case TINYI_TF_FLOAT:
-        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
-        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
-        if (v->type == TINYI_TM_STRING) {
-            s = tinyi_ts_strip(m, *v, NULL, 3);
-            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
-        }
-        break;
-    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
-    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
-    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
-    case TINYI_TF_ITEMS:
-        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
-        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
-        else out = tinyi_tm_pairs(m, v->u.map, 0);
-        break;
-    case TINYI_TF_JOIN: {
-        tinyi_tv mark = tinyi_tv_view("", 0), list;
-        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
-        if (!tinyi_tv_items(m, v, &list)) break;
-        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
-            size_t i;
-            y = tinyi_tv_list(m, 0);
-            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
-            list = y;
-        }
-        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
-        break;
-    }
-    case TINYI_TF_LIST: {
-        tinyi_tv list;
-        if (!tinyi_tv_items(m, v, &list)) break;
-        out = tinyi_tm_repeat(m, &list, 1);
-        out.id = 0;
-        break;
-    }
-    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
-    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
-    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
-    case TINYI_TF_REPLACE:
-        s = tinyi_tv_string(m, v);
-        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
-        (void)tinyi_targ_int(m, a, 2, "count", &most);
-        x = tinyi_tv_string(m, &x);
-        y = tinyi_tv_string(m, &y);
-        out = tinyi_ts_replace(m, &s, &x, &y, most);
-        break;
-    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
-    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
-    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
-    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
-    case TINYI_TF_TRIM:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
-        break;
-    case TINYI_TF_WORDCOUNT:
-        s = tinyi_tv_string(m, v);
-        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
-        break;
-    default: break;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- functions --------------------------------------------------------------------------------------------------------------------- */
-
-static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
-{
-    int64_t from = 0, to = 0, by = 1, i;
-    tinyi_tv list = tinyi_tv_list(m, 0);
-    double count;
-    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
-    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
-    (void)tinyi_targ_int(m, a, 2, "step", &by);
-    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
-    if (m->status) return list;
-    count = ((double)to - (double)from) / (double)by;
-    if (count > TLLM_TEMPLATE_MAX_RANGE) {
-        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
-        return list;
-    }
-    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
-        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
-        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
-        i += by;
-    }
-    return list;
-}
-
-static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
-{
-    tinyi_tv map = tinyi_tv_map(m), from;
-    size_t i;
-    int k;
-    if (a->n) {
-        from = a->arg[0];
-        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
-        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
-            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
-            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
-            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
-        }
-    }
-    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
-    memset(a->used, 0xff, sizeof a->used);
-    return map;
-}
-
-/* The calendar by H. Hinnant's days_from_civil, backwards. */
-static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
-{
-    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
-    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
-    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
-    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
-    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
-    size_t start = m->n_out, i;
-    if (s < 0) { s += 86400; days--; }
-    hour = (int)(s / 3600);
-    minute = (int)(s / 60 % 60);
-    second = (int)(s % 60);
-    wday = (int)((days % 7 + 11) % 7);
-    z = days + 719468;
-    era = (z >= 0 ? z : z - 146096) / 146097;
-    doe = (int)(z - era * 146097);
-    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    mp = (5 * doy + 2) / 153;
-    d = doy - (153 * mp + 2) / 5 + 1;
-    mo = mp < 10 ? mp + 3 : mp - 9;
-    year = yoe + era * 400 + (mo <= 2);
-    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
-    for (i = 0; i < form->n && !m->status; i++) {
-        char text[40], c = form->u.s[i];
-        const char *put = text;
-        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
-        c = form->u.s[++i];
-        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
-            int v = -1;
-            c = form->u.s[++i];
-            if (c == 'd') v = d;
-            if (c == 'm') v = mo;
-            if (c == 'H') v = hour;
-            if (c == 'I') v = (hour + 11) % 12 + 1;
-            if (c == 'M') v = minute;
-            if (c == 'S') v = second;
-            if (c == 'j') v = yday;
-            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
-            (void)snprintf(text, sizeof text, "%d", v);
-        } else switch (c) {
-            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
-            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
-            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
-            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
-            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
-            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
-            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
-            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
-            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
-            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
-            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
-            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
-            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
-            case 'p': put = hour < 12 ? "AM" : "PM"; break;
-            case 'B': put = month[mo - 1]; break;
-            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
-            case 'A': put = day[wday]; break;
-            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
-            case '%': put = "%"; break;
-            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
-        }
-        (void)tinyi_tm_put(m, put, strlen(put));
-    }
-    return tinyi_tm_take(m, start);
-}
-
-tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
-    char shown[300];
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    switch (row->id) {
-    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
-    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
-    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
-    case TINYI_TF_FN_RAISE:
-        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
-        x = tinyi_tv_string(m, &x);
-        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
-        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
-        break;
-    default:
-        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
-        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
-        else out = tinyi_tm_now(m, &x);
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
-/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
-
-static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
-{
-    size_t i;
-    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
-    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
-    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
-        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
-    return 0;
-}
-
-static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
-    int64_t i = -1, k;
-    size_t at, end;
-    switch (row->id) {
-    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
-        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
-    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
-        int has = tinyi_targ_text(m, a, 0, "sep", &x);
-        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
-        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
-    }
-    case TINYI_TN_SPLITLINES: {
-        int ends = tinyi_targ_true(a, 0, "keepends");
-        out = tinyi_tv_list(m, 0);
-        for (at = end = 0; end < v->n && !m->status; end++) {
-            size_t next = end + 1;
-            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
-                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
-                continue;
-            }
-            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
-            at = next;
-            end = next - 1;
-        }
-        return out;
-    }
-    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
-        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
-        if (a->n > 1) {
-            one = tinyi_tv_int(1);
-            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
-            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
-        }
-        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
-    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
-    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
-    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
-    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
-    case TINYI_TN_REPLACE:
-        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
-        (void)tinyi_targ_int(m, a, 2, "count", &i);
-        return tinyi_ts_replace(m, v, &x, &y, i);
-    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
-        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
-        if (row->id == TINYI_TN_COUNT) {
-            for (k = 0, at = 0; !m->status; k++) {
-                at = tinyi_ts_find(m, v, &x, at);
-                if (at > v->n) break;
-                at += x.n ? x.n : 1;
-            }
-            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
-        }
-        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
-        if (row->id == TINYI_TN_PARTITION) {
-            out = tinyi_tv_list(m, 3);
-            if (m->status) return out;
-            out.id = 1;
-            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
-            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
-            return out;
-        }
-        if (at > v->n) {
-            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
-            return tinyi_tv_int(-1);
-        }
-        y = tinyi_ts_part(v, 0, at);
-        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
-    case TINYI_TN_JOIN:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
-        for (at = 0; at < y.u.list->n; at++)
-            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
-        return tinyi_ts_join(m, v, y.u.list);
-    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
-    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
-    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
-    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
-        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
-        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
-        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
-    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
-        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
-        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
-        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
-        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
-    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
-    default: return out;
-    }
-}
-
-static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tlist *l = v->u.list;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
-    int64_t i = -1;
-    size_t k, n;
-    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
-    switch (row->id) {
-    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
-    case TINYI_TN_EXTEND:
-        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
-        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
-        return none;
-    case TINYI_TN_INSERT:
-        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
-        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
-        if (i > (int64_t)l->n) i = (int64_t)l->n;
-        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
-        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->item[i] = x;
-        return none;
-    case TINYI_TN_POP:
-        (void)tinyi_targ_int(m, a, 0, "index", &i);
-        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
-        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
-        x = l->item[i];
-        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
-        l->n--;
-        (void)tinyi_tm_work(m, l->n - (size_t)i);
-        return x;
-    case TINYI_TN_REVERSE:
-        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
-        (void)tinyi_tm_work(m, l->n);
-        return none;
-    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
-    case TINYI_TN_CLEAR: l->n = 0; return none;
-    default:                                /* count, index */
-        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
-        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
-            if (tinyi_tv_equal(m, &l->item[k], &x)) {
-                n++;
-                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
-            }
-        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
-        return tinyi_tv_int((int64_t)n);
-    }
-}
-
-static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
-{
-    tinyi_tmap *map = v->u.map;
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
-    tinyi_targs one;
-    size_t i;
-    switch (row->id) {
-    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
-    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
-    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
-    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
-    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
-        int given;
-        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
-        given = tinyi_targ(a, 1, "default", &y);
-        found = tinyi_map_find(m, map, &x);
-        if (found) y = *found;
-        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
-        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
-        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
-        return y;
-    }
-    default:                                /* update, copy */
-        one = *a;
-        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
-        copy = tinyi_tm_made_map(m, &one);
-        memcpy(a->used, one.used, sizeof one.used);
-        if (m->status || row->id == TINYI_TN_COPY) return copy;
-        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
-        return none;
-    }
-}
-
-tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
-{
-    const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
-    int k;
-    if (!tinyi_targ_fit(m, row, a, 0)) return out;
-    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
-    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
-    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
-    else if (row->id == TINYI_TN_CYCLE) {
-        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
-        else out = a->arg[self->u.loop->i % (size_t)a->n];
-    } else {                                /* changed */
-        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
-        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
-        if (m->status) return out;
-        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
-        self->u.loop->changed = list;
-    }
-    (void)tinyi_targ_fit(m, row, a, 1);
-    return out;
-}
-
 /* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
 #include <string.h>
 
@@ -39078,7 +41117,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
     { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0 },
     { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN) },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN), F(RENORM), 0 },
+    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0 },
     { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
     { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
@@ -39119,7 +41158,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
     { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0 },
     { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0 },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
+    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0 },
     { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0 },
     { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE) },
     { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0 },
@@ -40540,6 +42579,1515 @@ TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s,
     return TINY_OK;
 }
 
+/* src/llm/chat/filters.c - x | name(arguments) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* n items in order, by their keys: a merge sort from below, so that equals keep their order */
+static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+{
+    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
+    size_t width, i;
+    int turn = 0;
+    if (!spare) return 0;
+    for (width = 1; width < n; width *= 2, turn = !turn) {
+        from[0] = turn ? spare : item;
+        from[1] = turn ? spare + n : key;
+        to[0] = turn ? item : spare;
+        to[1] = turn ? key : spare + n;
+        for (i = 0; i < n; i += 2 * width) {
+            size_t p = i, mid = TINYI_MIN(i + width, n), q = mid, end = TINYI_MIN(i + 2 * width, n), k;
+            for (k = i; k < end; k++) {
+                int left = q == end;
+                if (p < mid && q < end) {
+                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
+                    left = reverse ? c >= 0 : c <= 0;
+                    if (m->status) return 0;
+                }
+                to[0][k] = from[0][left ? p : q];
+                to[1][k] = from[1][left ? p : q];
+                if (left) p++; else q++;
+            }
+        }
+    }
+    if (turn) {
+        memcpy(item, spare, n * sizeof *item);
+        memcpy(key, spare + n, n * sizeof *key);
+    }
+    return 1;
+}
+
+static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
+{
+    tinyi_tv v = tinyi_tv_list(m, 2);
+    if (m->status) return v;
+    v.id = 1;
+    (void)tinyi_list_add(m, v.u.list, p->key);
+    (void)tinyi_list_add(m, v.u.list, p->value);
+    return v;
+}
+/* what: 0 pairs, 1 keys, 2 values */
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
+{
+    tinyi_tv list = tinyi_tv_list(m, map->n);
+    size_t i;
+    for (i = 0; i < map->n && !m->status; i++)
+        (void)tinyi_list_add(m, list.u.list, what == 1 ? map->pair[i].key : what == 2 ? map->pair[i].value : tinyi_tm_pair(m, &map->pair[i]));
+    return list;
+}
+
+/* sort, unique, min and max, dictsort */
+static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
+    int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
+    int reverse = 0, fold, has_attribute = 0;
+    size_t i, n;
+    if (id == TINYI_TF_DICTSORT) {
+        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        fold = !tinyi_targ_true(a, 0, "case_sensitive");
+        attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
+        has_attribute = 1;
+        reverse = tinyi_targ_true(a, 2, "reverse");
+        list = tinyi_tm_pairs(m, v->u.map, 0);
+    } else {
+        if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
+        fold = !tinyi_targ_true(a, base, "case_sensitive");
+        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
+        if (!tinyi_tv_items(m, v, &list)) return list;
+    }
+    if (m->status) return list;
+    n = list.u.list->n;
+    made = tinyi_tv_list(m, n);
+    keys = tinyi_tv_list(m, n);
+    for (i = 0; i < n && !m->status; i++) {
+        (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+        (void)tinyi_list_add(m, keys.u.list, has_attribute ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i]);
+    }
+    if (m->status) return made;
+    if (id == TINYI_TF_UNIQUE) {
+        tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
+        for (i = 0; i < n && !m->status; i++) {
+            tinyi_tv key = keys.u.list->item[i];
+            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (tinyi_map_find(m, seen.u.map, &key)) continue;
+            (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
+            (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
+        }
+        return first;
+    }
+    if (extreme) {
+        size_t best = 0;
+        if (!n) return tinyi_tm_no("", 0);
+        for (i = 1; i < n && !m->status; i++) {
+            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
+            if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
+        }
+        return made.u.list->item[best];
+    }
+    (void)tinyi_tm_sort(m, made.u.list->item, keys.u.list->item, n, fold, reverse);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
+    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+    tinyi_targs rest = *a;
+    size_t i;
+    memset(a->used, 0xff, sizeof a->used);
+    if (!tinyi_tv_true(v)) return made;     /* none and 0 too, as in Jinja */
+    if (!tinyi_tv_items(m, v, &list) || (attr && !tinyi_targ_want(m, row, a, 0, "attribute", &path))) return made;
+    if (attr) { rest.arg++; rest.n--; }
+    if (rest.n > 0) {
+        name = rest.arg[0];
+        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        rest.arg++;
+        rest.n--;
+    }
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
+        int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
+        if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
+    }
+    return made;
+}
+
+static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_targs rest = *a;
+    size_t i;
+    int filter = -1, has_default;
+    if (!tinyi_tv_true(v)) {
+        memset(a->used, 0xff, sizeof a->used);
+        return made;
+    }
+    if (!tinyi_tv_items(m, v, &list)) return made;
+    if (!a->n) {
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        has_default = tinyi_targ(a, 1, "default", &other);
+        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+            tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
+            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
+        }
+        return made;
+    }
+    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
+    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    rest.arg++;
+    rest.n--;
+    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        memset(rest.used, 0, sizeof rest.used);
+        (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
+    }
+    memset(a->used, 0xff, sizeof a->used);
+    return made;
+}
+
+static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv other = tinyi_tv_int(0), s;
+    int64_t base = 10, i = 0;
+    size_t k = 0;
+    double f;
+    int negative = 0, digits = 0;
+    (void)tinyi_targ(a, 0, "default", &other);
+    (void)tinyi_targ_int(m, a, 1, "base", &base);
+    if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
+    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
+    s = tinyi_ts_strip(m, *v, NULL, 3);
+    if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
+    if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
+    for (; k < s.n; k++, digits++) {
+        int c = (unsigned char)s.u.s[k], d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10 : 99;
+        if (c == '_' && digits) continue;
+        if (d >= base || i < (INT64_MIN + d) / base) break;
+        i = i * base - d;
+    }
+    if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
+    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    return other;
+}
+
+static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    int64_t digits = 0, i;
+    double x, ten = 1;
+    tinyi_tv how = tinyi_tv_view("common", 6);
+    char text[400], *p;
+    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    (void)tinyi_targ_int(m, a, 0, "precision", &digits);
+    (void)tinyi_targ_text(m, a, 1, "method", &how);
+    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
+    if (tinyi_tv_is(&how, "common") && digits >= 0) {
+        if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
+        (void)snprintf(text, sizeof text, "%.*f", (int)digits, x);
+        return tinyi_tv_float(strtod(text, &p));
+    }
+    x = digits < 0 ? x / ten : x * ten;
+    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
+    else {
+        (void)snprintf(text, sizeof text, "%.0f", x);
+        x = strtod(text, &p);
+    }
+    x = digits < 0 ? x * ten : x / ten;
+    if (tinyi_tm_whole(v) && tinyi_tv_is(&how, "common") && x > -9.2e18 && x < 9.2e18) return tinyi_tv_int((int64_t)x);
+    return tinyi_tv_float(x);
+}
+
+static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
+{
+    size_t start = m->n_out, i, from = 0;
+    tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
+    int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
+    (void)tinyi_targ(a, 0, "width", &width);
+    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    for (i = 0; i <= s->n && !m->status; i++) {
+        if (i < s->n && s->u.s[i] != '\n') continue;
+        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
+        (void)tinyi_tm_put(m, s->u.s + from, i - from);
+        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
+        from = i + 1;
+        line = 1;
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tm_json_form form;
+    tinyi_tv x;
+    int64_t indent = -1;
+    size_t start = m->n_out;
+    form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
+    (void)tinyi_targ_int(m, a, 1, "indent", &indent);
+    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    form.indent = indent < 0 ? -1 : (int)indent;
+    form.sort = tinyi_targ_true(a, 3, "sort_keys");
+    form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
+    form.key_mark = tinyi_tv_view(": ", 2);
+    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
+        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
+            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+        else {
+            form.item_mark = x.u.list->item[0];
+            form.key_mark = x.u.list->item[1];
+        }
+    }
+    if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
+    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
+    double f = 0, y;
+    int64_t n = 0;
+    size_t i;
+    (void)tinyi_targ(a, 1, "start", &start);
+    if (!tinyi_tv_items(m, v, &list)) return start;
+    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
+        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        if (!tinyi_tm_whole(&x)) whole = 0;
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
+        else n += x.u.i;
+        f += y;
+    }
+    return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
+}
+
+static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
+{
+    size_t start = m->n_out, i;
+    for (i = 0; i < s->n && !m->status; i++) {
+        const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
+        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
+        (void)tinyi_tm_work(m, 1);
+    }
+    return tinyi_tm_take(m, start);
+}
+
+static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
+{
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    if (!tinyi_tv_items(m, v, &list)) return *v;
+    list.id = 0;
+    return tinyi_tm_slice(m, &list, &none, &none, &back);
+}
+
+tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = *v, s, x, y;
+    int64_t most = -1;
+    double f = 0;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_ABS:
+        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
+        break;
+    case TINYI_TF_ATTR:
+        if (tinyi_targ_want(m, row, a, 0, "name", &x)) out = tinyi_tm_path(m, v, &x);
+        break;
+    case TINYI_TF_DEFAULT: {
+        int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
+        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
+        break;
+    }
+    case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
+        break;
+    case TINYI_TF_LENGTH:
+        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
+        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
+        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
+        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
+        break;
+    case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
+    case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
+    case TINYI_TF_FIRST: case TINYI_TF_LAST:
+        if (!tinyi_tv_items(m, v, &x)) break;
+        out = x.u.list->n ? x.u.list->item[row->id == TINYI_TF_FIRST ? 0 : x.u.list->n - 1] : tinyi_tm_no("", 0);
+        break;
+    case TINYI_TF_FLOAT:
+        if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
+        out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
+        if (v->type == TINYI_TM_STRING) {
+            s = tinyi_ts_strip(m, *v, NULL, 3);
+            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+        }
+        break;
+    case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
+    case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
+    case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
+    case TINYI_TF_ITEMS:
+        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
+        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        else out = tinyi_tm_pairs(m, v->u.map, 0);
+        break;
+    case TINYI_TF_JOIN: {
+        tinyi_tv mark = tinyi_tv_view("", 0), list;
+        if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
+        if (!tinyi_tv_items(m, v, &list)) break;
+        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
+            size_t i;
+            y = tinyi_tv_list(m, 0);
+            for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));
+            list = y;
+        }
+        if (!m->status) out = tinyi_ts_join(m, &mark, list.u.list);
+        break;
+    }
+    case TINYI_TF_LIST: {
+        tinyi_tv list;
+        if (!tinyi_tv_items(m, v, &list)) break;
+        out = tinyi_tm_repeat(m, &list, 1);
+        out.id = 0;
+        break;
+    }
+    case TINYI_TF_MAP: out = tinyi_tf_map(m, v, a); break;
+    case TINYI_TF_SELECT: case TINYI_TF_REJECT: case TINYI_TF_SELECTATTR: case TINYI_TF_REJECTATTR: out = tinyi_tf_choose(m, row, v, a); break;
+    case TINYI_TF_MAX: case TINYI_TF_MIN: case TINYI_TF_SORT: case TINYI_TF_UNIQUE: case TINYI_TF_DICTSORT: out = tinyi_tf_sorted(m, row->id, v, a); break;
+    case TINYI_TF_REPLACE:
+        s = tinyi_tv_string(m, v);
+        if (!tinyi_targ_want(m, row, a, 0, "old", &x) || !tinyi_targ_want(m, row, a, 1, "new", &y)) break;
+        (void)tinyi_targ_int(m, a, 2, "count", &most);
+        x = tinyi_tv_string(m, &x);
+        y = tinyi_tv_string(m, &y);
+        out = tinyi_ts_replace(m, &s, &x, &y, most);
+        break;
+    case TINYI_TF_REVERSE: out = tinyi_tm_reversed(m, v); break;
+    case TINYI_TF_ROUND: out = tinyi_tf_round(m, v, a); break;
+    case TINYI_TF_SUM: out = tinyi_tf_sum(m, v, a); break;
+    case TINYI_TF_TOJSON: out = tinyi_tf_tojson(m, v, a); break;
+    case TINYI_TF_TRIM:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_ts_strip(m, s, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, 3);
+        break;
+    case TINYI_TF_WORDCOUNT:
+        s = tinyi_tv_string(m, v);
+        out = tinyi_tv_int((int64_t)tinyi_ts_words(m, &s));
+        break;
+    default: break;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/methods.c - functions, and methods of strings, lists, maps and loops */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static tinyi_tv tinyi_tm_range(tinyi_tm *m, tinyi_targs *a)
+{
+    int64_t from = 0, to = 0, by = 1, i;
+    tinyi_tv list = tinyi_tv_list(m, 0);
+    double count;
+    if (!tinyi_targ_int(m, a, a->n > 1 ? 1 : 0, "stop", &to)) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range wants whole numbers");
+    if (a->n > 1) (void)tinyi_targ_int(m, a, 0, "start", &from);
+    (void)tinyi_targ_int(m, a, 2, "step", &by);
+    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "range in steps of 0");
+    if (m->status) return list;
+    count = ((double)to - (double)from) / (double)by;
+    if (count > TLLM_TEMPLATE_MAX_RANGE) {
+        (void)tinyi_tm_fail(m, TINY_E_WORKSPACE, "a range of about %.0f numbers; the limit is %d", count, TLLM_TEMPLATE_MAX_RANGE);
+        return list;
+    }
+    for (i = from; !m->status && (by > 0 ? i < to : i > to);) {
+        (void)tinyi_list_add(m, list.u.list, tinyi_tv_int(i));
+        if (by > 0 ? i > INT64_MAX - by : i < INT64_MIN - by) break;
+        i += by;
+    }
+    return list;
+}
+
+static tinyi_tv tinyi_tm_made_map(tinyi_tm *m, tinyi_targs *a)
+{
+    tinyi_tv map = tinyi_tv_map(m), from;
+    size_t i;
+    int k;
+    if (a->n) {
+        from = a->arg[0];
+        if (from.type != TINYI_TM_MAP && from.type != TINYI_TM_LIST) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of a map or of pairs, not of %s", tinyi_tv_type_name(&from));
+        for (i = 0; !m->status && i < (from.type == TINYI_TM_MAP ? from.u.map->n : from.u.list->n); i++) {
+            if (from.type == TINYI_TM_MAP) (void)tinyi_map_set(m, map.u.map, from.u.map->pair[i].key, from.u.map->pair[i].value);
+            else if (from.u.list->item[i].type != TINYI_TM_LIST || from.u.list->item[i].u.list->n != 2) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a map is made of pairs");
+            else (void)tinyi_map_set(m, map.u.map, from.u.list->item[i].u.list->item[0], from.u.list->item[i].u.list->item[1]);
+        }
+    }
+    for (k = 0; k < a->n_named && !m->status; k++) (void)tinyi_map_set(m, map.u.map, a->named[2 * k], a->named[2 * k + 1]);
+    memset(a->used, 0xff, sizeof a->used);
+    return map;
+}
+
+/* The calendar by H. Hinnant's days_from_civil, backwards. */
+static tinyi_tv tinyi_tm_now(tinyi_tm *m, const tinyi_tv *form)
+{
+    static const char *const month[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
+    static const char *const day[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    static const short before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
+    int64_t days = m->now / 86400, s = m->now % 86400, era, z, year;
+    int hour, minute, second, doe, yoe, doy, mp, d, mo, wday, yday;
+    size_t start = m->n_out, i;
+    if (s < 0) { s += 86400; days--; }
+    hour = (int)(s / 3600);
+    minute = (int)(s / 60 % 60);
+    second = (int)(s % 60);
+    wday = (int)((days % 7 + 11) % 7);
+    z = days + 719468;
+    era = (z >= 0 ? z : z - 146096) / 146097;
+    doe = (int)(z - era * 146097);
+    yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    mp = (5 * doy + 2) / 153;
+    d = doy - (153 * mp + 2) / 5 + 1;
+    mo = mp < 10 ? mp + 3 : mp - 9;
+    year = yoe + era * 400 + (mo <= 2);
+    yday = before[mo - 1] + d + (mo > 2 && (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)));
+    for (i = 0; i < form->n && !m->status; i++) {
+        char text[40], c = form->u.s[i];
+        const char *put = text;
+        if (c != '%' || i + 1 == form->n) { (void)tinyi_tm_put(m, &c, 1); continue; }
+        c = form->u.s[++i];
+        if (c == '-' && i + 1 < form->n) {  /* without a leading zero, as glibc has it */
+            int v = -1;
+            c = form->u.s[++i];
+            if (c == 'd') v = d;
+            if (c == 'm') v = mo;
+            if (c == 'H') v = hour;
+            if (c == 'I') v = (hour + 11) % 12 + 1;
+            if (c == 'M') v = minute;
+            if (c == 'S') v = second;
+            if (c == 'j') v = yday;
+            if (v < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%-%c", c); break; }
+            (void)snprintf(text, sizeof text, "%d", v);
+        } else switch (c) {
+            case 'd': (void)snprintf(text, sizeof text, "%02d", d); break;
+            case 'e': (void)snprintf(text, sizeof text, "%2d", d); break;
+            case 'm': (void)snprintf(text, sizeof text, "%02d", mo); break;
+            case 'Y': (void)snprintf(text, sizeof text, "%d", (int)year); break;
+            case 'y': (void)snprintf(text, sizeof text, "%02d", (int)(year % 100)); break;
+            case 'H': (void)snprintf(text, sizeof text, "%02d", hour); break;
+            case 'I': (void)snprintf(text, sizeof text, "%02d", (hour + 11) % 12 + 1); break;
+            case 'M': (void)snprintf(text, sizeof text, "%02d", minute); break;
+            case 'S': (void)snprintf(text, sizeof text, "%02d", second); break;
+            case 'j': (void)snprintf(text, sizeof text, "%03d", yday); break;
+            case 'w': (void)snprintf(text, sizeof text, "%d", wday); break;
+            case 'F': (void)snprintf(text, sizeof text, "%d-%02d-%02d", (int)year, mo, d); break;
+            case 'T': (void)snprintf(text, sizeof text, "%02d:%02d:%02d", hour, minute, second); break;
+            case 'p': put = hour < 12 ? "AM" : "PM"; break;
+            case 'B': put = month[mo - 1]; break;
+            case 'b': (void)snprintf(text, sizeof text, "%.3s", month[mo - 1]); break;
+            case 'A': put = day[wday]; break;
+            case 'a': (void)snprintf(text, sizeof text, "%.3s", day[wday]); break;
+            case '%': put = "%"; break;
+            default: (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now knows no %%%c", c); put = ""; break;
+        }
+        (void)tinyi_tm_put(m, put, strlen(put));
+    }
+    return tinyi_tm_take(m, start);
+}
+
+tinyi_tv tinyi_tm_call_function(tinyi_tm *m, int row_id, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_UNDEFINED), x;
+    char shown[300];
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    switch (row->id) {
+    case TINYI_TF_FN_RANGE: out = tinyi_tm_range(m, a); break;
+    case TINYI_TF_FN_DICT: out = tinyi_tm_made_map(m, a); break;
+    case TINYI_TF_FN_NAMESPACE: out = tinyi_tm_made_map(m, a); if (!m->status) out.type = TINYI_TM_NAMESPACE; break;
+    case TINYI_TF_FN_RAISE:
+        if (!tinyi_targ_want(m, row, a, 0, "message", &x)) break;
+        x = tinyi_tv_string(m, &x);
+        (void)snprintf(shown, sizeof shown, "%.*s", (int)TINYI_MIN(x.n, sizeof shown - 1), x.u.s);
+        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the template refuses: %s", shown);
+        break;
+    default:
+        if (!tinyi_targ_want(m, row, a, 0, "format", &x)) break;
+        if (x.type != TINYI_TM_STRING) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "strftime_now takes a string, not %s", tinyi_tv_type_name(&x));
+        else out = tinyi_tm_now(m, &x);
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* ---- methods -------------------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tn_ends(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *x, int at_end)
+{
+    size_t i;
+    if (x->type == TINYI_TM_STRING) return x->n <= v->n && !memcmp(v->u.s + (at_end ? v->n - x->n : 0), x->u.s, x->n);
+    if (x->type != TINYI_TM_LIST) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes strings, not %s", at_end ? "endswith" : "startswith", tinyi_tv_type_name(x));
+    for (i = 0; i < x->u.list->n && tinyi_tm_work(m, 1); i++)
+        if (x->u.list->item[i].type == TINYI_TM_STRING && tinyi_tn_ends(m, v, &x->u.list->item[i], at_end)) return 1;
+    return 0;
+}
+
+static tinyi_tv tinyi_tn_string(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tv out = *v, x, y, none = tinyi_tv_of(TINYI_TM_NONE), one;
+    int64_t i = -1, k;
+    size_t at, end;
+    switch (row->id) {
+    case TINYI_TN_STRIP: case TINYI_TN_LSTRIP: case TINYI_TN_RSTRIP:
+        return tinyi_ts_strip(m, *v, tinyi_targ_text(m, a, 0, "chars", &x) ? &x : NULL, row->id == TINYI_TN_STRIP ? 3 : row->id == TINYI_TN_LSTRIP ? 1 : 2);
+    case TINYI_TN_SPLIT: case TINYI_TN_RSPLIT: {
+        int has = tinyi_targ_text(m, a, 0, "sep", &x);
+        (void)tinyi_targ_int(m, a, 1, "maxsplit", &i);
+        return row->id == TINYI_TN_SPLIT ? tinyi_ts_split(m, v, has ? &x : NULL, i) : tinyi_ts_rsplit(m, v, has ? &x : NULL, i);
+    }
+    case TINYI_TN_SPLITLINES: {
+        int ends = tinyi_targ_true(a, 0, "keepends");
+        out = tinyi_tv_list(m, 0);
+        for (at = end = 0; end < v->n && !m->status; end++) {
+            size_t next = end + 1;
+            if (v->u.s[end] != '\n' && v->u.s[end] != '\r') {
+                if (next == v->n) (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, next));
+                continue;
+            }
+            if (v->u.s[end] == '\r' && next < v->n && v->u.s[next] == '\n') next++;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, at, ends ? next : end));
+            at = next;
+            end = next - 1;
+        }
+        return out;
+    }
+    case TINYI_TN_STARTSWITH: case TINYI_TN_ENDSWITH:
+        if (!tinyi_targ_want(m, row, a, 0, "prefix", &x)) return out;
+        if (a->n > 1) {
+            one = tinyi_tv_int(1);
+            y = tinyi_tm_slice(m, v, &a->arg[1], a->n > 2 ? &a->arg[2] : &none, &one);
+            return tinyi_tv_bool(!m->status && tinyi_tn_ends(m, &y, &x, row->id == TINYI_TN_ENDSWITH));
+        }
+        return tinyi_tv_bool(tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_ENDSWITH));
+    case TINYI_TN_UPPER: return tinyi_ts_case(m, v, TINYI_TS_UPPER);
+    case TINYI_TN_LOWER: return tinyi_ts_case(m, v, TINYI_TS_LOWER);
+    case TINYI_TN_TITLE: return tinyi_ts_case(m, v, TINYI_TS_TITLE);
+    case TINYI_TN_CAPITALIZE: return tinyi_ts_case(m, v, TINYI_TS_CAPITALIZE);
+    case TINYI_TN_REPLACE:
+        if (!tinyi_targ_text(m, a, 0, "old", &x) || !tinyi_targ_text(m, a, 1, "new", &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "replace wants two strings"); return out; }
+        (void)tinyi_targ_int(m, a, 2, "count", &i);
+        return tinyi_ts_replace(m, v, &x, &y, i);
+    case TINYI_TN_FIND: case TINYI_TN_RFIND: case TINYI_TN_INDEX: case TINYI_TN_COUNT: case TINYI_TN_PARTITION:
+        if (!tinyi_targ_text(m, a, 0, "sub", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (a->n > 1) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes one argument here", row->name); return out; }
+        if (row->id == TINYI_TN_COUNT) {
+            for (k = 0, at = 0; !m->status; k++) {
+                at = tinyi_ts_find(m, v, &x, at);
+                if (at > v->n) break;
+                at += x.n ? x.n : 1;
+            }
+            return tinyi_tv_int(x.n ? k : (int64_t)tinyi_ts_length(m, v) + 1);
+        }
+        at = row->id == TINYI_TN_RFIND ? tinyi_ts_find_last(m, v, &x, v->n) : tinyi_ts_find(m, v, &x, 0);
+        if (row->id == TINYI_TN_PARTITION) {
+            out = tinyi_tv_list(m, 3);
+            if (m->status) return out;
+            out.id = 1;
+            (void)tinyi_list_add(m, out.u.list, tinyi_ts_part(v, 0, TINYI_MIN(at, v->n)));
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : x);
+            (void)tinyi_list_add(m, out.u.list, at > v->n ? tinyi_tv_view("", 0) : tinyi_ts_part(v, at + x.n, v->n));
+            return out;
+        }
+        if (at > v->n) {
+            if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the string is not in there");
+            return tinyi_tv_int(-1);
+        }
+        y = tinyi_ts_part(v, 0, at);
+        return tinyi_tv_int((int64_t)tinyi_ts_length(m, &y));
+    case TINYI_TN_JOIN:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return out;
+        for (at = 0; at < y.u.list->n; at++)
+            if (y.u.list->item[at].type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "join of %s", tinyi_tv_type_name(&y.u.list->item[at])); return out; }
+        return tinyi_ts_join(m, v, y.u.list);
+    case TINYI_TN_ISDIGIT: case TINYI_TN_ISALPHA: case TINYI_TN_ISALNUM: case TINYI_TN_ISSPACE: return tinyi_tv_bool(tinyi_tt_all(m, v, row->id));
+    case TINYI_TN_ISUPPER: return tinyi_tv_bool(tinyi_tt_case(v, 1));
+    case TINYI_TN_ISLOWER: return tinyi_tv_bool(tinyi_tt_case(v, -1));
+    case TINYI_TN_REMOVEPREFIX: case TINYI_TN_REMOVESUFFIX:
+        if (!tinyi_targ_text(m, a, 0, "prefix", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a string", row->name); return out; }
+        if (!tinyi_tn_ends(m, v, &x, row->id == TINYI_TN_REMOVESUFFIX)) return out;
+        return row->id == TINYI_TN_REMOVEPREFIX ? tinyi_ts_part(v, x.n, v->n) : tinyi_ts_part(v, 0, v->n - x.n);
+    case TINYI_TN_ZFILL: case TINYI_TN_LJUST: case TINYI_TN_RJUST: case TINYI_TN_CENTER:
+        if (!tinyi_targ_int(m, a, 0, "width", &i)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants a width", row->name); return out; }
+        if (row->id == TINYI_TN_ZFILL) return tinyi_ts_pad(m, v, i, "0", 1, 3);
+        if (!tinyi_targ_text(m, a, 1, "fillchar", &x)) x = tinyi_tv_view(" ", 1);
+        return tinyi_ts_pad(m, v, i, x.u.s, x.n, row->id == TINYI_TN_LJUST ? 0 : row->id == TINYI_TN_RJUST ? 1 : 2);
+    case TINYI_TN_FORMAT: return tinyi_ts_braces(m, v, a);
+    default: return out;
+    }
+}
+
+static tinyi_tv tinyi_tn_list(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tlist *l = v->u.list;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y;
+    int64_t i = -1;
+    size_t k, n;
+    if (v->id && row->id != TINYI_TN_COUNT && row->id != TINYI_TN_INDEX && row->id != TINYI_TN_COPY) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s changes a tuple", row->name); return none; }
+    switch (row->id) {
+    case TINYI_TN_APPEND: if (tinyi_targ_want(m, row, a, 0, "object", &x)) (void)tinyi_list_add(m, l, x); return none;
+    case TINYI_TN_EXTEND:
+        if (!tinyi_targ_want(m, row, a, 0, "iterable", &x) || !tinyi_tv_items(m, &x, &y)) return none;
+        for (k = 0, n = y.u.list->n; k < n && !m->status; k++) (void)tinyi_list_add(m, l, y.u.list->item[k]);
+        return none;
+    case TINYI_TN_INSERT:
+        if (!tinyi_targ_int(m, a, 0, "index", &i) || !tinyi_targ_want(m, row, a, 1, "object", &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "insert wants a place and a value"); return none; }
+        if (i < 0) i = i < -(int64_t)l->n ? 0 : i + (int64_t)l->n;
+        if (i > (int64_t)l->n) i = (int64_t)l->n;
+        if (!tinyi_list_add(m, l, x) || !tinyi_tm_work(m, l->n - (size_t)i)) return none;
+        memmove(l->item + i + 1, l->item + i, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->item[i] = x;
+        return none;
+    case TINYI_TN_POP:
+        (void)tinyi_targ_int(m, a, 0, "index", &i);
+        if (i < 0) i = i < -(int64_t)l->n ? -1 : i + (int64_t)l->n;
+        if (m->status || i < 0 || i >= (int64_t)l->n) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop from a place that the list has not"); return none; }
+        x = l->item[i];
+        memmove(l->item + i, l->item + i + 1, (l->n - 1 - (size_t)i) * sizeof *l->item);
+        l->n--;
+        (void)tinyi_tm_work(m, l->n - (size_t)i);
+        return x;
+    case TINYI_TN_REVERSE:
+        for (k = 0; k < l->n / 2; k++) { x = l->item[k]; l->item[k] = l->item[l->n - 1 - k]; l->item[l->n - 1 - k] = x; }
+        (void)tinyi_tm_work(m, l->n);
+        return none;
+    case TINYI_TN_COPY: return tinyi_tm_repeat(m, v, 1);
+    case TINYI_TN_CLEAR: l->n = 0; return none;
+    default:                                /* count, index */
+        if (!tinyi_targ_want(m, row, a, 0, "value", &x)) return none;
+        for (k = n = 0; k < l->n && tinyi_tm_work(m, 1); k++)
+            if (tinyi_tv_equal(m, &l->item[k], &x)) {
+                n++;
+                if (row->id == TINYI_TN_INDEX) return tinyi_tv_int((int64_t)k);
+            }
+        if (row->id == TINYI_TN_INDEX) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "index: the value is not in the list");
+        return tinyi_tv_int((int64_t)n);
+    }
+}
+
+static tinyi_tv tinyi_tn_map(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+{
+    tinyi_tmap *map = v->u.map;
+    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), x, y = none, *found, copy;
+    tinyi_targs one;
+    size_t i;
+    switch (row->id) {
+    case TINYI_TN_ITEMS: return tinyi_tm_pairs(m, map, 0);
+    case TINYI_TN_KEYS: return tinyi_tm_pairs(m, map, 1);
+    case TINYI_TN_VALUES: return tinyi_tm_pairs(m, map, 2);
+    case TINYI_TN_CLEAR: map->n = 0; map->slot = NULL; map->n_slots = 0; return none;
+    case TINYI_TN_GET: case TINYI_TN_POP: case TINYI_TN_SETDEFAULT: {
+        int given;
+        if (!tinyi_targ_want(m, row, a, 0, "key", &x)) return none;
+        given = tinyi_targ(a, 1, "default", &y);
+        found = tinyi_map_find(m, map, &x);
+        if (found) y = *found;
+        else if (row->id == TINYI_TN_POP && !given) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "pop of a key that the map has not");
+        else if (row->id == TINYI_TN_SETDEFAULT) (void)tinyi_map_set(m, map, x, y);
+        if (found && row->id == TINYI_TN_POP) (void)tinyi_map_drop(m, map, &x);
+        return y;
+    }
+    default:                                /* update, copy */
+        one = *a;
+        if (row->id == TINYI_TN_COPY) { one.arg = v; one.n = 1; one.n_named = 0; }
+        copy = tinyi_tm_made_map(m, &one);
+        memcpy(a->used, one.used, sizeof one.used);
+        if (m->status || row->id == TINYI_TN_COPY) return copy;
+        for (i = 0; i < copy.u.map->n && !m->status; i++) (void)tinyi_map_set(m, map, copy.u.map->pair[i].key, copy.u.map->pair[i].value);
+        return none;
+    }
+}
+
+tinyi_tv tinyi_tm_call_method(tinyi_tm *m, int row_id, tinyi_tv *self, tinyi_targs *a)
+{
+    const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
+    tinyi_tv out = tinyi_tv_of(TINYI_TM_NONE);
+    int k;
+    if (!tinyi_targ_fit(m, row, a, 0)) return out;
+    if (self->type == TINYI_TM_STRING) out = tinyi_tn_string(m, row, self, a);
+    else if (self->type == TINYI_TM_LIST) out = tinyi_tn_list(m, row, self, a);
+    else if (self->type == TINYI_TM_MAP) out = tinyi_tn_map(m, row, self, a);
+    else if (row->id == TINYI_TN_CYCLE) {
+        if (!a->n) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "cycle wants values");
+        else out = a->arg[self->u.loop->i % (size_t)a->n];
+    } else {                                /* changed */
+        tinyi_tv list = tinyi_tv_list(m, (size_t)a->n);
+        for (k = 0; k < a->n && !m->status; k++) (void)tinyi_list_add(m, list.u.list, a->arg[k]);
+        if (m->status) return out;
+        out = tinyi_tv_bool(!(self->u.loop->changed.type == TINYI_TM_LIST && tinyi_tv_equal(m, &list, &self->u.loop->changed)));
+        self->u.loop->changed = list;
+    }
+    (void)tinyi_targ_fit(m, row, a, 1);
+    return out;
+}
+
+/* src/llm/chat/emit.c - operations, constants and names of a template while it is compiled */
+#include <string.h>
+
+TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
+{
+    p->m->pos = pos;
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
+}
+
+TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
+{
+    char shown[80];
+    p->m->pos = p->tok.pos;
+    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    tinyi_tm_show(p->tok.s, p->tok.n, shown);
+    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+}
+
+/* ---- what the code is made of ------------------------------------------------------------------------------------- */
+
+TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
+{
+    tllm_template *t = p->t;
+    void *code = t->code;
+    tinyi_top *o;
+    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    t->code = (tinyi_top *)code;
+    o = &t->code[t->n_code];
+    memset(o, 0, sizeof *o);
+    o->op = (uint8_t)op;
+    o->a = a;
+    o->pos = (uint32_t)p->tok.pos;
+    return (int32_t)t->n_code++;
+}
+
+TINYI_FN int32_t tinyi_tp_here(const tinyi_tparse *p) { return (int32_t)p->t->n_code; }
+TINYI_FN void tinyi_tp_patch(tinyi_tparse *p, int32_t at) { if (!p->m->status && at >= 0) p->t->code[at].a = tinyi_tp_here(p); }
+/* a chain of jumps with one aim: each holds the one before it, -1 ends */
+TINYI_FN void tinyi_tp_patch_all(tinyi_tparse *p, int32_t at)
+{
+    while (!p->m->status && at >= 0) {
+        int32_t next = p->t->code[at].a;
+        tinyi_tp_patch(p, at);
+        at = next;
+    }
+}
+
+TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
+{
+    tllm_template *t = p->t;
+    void *konst = t->konst;
+    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
+    t->konst = (tinyi_tv *)konst;
+    t->konst[t->n_konst] = v;
+    return (int32_t)t->n_konst++;
+}
+TINYI_FN void tinyi_tp_push(tinyi_tparse *p, tinyi_tv v) { (void)tinyi_tp_emit(p, TINYI_TO_CONST, tinyi_tp_konst(p, v)); }
+
+TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
+{
+    tllm_template *t = p->t;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *name = t->name;
+    if (p->m->status) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    if ((t->n_names + 1) * 2 > t->n_slots) {
+        size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < t->n_names; i++) {
+            for (k = t->name[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        t->name_slot = slot;
+        t->n_slots = n_slots;
+    }
+    for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
+        const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
+        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
+    }
+    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
+    t->name = (tinyi_tname *)name;
+    t->name[t->n_names].s = s;
+    t->name[t->n_names].n = n;
+    t->name[t->n_names].hash = h;
+    t->name[t->n_names].function = 1 + tinyi_tm_function(s, n);
+    t->name_slot[k] = (uint32_t)++t->n_names;
+    return (int32_t)t->n_names - 1;
+}
+
+/* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
+#include <string.h>
+
+static int tinyi_tp_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int tinyi_tp_digit(int c) { return c >= '0' && c <= '9'; }
+TINYI_FN int tinyi_tp_blank(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+TINYI_FN int tinyi_tp_peek(const tinyi_tparse *p, size_t i) { return i < p->n ? (unsigned char)p->s[i] : -1; }
+
+static unsigned tinyi_tp_hex(const char *s, size_t n, int *ok)
+{
+    unsigned v = 0, d;
+    for (; n; n--, s++) {
+        unsigned c = (unsigned char)*s;
+        d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) *ok = 0;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+static int tinyi_tp_string(tinyi_tparse *p)
+{
+    char quote = p->s[p->at];
+    size_t from = p->at + 1, i = from, start = p->m->n_out;
+    int escapes = 0;
+    while (i < p->n && p->s[i] != quote) {
+        if (p->s[i] == '\\') { escapes = 1; i++; }
+        i++;
+    }
+    if (i >= p->n) return tinyi_tp_fail_at(p, p->at, "a string without its closing quote");
+    p->tok.kind = TINYI_TT_STRING;
+    p->tok.n = i + 1 - p->at;
+    p->at = i + 1;
+    p->tok.v = tinyi_tv_view(p->s + from, i - from);
+    if (!escapes) return 1;
+    for (; from < i; from++) {
+        static const char plain[] = "n\nt\tr\rb\bf\fv\va\a\\\\''\"\"";
+        unsigned char utf8[4];
+        const char *f;
+        char c = p->s[from];
+        size_t hex;
+        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
+        c = p->s[++from];
+        if (c == '\n') continue;
+        hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+        for (f = plain; *f && *f != c; f += 2) {}
+        if (*f && c) {
+            (void)tinyi_tm_put(p->m, f + 1, 1);
+        } else if (hex || (c >= '0' && c <= '7')) {
+            int ok = 1;
+            uint32_t code = 0;
+            if (hex) {
+                if (i - from - 1 < hex) ok = 0;
+                else code = tinyi_tp_hex(p->s + from + 1, hex, &ok);
+                from += ok ? hex : 0;
+            } else {
+                size_t k;
+                for (k = 0; k < 3 && from + k < i && p->s[from + k] >= '0' && p->s[from + k] <= '7'; k++) code = code * 8 + (uint32_t)(p->s[from + k] - '0');
+                from += k - 1;
+            }
+            if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
+            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
+        } else {
+            (void)tinyi_tm_put(p->m, "\\", 1);
+            (void)tinyi_tm_put(p->m, &c, 1);
+        }
+    }
+    p->tok.v = tinyi_tm_take(p->m, start);
+    return !p->m->status;
+}
+
+static int tinyi_tp_number(tinyi_tparse *p)
+{
+    size_t i = p->at, k = 0;
+    char text[420];
+    int whole = 1, base = 10;
+    int c = tinyi_tp_peek(p, i + 1);
+    uint64_t v = 0;
+    p->tok.kind = TINYI_TT_NUMBER;
+    if (p->s[i] == '0' && (c == 'x' || c == 'X' || c == 'b' || c == 'B' || c == 'o' || c == 'O')) {
+        base = c == 'x' || c == 'X' ? 16 : c == 'o' || c == 'O' ? 8 : 2;
+        i += 2;
+    }
+    for (; i < p->n && k < sizeof text - 1; i++) {
+        c = (unsigned char)p->s[i];
+        if (c == '_' && i > p->at) continue;
+        if (base == 10 && whole && c == '.' && tinyi_tp_digit(tinyi_tp_peek(p, i + 1))) whole = 0;
+        else if (base == 10 && (c == 'e' || c == 'E') && !memchr(text, 'e', k)) {
+            int next = tinyi_tp_peek(p, i + 1), sign = next == '+' || next == '-';
+            if (!tinyi_tp_digit(sign ? tinyi_tp_peek(p, i + 2) : next)) break;
+            whole = 0;
+            text[k++] = 'e';
+            if (sign && k < sizeof text - 1) text[k++] = (char)p->s[++i];
+            continue;
+        } else if (!(base == 16 ? tinyi_tp_digit(c) || ((c | 32) >= 'a' && (c | 32) <= 'f') : c >= '0' && c < '0' + base)) break;
+        text[k++] = (char)c;
+    }
+    p->tok.n = i - p->at;
+    p->at = i;
+    if (!whole) {
+        double f = 0;
+        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        p->tok.v = tinyi_tv_float(f);
+        return 1;
+    }
+    for (i = 0; i < k; i++) {
+        unsigned d = tinyi_tp_digit(text[i]) ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 32) - 'a' + 10);
+        if (v > ((uint64_t)INT64_MAX - d) / (unsigned)base) return tinyi_tp_fail_at(p, p->tok.pos, "a whole number of 2^63 or more");
+        v = v * (unsigned)base + d;
+    }
+    p->tok.v = tinyi_tv_int((int64_t)v);
+    return 1;
+}
+
+/* Takes the next word; the end of the tag is one, after which p->at stands behind it and behind what its sign takes. */
+TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
+{
+    int c, c2;
+    char closing = p->variable ? '}' : '%';
+    if (p->m->status) return 0;
+    while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+    p->tok.pos = p->at;
+    p->tok.s = p->s + p->at;
+    p->tok.n = 0;
+    p->tok.mark = p->tok.trim = 0;
+    p->m->pos = p->at;
+    if (p->at >= p->n) return tinyi_tp_fail_at(p, p->n, p->variable ? "the template ends inside of {{ }}" : "the template ends inside of {% %}");
+    c = (unsigned char)p->s[p->at];
+    c2 = tinyi_tp_peek(p, p->at + 1);
+    if (!p->brackets) {
+        size_t i = p->at + ((c == '-' || (c == '+' && !p->variable)) ? 1 : 0);
+        if (tinyi_tp_peek(p, i) == closing && tinyi_tp_peek(p, i + 1) == '}') {
+            p->tok.kind = TINYI_TT_END;
+            p->tok.trim = i > p->at ? c : 0;
+            p->tok.n = i + 2 - p->at;
+            p->at = i + 2;
+            if (p->tok.trim == '-') while (p->at < p->n && tinyi_tp_blank((unsigned char)p->s[p->at])) p->at++;
+            else if (!p->tok.trim && !p->variable && tinyi_tp_peek(p, p->at) == '\n') p->at++;
+            p->line_start = p->s[p->at - 1] == '\n';
+            return 1;
+        }
+    }
+    if (tinyi_tp_letter(c) || c >= 0x80) {
+        while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
+        p->tok.kind = TINYI_TT_NAME;
+        p->tok.n = p->at - p->tok.pos;
+        return tinyi_tm_work(p->m, 1);
+    }
+    if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
+    if (c == '"' || c == '\'') return tinyi_tp_string(p);
+    p->tok.kind = TINYI_TT_MARK;
+    p->tok.n = 1;
+    p->tok.mark = c;
+    if ((c == '/' || c == '*') && c2 == c) p->tok.n = 2;
+    if ((c == '=' || c == '!' || c == '<' || c == '>') && c2 == '=') p->tok.n = 2;
+    if (p->tok.n == 2) p->tok.mark = c | c2 << 8;
+    else if (!c || !strchr("+-*/%~<>=.:|,()[]{}", c)) return tinyi_tp_unexpected(p, "a word of the language");
+    if (c == '(' || c == '[' || c == '{') p->brackets++;
+    if ((c == ')' || c == ']' || c == '}') && p->brackets) p->brackets--;
+    p->at += p->tok.n;
+    return 1;
+}
+
+TINYI_FN int tinyi_tp_is(const tinyi_tparse *p, const char *word)
+{
+    return !p->m->status && p->tok.kind == TINYI_TT_NAME && strlen(word) == p->tok.n && !memcmp(p->tok.s, word, p->tok.n);
+}
+TINYI_FN int tinyi_tp_mark(const tinyi_tparse *p, int mark) { return !p->m->status && p->tok.kind == TINYI_TT_MARK && p->tok.mark == mark; }
+TINYI_FN int tinyi_tp_take(tinyi_tparse *p, int mark, const char *wanted)
+{
+    if (!tinyi_tp_mark(p, mark)) return tinyi_tp_unexpected(p, wanted);
+    return tinyi_tp_next(p);
+}
+
+/* src/llm/chat/expression.c - expressions of templates
+ *
+ * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
+ * "a if c else b" starts with a NOP, which turns into the jump to c.                                                    */
+#include <string.h>
+
+TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
+{
+    tinyi_topen *e;
+    if (p->m->status) return NULL;
+    if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
+        p->m->pos = p->tok.pos;
+        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        return NULL;
+    }
+    e = &p->open[p->n_open++];
+    memset(e, 0, sizeof *e);
+    e->kind = kind;
+    e->prec = prec;
+    e->op = op;
+    e->jump = -1;
+    e->pos = p->tok.pos;
+    e->start = kind < TINYI_TE_BINARY && kind != TINYI_TE_IF ? tinyi_tp_emit(p, TINYI_TO_NOP, 0) : -1;
+    return e;
+}
+
+static void tinyi_tp_call(tinyi_tparse *p, const tinyi_topen *e)
+{
+    int op = e->kind == TINYI_TE_CALL ? TINYI_TO_CALL : e->kind == TINYI_TE_FILTER ? TINYI_TO_FILTER : TINYI_TO_TEST;
+    size_t pos = p->tok.pos;
+    int32_t at;
+    p->tok.pos = e->pos;
+    at = tinyi_tp_emit(p, op, e->count);
+    if (!p->m->status) {
+        p->t->code[at].b = (uint16_t)e->named;
+        p->t->code[at].c = (uint8_t)e->op;
+    }
+    if (e->negated) (void)tinyi_tp_emit(p, TINYI_TO_NOT, 0);
+    p->tok.pos = pos;
+}
+
+/* Ends the operators that bind at least as strongly. */
+static void tinyi_tp_reduce(tinyi_tparse *p, int prec)
+{
+    while (!p->m->status && p->n_open) {
+        const tinyi_topen *e = &p->open[p->n_open - 1];
+        size_t pos = p->tok.pos;
+        if (e->kind < TINYI_TE_BINARY || e->prec < prec) return;
+        p->tok.pos = e->pos;
+        if (e->kind == TINYI_TE_AND || e->kind == TINYI_TE_OR) tinyi_tp_patch(p, e->jump);
+        else if (e->kind == TINYI_TE_TEST_ONE) tinyi_tp_call(p, e);
+        else (void)tinyi_tp_emit(p, e->op, 0);
+        if (e->kind == TINYI_TE_COMPARE) tinyi_tp_patch_all(p, e->jump);
+        p->tok.pos = pos;
+        p->n_open--;
+    }
+}
+
+/* Ends operators and conditions down to the bracket, or to the start. */
+static void tinyi_tp_settle(tinyi_tparse *p)
+{
+    for (;;) {
+        tinyi_topen *e;
+        tinyi_tp_reduce(p, 0);
+        if (p->m->status) return;
+        e = &p->open[p->n_open - 1];
+        if (e->kind == TINYI_TE_IF) {
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
+        } else if (e->kind != TINYI_TE_ELSE) {
+            return;
+        }
+        tinyi_tp_patch(p, e->jump);
+        p->n_open--;
+    }
+}
+
+static int tinyi_tp_binary(const tinyi_tparse *p, int *prec, int *op, int *kind)
+{
+    static const struct { int mark, prec, op; } row[] = {
+        { '+', 5, TINYI_TO_ADD }, { '-', 5, TINYI_TO_SUB }, { '~', 6, TINYI_TO_CONCAT }, { '*', 7, TINYI_TO_MUL }, { '/', 7, TINYI_TO_DIV },
+        { TINYI_TT2('/', '/'), 7, TINYI_TO_FLOOR_DIV }, { '%', 7, TINYI_TO_MOD }, { TINYI_TT2('*', '*'), 8, TINYI_TO_POW },
+        { TINYI_TT2('=', '='), 4, TINYI_TO_EQ }, { TINYI_TT2('!', '='), 4, TINYI_TO_NE }, { '<', 4, TINYI_TO_LT },
+        { TINYI_TT2('<', '='), 4, TINYI_TO_LE }, { '>', 4, TINYI_TO_GT }, { TINYI_TT2('>', '='), 4, TINYI_TO_GE }
+    };
+    size_t i;
+    if (p->tok.kind == TINYI_TT_MARK)
+        for (i = 0; i < TINYI_COUNT(row); i++)
+            if (row[i].mark == p->tok.mark) {
+                *prec = row[i].prec;
+                *op = row[i].op;
+                *kind = *prec == 4 ? TINYI_TE_COMPARE : TINYI_TE_BINARY;
+                return 1;
+            }
+    *op = TINYI_TO_AND;
+    if (tinyi_tp_is(p, "or")) { *prec = 1; *kind = TINYI_TE_OR; return 1; }
+    if (tinyi_tp_is(p, "and")) { *prec = 2; *kind = TINYI_TE_AND; return 1; }
+    *prec = 4;
+    *kind = TINYI_TE_COMPARE;
+    if (tinyi_tp_is(p, "in")) { *op = TINYI_TO_IN; return 1; }
+    if (tinyi_tp_is(p, "not")) { *op = TINYI_TO_NOT_IN; return 1; }
+    return 0;
+}
+
+/* name.name... as filters and tests are called; the word behind it is taken */
+static int tinyi_tp_dotted(tinyi_tparse *p, const char *what, const char **s, size_t *n)
+{
+    if (p->m->status || p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+    *s = p->tok.s;
+    *n = p->tok.n;
+    if (!tinyi_tp_next(p)) return 0;
+    while (tinyi_tp_mark(p, '.')) {
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind != TINYI_TT_NAME) return tinyi_tp_unexpected(p, what);
+        *n = (size_t)(p->tok.s + p->tok.n - *s);
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    return 1;
+}
+
+static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char *s, size_t n)
+{
+    int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
+    char shown[80];
+    if (id >= 0) return id;
+    tinyi_tm_show(s, n, shown);
+    p->m->pos = pos;
+    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    return -1;
+}
+
+/* After | or is: the name, and the arguments if any. 1: an operand is there, 0: arguments come, or failed. */
+TINYI_FN int tinyi_tp_apply(tinyi_tparse *p, int test)
+{
+    tinyi_topen *e, whole;
+    const char *s = "";
+    size_t n = 0, pos;
+    int id;
+    memset(&whole, 0, sizeof whole);
+    if (!tinyi_tp_next(p)) return 0;
+    if (test && tinyi_tp_is(p, "not")) {
+        whole.negated = 1;
+        if (!tinyi_tp_next(p)) return 0;
+    }
+    pos = p->tok.pos;
+    if (!tinyi_tp_dotted(p, test ? "the name of a test" : "the name of a filter", &s, &n)) return 0;
+    id = tinyi_tp_filter_id(p, test, pos, s, n);
+    if (id < 0) return 0;
+    if (tinyi_tp_mark(p, '(')) {
+        e = tinyi_tp_open(p, test ? TINYI_TE_TEST : TINYI_TE_FILTER, 0, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->pos = pos;
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    if (test && (p->tok.kind == TINYI_TT_STRING || p->tok.kind == TINYI_TT_NUMBER || tinyi_tp_mark(p, '[') || tinyi_tp_mark(p, '{') ||
+                 (p->tok.kind == TINYI_TT_NAME && !tinyi_tp_is(p, "else") && !tinyi_tp_is(p, "or") && !tinyi_tp_is(p, "and") && !tinyi_tp_is(p, "if") &&
+                  !tinyi_tp_is(p, "not") && !tinyi_tp_is(p, "in") && !tinyi_tp_is(p, "recursive")))) {
+        if (tinyi_tp_is(p, "is")) return tinyi_tp_unexpected(p, "the argument of a test");
+        e = tinyi_tp_open(p, TINYI_TE_TEST_ONE, 10, id);
+        if (!e) return 0;
+        e->negated = whole.negated;
+        e->count = 1;
+        e->pos = pos;
+        return 0;
+    }
+    whole.kind = test ? TINYI_TE_TEST : TINYI_TE_FILTER;
+    whole.op = id;
+    whole.pos = pos;
+    tinyi_tp_call(p, &whole);
+    return 1;
+}
+
+/* name= before an argument */
+TINYI_FN int tinyi_tp_named_argument(const tinyi_tparse *p)
+{
+    size_t i = p->at;
+    if (p->tok.kind != TINYI_TT_NAME) return 0;
+    while (i < p->n && tinyi_tp_blank((unsigned char)p->s[i])) i++;
+    return tinyi_tp_peek(p, i) == '=' && tinyi_tp_peek(p, i + 1) != '=';
+}
+
+static int tinyi_tp_is_call(const tinyi_topen *e) { return e->kind == TINYI_TE_CALL || e->kind == TINYI_TE_FILTER || e->kind == TINYI_TE_TEST; }
+
+/* An operand is wanted. 1: there is one. */
+static int tinyi_tp_operand(tinyi_tparse *p)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    if (tinyi_tp_is_call(e) && e->negated < 2 && tinyi_tp_named_argument(p)) {
+        e->negated |= 4;                    /* one follows: its value, not another name */
+        e->named++;
+        tinyi_tp_push(p, tinyi_tv_view(p->tok.s, p->tok.n));
+        (void)tinyi_tp_next(p);
+        (void)tinyi_tp_next(p);
+        e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+        return 0;
+    }
+    if (p->tok.kind == TINYI_TT_STRING) {
+        tinyi_tv v = p->tok.v;
+        size_t start = p->m->n_out;
+        if (!tinyi_tp_next(p)) return 0;
+        if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
+            (void)tinyi_tm_put(p->m, v.u.s, v.n);
+            while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
+                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
+                (void)tinyi_tp_next(p);
+            }
+            v = tinyi_tm_take(p->m, start);
+        }
+        tinyi_tp_push(p, v);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NUMBER) {
+        tinyi_tp_push(p, p->tok.v);
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_NAME) {
+        if (tinyi_tp_is(p, "not")) {
+            (void)tinyi_tp_open(p, TINYI_TE_UNARY, 3, TINYI_TO_NOT);
+            (void)tinyi_tp_next(p);
+            return 0;
+        }
+        if (tinyi_tp_is(p, "if") || tinyi_tp_is(p, "else") || tinyi_tp_is(p, "and") || tinyi_tp_is(p, "or") || tinyi_tp_is(p, "in") || tinyi_tp_is(p, "is"))
+            return tinyi_tp_unexpected(p, "a value");
+        if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
+        else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
+        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        else {
+            int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
+            int i;
+            (void)tinyi_tp_emit(p, TINYI_TO_LOAD, name);
+            for (i = p->n_blocks - 1; i >= 0 && !p->m->status && (name == TINYI_TN_VARARGS || name == TINYI_TN_KWARGS); i--) {
+                if (p->block[i].kind != TINYI_TB_MACRO && p->block[i].kind != TINYI_TB_CALL) continue;
+                if (name == TINYI_TN_VARARGS) p->t->macro[p->block[i].macro].varargs = 1;
+                else p->t->macro[p->block[i].macro].kwargs = 1;
+                break;
+            }
+        }
+        (void)tinyi_tp_next(p);
+        return 1;
+    }
+    if (p->tok.kind == TINYI_TT_MARK) {
+        int c = p->tok.mark;
+        if (c == '-' || c == '+') (void)tinyi_tp_open(p, TINYI_TE_UNARY, 9, c == '-' ? TINYI_TO_NEG : TINYI_TO_POS);
+        else if (c == '(' || c == '[' || c == '{') (void)tinyi_tp_open(p, c == '(' ? TINYI_TE_PAREN : c == '[' ? TINYI_TE_LIST : TINYI_TE_MAP, 0, 0);
+        else if (tinyi_tp_is_call(e) && (c == '*' || c == TINYI_TT2('*', '*'))) return tinyi_tp_fail_at(p, p->tok.pos, "arguments by * and ** are not taken");
+        else return tinyi_tp_unexpected(p, "a value");
+        (void)tinyi_tp_next(p);
+        return 0;
+    }
+    return tinyi_tp_unexpected(p, "a value");
+}
+
+/* The bracket at the top ends, with an item before it or not. */
+TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
+{
+    tinyi_topen *e = &p->open[p->n_open - 1];
+    int c = p->tok.mark, want = e->kind == TINYI_TE_LIST || e->kind == TINYI_TE_INDEX ? ']' : e->kind == TINYI_TE_MAP ? '}' : ')';
+    if (e->kind == TINYI_TE_BASE || c != want) return tinyi_tp_unexpected(p, e->kind == TINYI_TE_BASE ? "the end of the tag" : want == ']' ? "]" : want == '}' ? "}" : ")");
+    if (tinyi_tp_is_call(e) && item) {
+        if (!(e->negated & 4)) {
+            if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+            e->count++;
+        }
+        e->negated &= 1;
+    } else if (item && e->kind != TINYI_TE_MAP) {
+        e->count++;
+    }
+    switch (e->kind) {
+    case TINYI_TE_PAREN:
+        if (!e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, 0);
+        else if (e->count > 1 || !item) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+        break;
+    case TINYI_TE_LIST: (void)tinyi_tp_emit(p, TINYI_TO_LIST, e->count); break;
+    case TINYI_TE_MAP:
+        if (item != (e->named == 1)) return tinyi_tp_unexpected(p, item ? ":" : "a value");
+        (void)tinyi_tp_emit(p, TINYI_TO_MAP, e->count + item);
+        break;
+    case TINYI_TE_INDEX:
+        if (!e->named && !item) return tinyi_tp_unexpected(p, "an index");
+        if (!e->named) {
+            (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+            break;
+        }
+        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
+        break;
+    default:
+        if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
+            p->m->pos = e->pos;
+            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+        }
+        tinyi_tp_call(p, e);
+    }
+    p->n_open--;
+    return tinyi_tp_next(p);
+}
+
+/* The expression that starts with the word at hand; afterwards the word behind it is at hand. */
+TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
+{
+    int bottom = p->n_open, have = 0;
+    tinyi_topen *e = tinyi_tp_open(p, TINYI_TE_BASE, 0, 0);
+    if (!e) return 0;
+    e->op = flags;
+    while (!p->m->status) {
+        e = &p->open[p->n_open - 1];
+        if (!have) {
+            /* a closing bracket after nothing or after a comma; a side of a slice that is not there */
+            int c = p->tok.kind == TINYI_TT_MARK ? p->tok.mark : 0;
+            if ((c == ')' || c == ']' || c == '}') && e->kind >= TINYI_TE_PAREN && e->kind <= TINYI_TE_INDEX && !(tinyi_tp_is_call(e) && (e->negated & 4)) &&
+                !(e->kind == TINYI_TE_PAREN && e->named)) {
+                have = tinyi_tp_close(p, 0);
+            } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
+                if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
+                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+                (void)tinyi_tp_next(p);
+            } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
+                (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
+                p->n_open = bottom;
+                return 1;
+            } else {
+                have = tinyi_tp_operand(p);
+            }
+            continue;
+        }
+        if (p->tok.kind == TINYI_TT_MARK) {
+            int c = p->tok.mark;
+            if (c == '.') {
+                if (!tinyi_tp_next(p)) return 0;
+                if (p->tok.kind == TINYI_TT_NAME) {
+                    (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
+                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
+                    tinyi_tp_push(p, p->tok.v);
+                    (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
+                } else {
+                    return tinyi_tp_unexpected(p, "the name of a member");
+                }
+                (void)tinyi_tp_next(p);
+                continue;
+            }
+            if (c == '[' || c == '(') {
+                (void)tinyi_tp_open(p, c == '[' ? TINYI_TE_INDEX : TINYI_TE_CALL, 0, 0);
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+            if (c == '|') {
+                tinyi_tp_reduce(p, 9);
+                have = tinyi_tp_apply(p, 0);
+                continue;
+            }
+            if (c == ')' || c == ']' || c == '}') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                if (p->open[p->n_open - 1].kind == TINYI_TE_BASE) break;
+                (void)tinyi_tp_close(p, 1);
+                continue;
+            }
+            if (c == ',') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_BASE && !(e->op & TINYI_TX_TUPLE)) break;
+                if (e->kind == TINYI_TE_INDEX) return tinyi_tp_unexpected(p, "]");
+                if (tinyi_tp_is_call(e) && (e->negated & 4)) {
+                    e->negated &= 1;
+                } else if (tinyi_tp_is_call(e)) {
+                    if (e->named) return tinyi_tp_fail_at(p, p->tok.pos, "an argument without a name stands after one with a name");
+                    e->count++;
+                } else if (e->kind == TINYI_TE_MAP) {
+                    if (!e->named) return tinyi_tp_unexpected(p, ":");
+                    e->named = 0;
+                    e->count++;
+                } else {
+                    e->count++;
+                }
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+            if (c == ':') {
+                tinyi_tp_settle(p);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (e->kind == TINYI_TE_MAP && !e->named) e->named = 1;
+                else if (e->kind != TINYI_TE_INDEX || ++e->named > 2) return tinyi_tp_unexpected(p, "the end of the expression");
+                (void)tinyi_tp_next(p);
+                e->start = tinyi_tp_emit(p, TINYI_TO_NOP, 0);
+                have = 0;
+                continue;
+            }
+        }
+        if (tinyi_tp_is(p, "is")) {
+            tinyi_tp_reduce(p, 9);
+            have = tinyi_tp_apply(p, 1);
+            continue;
+        }
+        if (tinyi_tp_is(p, "if")) {
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind == TINYI_TE_BASE && (e->op & TINYI_TX_NO_IF)) break;
+            if (e->kind == TINYI_TE_IF) return tinyi_tp_fail_at(p, p->tok.pos, "an if after an if without else wants parentheses");
+            {
+                int32_t start = e->start, jump = tinyi_tp_emit(p, TINYI_TO_JUMP, 0);
+                if (p->m->status) return 0;
+                p->t->code[start].op = TINYI_TO_JUMP;
+                p->t->code[start].a = tinyi_tp_here(p);
+                e = tinyi_tp_open(p, TINYI_TE_IF, 0, 0);
+                if (!e) return 0;
+                e->start = start;
+                e->jump = jump;
+            }
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        if (tinyi_tp_is(p, "else")) {
+            int32_t jump;
+            tinyi_tp_reduce(p, 0);
+            if (p->m->status) return 0;
+            e = &p->open[p->n_open - 1];
+            if (e->kind != TINYI_TE_IF) return tinyi_tp_unexpected(p, "the end of the expression");
+            (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
+            jump = e->jump;
+            p->n_open--;
+            e = tinyi_tp_open(p, TINYI_TE_ELSE, 0, 0);
+            if (!e) return 0;
+            e->jump = jump;
+            (void)tinyi_tp_next(p);
+            have = 0;
+            continue;
+        }
+        {
+            int prec, op, kind;
+            if (tinyi_tp_binary(p, &prec, &op, &kind)) {
+                int32_t jump = -1;
+                if (op == TINYI_TO_NOT_IN) {
+                    if (!tinyi_tp_next(p)) return 0;
+                    if (!tinyi_tp_is(p, "in")) return tinyi_tp_unexpected(p, "in");
+                }
+                tinyi_tp_reduce(p, prec == 4 ? 5 : prec);
+                if (p->m->status) return 0;
+                e = &p->open[p->n_open - 1];
+                if (kind == TINYI_TE_COMPARE && e->kind == TINYI_TE_COMPARE) {      /* a < b < c: b stays for the next */
+                    jump = tinyi_tp_emit(p, TINYI_TO_CHAIN, e->jump);
+                    if (p->m->status) return 0;
+                    p->t->code[jump].b = (uint16_t)e->op;
+                    e->jump = jump;
+                    e->op = op;
+                    e->pos = p->tok.pos;
+                } else {
+                    if (kind == TINYI_TE_AND || kind == TINYI_TE_OR) jump = tinyi_tp_emit(p, kind == TINYI_TE_AND ? TINYI_TO_AND : TINYI_TO_OR, 0);
+                    e = tinyi_tp_open(p, kind, prec, op);
+                    if (!e) return 0;
+                    e->jump = jump;
+                }
+                (void)tinyi_tp_next(p);
+                have = 0;
+                continue;
+            }
+        }
+        break;
+    }
+    if (p->m->status) return 0;
+    tinyi_tp_settle(p);
+    if (p->m->status) return 0;
+    e = &p->open[p->n_open - 1];
+    if (e->kind != TINYI_TE_BASE) {
+        static const char *const closing[] = { "", ")", "]", "}", ")", ")", ")", "]" };
+        return tinyi_tp_unexpected(p, closing[e->kind]);
+    }
+    if (e->count) (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count + 1);
+    p->n_open = bottom;
+    return !p->m->status;
+}
+
 /* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
 #include <stdio.h>
 #include <string.h>
@@ -40938,7 +44486,7 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = tiny_op_row_of(op->kind);
+        const tiny_op_row *row = op->row ? op->row : tiny_op_row_of(op->kind);
         size_t shared = 0, own = 0;
         if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
         row->work(op, f->ctx->n_threads, &shared, &own);
@@ -41123,6 +44671,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
+    tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -41251,15 +44800,16 @@ TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const floa
                             tiny_idx n_tap, tiny_idx n_channel, int silu)
 {
     tinyi_lm_conv_arg q;
-    tiny_idx j;
-    if (f->st || f->dry) return;
-    q.y = y; q.x = x; q.w = w; q.b = b; q.past = past;
-    q.ld_y = ld_y; q.ld_x = ld_x; q.n = f->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
-    tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
-    if (f->st) return;
-    for (j = 0; j < n_tap - 1; j++) {           /* row j of past is the input n_tap - 1 - j steps back */
-        const tiny_idx at = f->n - (n_tap - 1) + j;
-        memmove(past + j * n_channel, at < 0 ? past + (j + f->n) * n_channel : x + at * ld_x, (size_t)n_channel * sizeof *past);
+    tiny_idx i, j;
+    for (i = 0; i < f->n_run && !f->st && !f->dry; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        q.y = y + r->row0 * ld_y; q.x = x + r->row0 * ld_x; q.w = w; q.b = b; q.past = tinyi_lm_of(f, r, past);
+        q.ld_y = ld_y; q.ld_x = ld_x; q.n = r->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
+        tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
+        for (j = 0; j < n_tap - 1 && !f->st; j++) {     /* row j of past is the input n_tap - 1 - j steps back */
+            const tiny_idx at = r->n - (n_tap - 1) + j;
+            memmove(q.past + j * n_channel, at < 0 ? q.past + (j + r->n) * n_channel : q.x + at * ld_x, (size_t)n_channel * sizeof *past);
+        }
     }
 }
 
@@ -41280,7 +44830,7 @@ typedef struct tinyi_lm_rope_arg {
     const double *freq;
     float *c, *s;
     tiny_idx half, n_rot;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4) */
     float size;
     tinyi_lm_heads x;
     int style;
@@ -41294,7 +44844,7 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)(q->pos0 + i) * q->freq[j];
+            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
             q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
             q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
         }
@@ -41329,7 +44879,7 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f)
         f->rope_sin[i] = q.s = tinyi_lm_take(f, f->n, q.half);
         if (f->st || f->dry) continue;
         q.freq = r->freq_long && f->s->n_ctx > f->m->rope_original ? r->freq_long : r->freq;
-        q.pos0 = f->pos0;
+        q.row = f->row;
         q.size = r->size;
         tinyi_lm_each(f, f->n, 16, tinyi_lm_rope_table_fn, &q);
     }
@@ -41352,23 +44902,17 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
  * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
  *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
  *          o = sum p v; y = W_o norm(o gate)
- * The operation tiny_attention does the middle part. What it does not know is told by its bias: windows and chunks as a
- * matrix of 0 and -inf, distances head by head, and a sink as one more key of zeros whose score is the sink.            */
+ * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
+ * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
+ * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
 #include <string.h>
 
 typedef struct tinyi_lm_mask {
     const tinyi_lm_attend *a;
-    const tinyi_lm_fwd *f;
     float *m;
-    const float *table;                     /* relative: bias of each bucket for this head */
-    tiny_idx lo, n_key, ld, head;
-    float slope, sink;
+    tiny_idx head;
+    float slope;
 } tinyi_lm_mask;
-
-static int64_t tinyi_lm_key_pos(const tinyi_lm_fwd *f, const tinyi_lm_attend *a, tiny_idx j)
-{
-    return a->plain_pos ? a->key_pos0 + j : f->s->pos[j];
-}
 
 TINY_REF_BEGIN
 /* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
@@ -41404,64 +44948,49 @@ static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_attend *a = q->a;
     tiny_idx t, j;
     for (t = t0; t < t1; t++) {
-        const int64_t at = q->f->pos0 + t;
-        float *m = q->m + t * q->ld;
-        for (j = 0; j < q->n_key; j++) {
-            const int64_t key = tinyi_lm_key_pos(q->f, a, q->lo + j), d = at - key;
+        const int64_t at = a->row[4 * t + 3];
+        float *m = q->m + t * a->n_key;
+        for (j = 0; j < a->n_key; j++) {
+            const int64_t d = at - (a->key_pos ? (int64_t)a->key_pos[j] : (int64_t)j);
             int sees = 1;
             if (a->causal && d < 0) sees = 0;
-            if (a->window > 0) {
-                if (a->chunked) sees = sees && key >= at / a->window * a->window;
-                else if (a->symmetric) sees = sees && 2 * (d < 0 ? -d : d) <= (int64_t)a->window;
-                else sees = sees && d < (int64_t)a->window;
-            }
-            if (a->allow && a->allow[t * a->n_key + q->lo + j] == 0.0f) sees = 0;
+            if (a->window > 0 && 2 * (d < 0 ? -d : d) > (int64_t)a->window) sees = 0;
+            if (a->allow && a->allow[t * a->ld_allow + j] == 0.0f) sees = 0;
             m[j] = !sees ? -INFINITY : 0.0f;
             if (!sees) continue;
             if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
             if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
         }
-        if (a->sinks) m[q->n_key] = q->sink;
     }
 }
 TINY_REF_END
 
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
 {
-    const int by_head = a->sinks || a->alibi > 0.0f || a->relative;
-    const tiny_idx n = f->n, extra = a->sinks ? 1 : 0;
+    const int by_head = a->alibi > 0.0f || a->relative;
     const size_t used = f->used;
-    tiny_idx lo = 0, h;
-    int masked = by_head || a->allow || (a->window > 0);
+    tiny_idx h;
+    int masked = by_head || a->allow || a->window > 0;
     tiny_tensor q, k, v, o, bias;
     tiny_attention_params p;
     tinyi_lm_mask mask;
     tiny_op op;
     if (f->st) return;
     memset(&mask, 0, sizeof mask);
-    mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
+    mask.m = masked ? tinyi_lm_take(f, a->n, a->n_key) : NULL;
     f->used = used;
     if (f->st) return;
     if (f->dry) masked = 0;
-    if (a->window > 0 && !f->dry && !by_head && !a->allow && a->causal && !a->chunked &&
-        f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
-    if (masked && a->window > 0 && a->causal)
-        while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
-                                                : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
-    if (a->sinks && !f->dry) {              /* the cell after the last key: zeros, its value too */
-        memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
-        memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
-    }
-    q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, a->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
-    k = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->k + lo * a->ld_k : a->k)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k = tiny_tensor_3d((void *)(uintptr_t)a->k, TINY_F32, a->n_key, a->n_kv, a->d_k);
     k.stride[0] = a->ld_k;
     k.stride[1] = a->head_k;
-    v = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->v + lo * a->ld_v : a->v)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v = tiny_tensor_3d((void *)(uintptr_t)a->v, TINY_F32, a->n_key, a->n_kv, a->d_v);
     v.stride[0] = a->ld_v;
     v.stride[1] = a->head_v;
-    o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
+    o = tiny_tensor_3d(a->o, TINY_F32, a->n, a->q.n_head, a->d_v);
     memset(&p, 0, sizeof p);
     p.scale = a->scale;
     p.softcap = a->softcap;
@@ -41475,14 +45004,10 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.params = &p;
     if (!masked) { tinyi_lm_door(f, &op); return; }
     mask.a = a;
-    mask.f = f;
-    mask.lo = lo;
-    mask.n_key = a->n_key - lo;
-    mask.ld = mask.n_key + extra;
-    bias = tiny_tensor_2d(mask.m, TINY_F32, n, mask.ld);
+    bias = tiny_tensor_2d(mask.m, TINY_F32, a->n, a->n_key);
     op.in[3] = &bias;
     if (!by_head) {
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
         return;
     }
@@ -41500,10 +45025,167 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.out[0] = &oh;
         mask.head = h;
         if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
-        if (a->sinks) mask.sink = a->sinks[h];
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_lm_pool(tinyi_pool *p, const tllm_format *type, tiny_idx block, tiny_idx n_part, tiny_idx n_kv, tiny_idx d)
+{
+    p->at = NULL;
+    p->type = type;
+    p->block = block;
+    p->n_part = n_part;
+    p->d_part = n_part > 0 ? n_kv / n_part * d : 0;
+    p->row_bytes = tllm_format_bytes(type, (uint64_t)p->d_part);
+    return n_part > 0;
+}
+
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h)
+{
+    const tllm_model *m = s->m;
+    const tiny_idx block = s->pages.block;
+    int ok = 1;
+    memset(h, 0, sizeof *h);
+    if (l->mix == TINYI_LM_MLA && l->w[TINYI_T_ATTN_K_B])      /* one latent row: value and key in one */
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
+    else {
+        const int mla = l->mix == TINYI_LM_MLA;
+        const tiny_idx n_kv = mla ? l->n_head : l->n_kv, d_k = mla ? m->d_nope + m->d_rope : l->d_k, d_v = mla ? m->d_vm : l->d_v;
+        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, n_kv, d_k), tinyi_pool_parts(s->type_v, n_kv, d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, n_kv, d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, n_kv, d_v);
+    }
+    if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
+    return ok;
+}
+
+typedef struct tinyi_lm_hold_arg { const tllm_state *s; const tinyi_pool *p; const int32_t *row; const float *x; tiny_idx ld; } tinyi_lm_hold_arg;
+static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_hold_arg *q = (const tinyi_lm_hold_arg *)arg;
+    tiny_idx t;
+    for (t = t0; t < t1; t++) {
+        const int32_t *r = q->row + 4 * t;
+        const tiny_idx at = r[2] - 1;
+        tinyi_pool_write(q->p, tllm_pages_table(&q->s->pages, r[0])[at / q->p->block], at % q->p->block, q->x + t * q->ld);
+    }
+}
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
+{
+    tinyi_lm_hold_arg q;
+    q.s = f->s;
+    q.p = p;
+    q.row = f->row;
+    q.x = x;
+    q.ld = ld;
+    tinyi_lm_each(f, f->n, 8, tinyi_lm_hold_fn, &q);
+}
+
+/* for what the operation on pages does not know: the keys of each sequence are laid out one after the other */
+static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_held *h)
+{
+    const size_t used = f->used;
+    const tiny_idx block = f->s->pages.block, nk = h->k.n_part * h->k.d_part, nv = h->v.n_part * h->v.d_part;
+    float *k = tinyi_lm_take(f, f->n_key, nk), *v = h->v.type ? tinyi_lm_take(f, f->n_key, nv) : k;
+    tinyi_lm_attend b = *a;
+    tiny_idx i, j;
+    b.n = f->n;
+    b.n_key = f->n_key;
+    b.k = k;
+    b.v = v;
+    b.ld_k = nk;
+    b.ld_v = h->v.type ? nv : nk;
+    b.head_k = a->d_k;
+    b.head_v = h->v.type ? a->d_v : a->d_k;
+    if (f->dry) tinyi_lm_attention(f, &b);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const int32_t *table = tllm_pages_table(&f->s->pages, r->seq);
+        b.n = r->n;
+        b.n_key = r->at0 + r->n;
+        for (j = 0; j < b.n_key; j++) {
+            tinyi_pool_read(&h->k, table[j / block], j % block, k + j * nk);
+            if (h->v.type) tinyi_pool_read(&h->v, table[j / block], j % block, v + j * nv);
+        }
+        b.q.p = a->q.p + r->row0 * a->q.ld;
+        b.o = a->o + r->row0 * a->q.n_head * a->d_v;
+        b.row = f->row + 4 * r->row0;
+        b.key_pos = f->s->pos + r->seq * f->s->n_ctx;
+        if (a->allow) b.allow = a->allow + r->row0 * a->ld_allow;
+        tinyi_lm_attention(f, &b);
+    }
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l)
+{
+    const size_t used = f->used;
+    const tllm_state *s = f->s;
+    tinyi_lm_held h;
+    tiny_tensor q, k, v, table, rows, pos, slopes, sinks, o;
+    tllm_paged_params p;
+    tiny_op op;
+    float *slope = NULL;
+    int32_t *row = NULL;
+    tiny_idx i;
+    if (f->st) return;
+    if (f->dry) (void)tinyi_lm_pools(s, l, &h);
+    else h = s->held[l->kv_from];
+    if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
+    if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
+    if (f->st) return;
+    for (i = 0; row && i < f->n && !f->dry; i++) {
+        const int32_t *r = f->row + 4 * i, *at = s->pos + r[0] * s->n_ctx;
+        const int64_t first = a->chunked ? r[3] / a->window * a->window : (int64_t)r[3] - a->window + 1;
+        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or behind that position: positions go up */
+        while (lo < hi) {
+            mid = lo + (hi - lo) / 2;
+            if (at[mid] < first) lo = mid + 1;
+            else hi = mid;
+        }
+        memcpy(row + 4 * i, r, 4 * sizeof *r);
+        row[4 * i + 1] = lo;
+    }
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
+    q.stride[0] = a->q.ld;
+    q.stride[1] = a->q.head;
+    k = tinyi_pool_tensor(&h.k, s->pages.n_block);
+    table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    rows = tiny_tensor_2d((void *)(uintptr_t)(row ? row : f->row), TINY_I32, f->n, 4);
+    pos = tiny_tensor_2d(s->pos, TINY_I32, s->n_seq, s->n_ctx);
+    slopes = tiny_tensor_1d(slope, TINY_F32, a->q.n_head);
+    sinks = tiny_tensor_1d((void *)(uintptr_t)a->sinks, TINY_F32, a->q.n_head);
+    o = tiny_tensor_3d(a->o, TINY_F32, f->n, a->q.n_head, a->d_v);
+    p.scale = a->scale;
+    p.softcap = a->softcap;
+    p.format_k = s->type_k->id;
+    p.format_v = s->type_v->id;
+    p.n_kv = a->n_kv;
+    p.d_v = a->d_v;
+    op.row = tllm_paged_attention_row();
+    op.in[0] = &q;
+    op.in[1] = &k;
+    op.in[2] = &table;
+    op.in[3] = &rows;
+    if (h.v.type) {
+        v = tinyi_pool_tensor(&h.v, s->pages.n_block);
+        op.in[4] = &v;
+    }
+    if (slope) {
+        op.in[5] = &pos;
+        op.in[6] = &slopes;
+    }
+    if (a->sinks) op.in[7] = &sinks;
+    op.out[0] = &o;
+    op.params = &p;
+    tinyi_lm_door(f, &op);
+    f->used = used;
 }
 
 /* ---- the mixer -------------------------------------------------------------------------------------------------- */
@@ -41602,7 +45284,7 @@ static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
 }
 
-typedef struct tinyi_lm_turn { tinyi_lm_heads x; int64_t pos0; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
 TINY_REF_BEGIN
 /* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
 static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -41610,7 +45292,7 @@ static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
     tiny_idx t, h, i;
     for (t = t0; t < t1; t++) {
-        const int64_t step = (q->pos0 + t + (int64_t)q->offset) / (int64_t)q->length;
+        const int64_t step = (q->row[4 * t + 3] + (int64_t)q->offset) / (int64_t)q->length;
         const float s = (float)(1.0 + q->scale * tinyi_log64(1.0 + (double)step));
         for (h = 0; h < q->x.n_head; h++)
             for (i = 0; i < q->x.d; i++) q->x.p[t * q->x.ld + h * q->x.head + i] *= s;
@@ -41642,7 +45324,7 @@ TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_turn t;
     memset(&t, 0, sizeof t);
     t.x = x;
-    t.pos0 = f->pos0;
+    t.row = f->row;
     t.scale = (double)f->m->temp_scale;
     t.offset = (double)f->m->temp_offset;
     t.length = f->m->temp_length;
@@ -41663,7 +45345,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const unsigned how = m->arch->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->encoding || f->dry ? NULL : &f->s->held[l->kv_from];
+    const int keeps = !f->encoding && !m->encoder;
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     tinyi_lm_attend a;
@@ -41718,39 +45400,30 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         if (k.p) tinyi_lm_head_plain(f, k);
     }
     if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
-    if (held && k.p) {
-        tinyi_lm_copy(f, held->k + f->s->n_held * nk, nk, k.p, k.ld, n, nk);
-        tinyi_lm_copy(f, held->v + f->s->n_held * nv, nv, v.p, v.ld, n, nv);
+    if (keeps && k.p && !f->dry) {
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
     }
     o = tinyi_lm_take(f, n, l->n_head * l->d_v);
     memset(&a, 0, sizeof a);
     a.q = q;
-    a.n_key = f->n_key;
+    a.n = a.n_key = n;
+    a.row = f->row;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
     a.d_v = l->d_v;
     a.head_k = l->d_k;
     a.head_v = l->d_v;
-    if (held) {
-        a.k = held->k;
-        a.v = held->v;
-        a.ld_k = nk;
-        a.ld_v = nv;
-    } else {
-        a.k = k.p;
-        a.v = v.p;
-        a.ld_k = k.ld;
-        a.ld_v = v.ld;
-        a.plain_pos = 1;
-        a.key_pos0 = f->pos0;
-    }
+    a.k = k.p;
+    a.v = v.p;
+    a.ld_k = k.ld;
+    a.ld_v = v.ld;
     a.o = o;
     a.scale = l->scale;
     a.softcap = m->attn_cap;
-    a.causal = !m->encoder && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.causal = keeps;
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
-    a.symmetric = !a.causal;
     a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
     a.alibi = m->alibi;
     if (l->w[TINYI_T_ATTN_REL_B]) {
@@ -41758,7 +45431,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         a.n_bucket = m->n_bucket;
         a.both_ways = !a.causal;
     }
-    tinyi_lm_attention(f, &a);
+    if (keeps) tinyi_lm_attention_held(f, &a, l);
+    else tinyi_lm_attention(f, &a);
     if (gate) {
         tinyi_lm_turn t;
         memset(&t, 0, sizeof t);
@@ -41797,6 +45471,7 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
         a.k = f->s->held[l->i].cross_k;
         a.v = f->s->held[l->i].cross_v;
     }
+    a.n = n;
     a.n_key = f->dry ? f->s->n_ctx : f->s->n_encoded;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
@@ -41806,7 +45481,6 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     a.head_k = l->d_k;
     a.head_v = l->d_v;
     a.scale = l->scale;
-    a.plain_pos = 1;
     tinyi_lm_attention(f, &a);
     tinyi_lm_linear(f, l->w[TINYI_T_CROSS_O], y, a.o, n);
     f->used = used;
@@ -41848,9 +45522,12 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 }
 
 typedef struct tinyi_lm_index {
-    const float *q, *k, *w;
+    const float *q, *w;
+    const tinyi_pool *k;
+    const tllm_pages *pages;
+    const int32_t *row;
     float *score;                           /* (n, n_key) */
-    tiny_idx n_head, d, n_key, held;
+    tiny_idx n_head, d, n_key;
 } tinyi_lm_index;
 
 TINY_REF_BEGIN
@@ -41860,10 +45537,12 @@ static void tinyi_lm_index_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const double size = 1.0 / tinyi_sqrt64((double)q->n_head * (double)q->d);
     tiny_idx t, j, i;
     for (t = t0; t < t1; t++)
-        for (j = 0; j <= q->held + t; j++) {
+        for (j = 0; j < q->row[4 * t + 2]; j++) {
+            const int32_t page = tllm_pages_table(q->pages, q->row[4 * t])[j / q->k->block];
+            const float *key = (const float *)(const void *)tinyi_pool_row(q->k, page, 0, j % q->k->block);
             double s = 0.0;
             for (i = 0; i < q->n_head; i++) {
-                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, q->k + j * q->d, q->d);
+                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, key, q->d);
                 if (x > 0.0f) s += (double)q->w[t * q->n_head + i] * size * (double)x;
             }
             q->score[t * q->n_key + j] = (float)s;
@@ -41877,7 +45556,7 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
     const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
-    float *allow = tinyi_lm_take(f, n, n_key), *keys = NULL;
+    float *allow = tinyi_lm_take(f, n, n_key);
     const size_t used = f->used;
     float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
     uint64_t *item = (uint64_t *)(void *)tinyi_lm_take(f, 4, n_key);
@@ -41892,22 +45571,21 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
-    if (!f->dry) {
-        keys = f->s->held[l->i].x;
-        tinyi_lm_copy(f, keys + f->s->n_held * di, di, ik, di, n, di);
-    }
-    if (n_key <= m->index_top || f->dry || f->st) { f->used = used; return NULL; }
+    if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
+    if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
+    if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }
     q.q = iq;
-    q.k = keys;
+    q.k = &f->s->held[l->i].index;
+    q.pages = &f->s->pages;
+    q.row = f->row;
     q.w = w;
     q.score = allow;
     q.n_head = Hi;
     q.d = di;
     q.n_key = n_key;
-    q.held = f->s->n_held;
     tinyi_lm_each(f, n, 1, tinyi_lm_index_fn, &q);
     for (i = 0; i < n && !f->st; i++) {
-        const tiny_idx sees = f->s->n_held + i + 1;
+        const tiny_idx sees = f->row[4 * i + 2];
         float *a = allow + i * n_key;
         if (sees <= m->index_top) {
             for (j = 0; j < n_key; j++) a[j] = 1.0f;
@@ -41927,8 +45605,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
-    const tiny_idx at = f->s->n_held;
+    const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
     float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
     tiny_tensor t;
     tinyi_lm_attend att;
@@ -41952,7 +45629,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
-    att.n_key = f->n_key;
+    att.ld_allow = f->n_key;
     att.scale = l->scale;
     att.causal = 1;
     if (l->w[TINYI_T_ATTN_K_B]) {
@@ -41962,43 +45639,37 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
             tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
         }
-        if (held) {
-            tinyi_lm_copy(f, held->k + at * ld, ld, kv, ld, n, ld);
-            att.k = att.v = held->k;
-        }
+        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
         att.n_kv = 1;
-        att.d_k = att.ld_k = att.ld_v = att.head_k = att.head_v = ld;
+        att.d_k = ld;
         att.d_v = r;
         att.o = oc;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
         const tiny_idx step = nope + v;
-        float *c = tinyi_lm_take(f, n, r);
+        float *c = tinyi_lm_take(f, n, r), *k = tinyi_lm_take(f, n, H * d), *vs = tinyi_lm_take(f, n, H * v);
         e = tinyi_lm_take(f, n, H * step);
         if (f->st) return;
         tinyi_lm_copy(f, c, r, kv, ld, n, r);
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
-        for (i = 0; i < n && held; i++)
+        for (i = 0; i < n; i++)
             for (j = 0; j < H; j++) {
-                float *k = held->k + ((at + i) * H + j) * d;
-                tinyi_lm_copy(f, k, d, e + (i * H + j) * step, step, 1, nope);
-                tinyi_lm_copy(f, k + nope, d, kv + i * ld + r, ld, 1, rope);
-                tinyi_lm_copy(f, held->v + ((at + i) * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
+                tinyi_lm_copy(f, k + (i * H + j) * d, d, e + (i * H + j) * step, step, 1, nope);
+                tinyi_lm_copy(f, k + (i * H + j) * d + nope, d, kv + i * ld + r, ld, 1, rope);
+                tinyi_lm_copy(f, vs + (i * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
             }
         if (held) {
-            att.k = held->k;
-            att.v = held->v;
+            tinyi_lm_hold(f, &held->k, k, H * d);
+            tinyi_lm_hold(f, &held->v, vs, H * v);
         }
         att.q = tinyi_lm_heads_of(q, H, d, H * d);
         att.n_kv = H;
-        att.d_k = att.head_k = d;
-        att.d_v = att.head_v = v;
-        att.ld_k = H * d;
-        att.ld_v = H * v;
+        att.d_k = d;
+        att.d_v = v;
         att.o = o;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;
@@ -42078,8 +45749,21 @@ TINY_REF_END
 
 static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
 {
+    tiny_idx i;
     p->acc = (double *)(void *)tinyi_lm_take(f, 2 * p->H, p->S);
-    tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, p);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_delta q = *p;
+        q.n = r->n;
+        q.q += r->row0 * p->ld_q;
+        q.k += r->row0 * p->ld_q;
+        q.v += r->row0 * p->ld_v;
+        q.decay += r->row0 * p->H * (p->by_key ? p->S : 1);
+        q.beta += r->row0 * p->H;
+        q.o += r->row0 * p->H * p->S;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, &q);
+    }
 }
 
 /* heads of q and k to length 1, q then by 1 / sqrt(S) */
@@ -42407,6 +46091,24 @@ static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over 0..n for each sequence of the piece; rows of y are ld_y apart */
+static void tinyi_lm_scan_runs(tinyi_lm_fwd *f, const tinyi_lm_scan *p, tiny_idx ld_y, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_scan q = *p;
+        q.n = r->n;
+        q.x += r->row0 * p->ld_x;
+        q.B += r->row0 * p->ld_b;
+        q.C += r->row0 * p->ld_b;
+        q.dt += r->row0 * p->ld_dt;
+        q.y += r->row0 * ld_y;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, n, grain, fn, &q);
+    }
+}
+
 /* rms of a piece of each row; plain: without weights where there are none */
 static void tinyi_lm_piece_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *x, tiny_idx ld, tiny_idx d)
 {
@@ -42446,7 +46148,7 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.ld_x = p.ld_dt = N;
     p.ld_b = ld;
     p.S = S;
-    tinyi_lm_each(f, N, 16, tinyi_lm_mamba_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, N, 16, tinyi_lm_mamba_fn);
     p.H = 1;
     p.P = N;
     p.z = xz + N;
@@ -42526,7 +46228,7 @@ TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     p.H = H;
     p.P = N / H;
     p.G = G;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = all;
     p.ld_z = ld;
     p.H = 1;
@@ -42600,7 +46302,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.H = H;
     p.P = P;
     p.G = 1;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = zx;
     p.ld_z = 2 * N;
     p.z_head = 2 * P;
@@ -42699,19 +46401,28 @@ TINY_REF_END
 /* y = h + (previous h - h) (mu + add) */
 static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu, const float *add)
 {
+    const tiny_idx D = f->m->n_embd;
     tinyi_lm_shift p;
-    p.h = h;
-    p.last = last;
-    p.mu = mu;
-    p.add = add;
-    p.y = y;
-    p.n = f->n;
-    p.D = f->m->n_embd;
-    tinyi_lm_each(f, f->n, 16, tinyi_lm_shift_fn, &p);
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tiny_idx j = i;
+        p.h = h + r->row0 * D;
+        while (j-- > 0 && f->run[j].seq != r->seq) { }      /* an earlier part of the piece, or what was kept */
+        p.last = j >= 0 ? h + (f->run[j].row0 + f->run[j].n - 1) * D : last + r->seq * f->s->n_kept;
+        p.mu = mu;
+        p.add = add ? add + r->row0 * D : NULL;
+        p.y = y + r->row0 * D;
+        p.n = r->n;
+        p.D = D;
+        tinyi_lm_each(f, r->n, 16, tinyi_lm_shift_fn, &p);
+    }
 }
 static void tinyi_lm_shift_keep(tinyi_lm_fwd *f, float *last, const float *h)
 {
-    if (last) tinyi_lm_copy(f, last, f->m->n_embd, h + (f->n - 1) * f->m->n_embd, f->m->n_embd, 1, f->m->n_embd);
+    const tiny_idx D = f->m->n_embd;
+    tiny_idx i;
+    for (i = 0; i < f->n_run && last; i++) tinyi_lm_copy(f, tinyi_lm_of(f, &f->run[i], last), D, h + (f->run[i].row0 + f->run[i].n - 1) * D, D, 1, D);
 }
 
 typedef struct tinyi_lm_wkv {
@@ -42835,6 +46546,29 @@ static void tinyi_lm_headnorm_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over the heads for each sequence of the piece */
+static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const tiny_idx at = r->row0 * p->D;
+        tinyi_lm_wkv q = *p;
+        q.n = r->n;
+        q.r += at;
+        q.k += at;
+        q.v += at;
+        q.w += at;
+        if (q.nk) {
+            q.nk += at;
+            q.a += at;
+        }
+        q.o += at;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->D / p->S, 1, fn, &q);
+    }
+}
+
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
@@ -42901,7 +46635,7 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
     p.acc = acc;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv6_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv6_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     tinyi_lm_each(f, n, 8, tinyi_lm_headnorm_fn, &p);
@@ -43022,7 +46756,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.nk = nk;
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv7_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv7_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     p.r_k = l->w[TINYI_T_TM_RK]->v;
@@ -43779,9 +47513,10 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
     tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+    tinyi_lm_adapt_embd(f, x, f->tokens, n);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
-        const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
+        const int32_t zero = 0, at = f->row[4 * i + 3];
         if (types) {
             tinyi_lm_rows(f, types, row, &zero, 1);
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
@@ -43813,8 +47548,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
             tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, 1);
             return;
         }
-        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x + (rows - 1) * D, 1);
-        tinyi_lm_softmax(f, out, out, 1, m->n_label);
+        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, rows);
+        tinyi_lm_softmax(f, out, out, rows, m->n_label);
     } else {
         tinyi_lm_linear(f, m->output_w, out, x, rows);
         tinyi_lm_scale(f, out, out, m->logit_scale, rows * m->n_vocab);
@@ -43822,7 +47557,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     }
 }
 
-static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
+/* want: the rows of which results are wanted, in order */
+static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
     const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
@@ -43846,6 +47582,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         }
         if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
+        tinyi_lm_steer(f, i, x);
     }
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
@@ -43855,7 +47592,9 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         return;
     }
     if (f->dry) rows = n;
-    if (rows > 0) tinyi_lm_results(f, x + (n - rows) * D, rows, f->dry ? x : out);
+    for (i = 0; i < rows && want; i++)
+        if (want[i] != i) tinyi_lm_copy(f, x + i * D, D, x + want[i] * D, D, 1, D);
+    if (rows > 0) tinyi_lm_results(f, x, rows, f->dry ? x : out);
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -43863,24 +47602,55 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
     const int encoder = m->encoder || m->n_enc > 0;
+    tllm_pages_desc d;
+    tinyi_lm_held h;
+    tiny_idx i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
+    if (s->n_seq < 1 || s->n_seq > TINYI_LM_MOST / s->n_ctx)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
-    s->n_batch = TINYI_MIN(s->n_batch, s->n_ctx);
+    s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    d.block = desc && desc->n_page ? desc->n_page : 16;
+    d.n_seq = s->n_seq;
+    d.n_most = s->n_ctx;
+    if (d.block < 1 || d.block > TINYI_LM_MOST || (desc && desc->n_cells < 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pages of %td tokens, %td together: at least 1", m->path, d.block, desc->n_cells);
+    d.block = TINYI_MIN(d.block, s->n_ctx);
+    d.n_block = (s->n_ctx + d.block - 1) / d.block * s->n_seq;
+    if (desc && desc->n_cells) d.n_block = TINYI_MIN(d.n_block, (desc->n_cells - 1) / d.block + 1);
+    st = tinyi_pages_plan(ctx, &d, &s->pages);
+    if (st) return st;
+    s->type_k = tllm_format_of(desc ? desc->type_k : TLLM_FORMAT_F32);
+    s->type_v = tllm_format_of(desc ? desc->type_v : TLLM_FORMAT_F32);
+    for (i = 0; i < 2; i++) {
+        const tllm_format *type = i ? s->type_v : s->type_k;
+        if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 && type->id != TLLM_FORMAT_Q4_0))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
+                              type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
+    }
+    for (i = 0; i < m->n_layer && !m->encoder; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
+    }
     return TINY_OK;
 }
 
 /* Hands out, or with base NULL only counts: 0 when a size does not fit. */
-static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+static void *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
 {
     size_t n;
-    float *p = NULL;
+    void *p = NULL;
     if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
-    if (base) p = (float *)(void *)(base + *at);
+    if (base) p = base + *at;
     *at += (n + 63) & ~(size_t)63;
     return p;
 }
@@ -43888,53 +47658,61 @@ static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b,
 static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
 {
     const tllm_model *m = s->m;
-    const size_t cells = (size_t)s->n_ctx + 1;
-    size_t at = 0, kept0;
+    const size_t seqs = (size_t)s->n_seq, batch = (size_t)s->n_batch, blocks = (size_t)s->pages.n_block;
+    size_t at = 0, kept0, pages, one;
     int ok = 1;
     tiny_idx i;
     tinyi_lm_held *held;
     (void)tinyi_lm_part(base, &at, 1, 1, sizeof *s, &ok);
-    s->pos = (int64_t *)(void *)tinyi_lm_part(base, &at, cells, 1, sizeof(int64_t), &ok);
-    held = s->held = (tinyi_lm_held *)(void *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
+    s->pos = (int32_t *)tinyi_lm_part(base, &at, seqs, (size_t)s->n_ctx, sizeof(int32_t), &ok);
+    s->mark = (tinyi_lm_mark *)tinyi_lm_part(base, &at, seqs, 1, sizeof *s->mark, &ok);
+    s->row = (int32_t *)tinyi_lm_part(base, &at, batch, 4, sizeof(int32_t), &ok);
+    s->token = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->want = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->run = (tinyi_lm_span *)tinyi_lm_part(base, &at, batch, 1, sizeof *s->run, &ok);
+    if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) || at > SIZE_MAX / 4) return 0;
+    held = s->held = (tinyi_lm_held *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
     kept0 = at;
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         const tinyi_lm_mixer *mix = tinyi_lm_mixer_of(l->mix), *mix2 = tinyi_lm_mixer_of(l->mix2);
         size_t n = mix->kept ? mix->kept(m, l) : 0;
         if (!n && mix2->kept) n = mix2->kept(m, l);
+        if (base) memset(&held[i], 0, sizeof held[i]);
         if (mix->kept || mix2->kept) {
-            float *x = tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
+            float *x = (float *)tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
             if (n == SIZE_MAX) ok = 0;
             if (base) held[i].x = x;
         }
     }
     s->kept = base ? (float *)(void *)(base + kept0) : NULL;
-    s->n_kept = (at - kept0) / sizeof(float);
+    one = at - kept0;
+    s->n_kept = (tiny_idx)(one / sizeof(float));
+    (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        float *k = NULL, *v = NULL;
+        tinyi_lm_held h;
+        tinyi_pool *pool[3];
+        int k;
         if (l->kv_from != i || m->encoder) continue;
-        if (l->mix == TINYI_LM_ATTN) {
-            k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-        } else if (l->mix == TINYI_LM_MLA) {
-            if (l->w[TINYI_T_ATTN_K_B]) {   /* one latent row: value and key in one */
-                k = tinyi_lm_part(base, &at, cells, (size_t)(m->r_kv + m->d_rope), sizeof(float), &ok);
-                v = k;
-            } else {
-                k = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_k, sizeof(float), &ok);
-                v = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_v, sizeof(float), &ok);
+        memset(&h, 0, sizeof h);
+        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
+        pool[0] = &h.k;
+        pool[1] = &h.v;
+        pool[2] = &h.index;
+        for (k = 0; k < 3; k++)
+            if (pool[k]->type) {
+                size_t rows;
+                if (!tinyi_size_mul((size_t)pool[k]->n_part, (size_t)pool[k]->block, &rows) || !tinyi_size_mul(rows, blocks, &rows)) return 0;
+                pool[k]->at = (unsigned char *)tinyi_lm_part(base, &at, rows, pool[k]->row_bytes, 1, &ok);
             }
-            if (m->index_heads) {
-                float *x = tinyi_lm_part(base, &at, cells, (size_t)m->index_d, sizeof(float), &ok);
-                if (base) held[i].x = x;
-            }
-        }
-        if (base) { held[i].k = k; held[i].v = v; }
         if (l->cross) {
-            k = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-            if (base) { held[i].cross_k = k; held[i].cross_v = v; }
+            h.cross_k = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            h.cross_v = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+        }
+        if (base) {
+            h.x = held[i].x;
+            held[i] = h;
         }
     }
     s->scratch = base ? base + at : NULL;
@@ -43959,7 +47737,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.encoding = pass == 1;
         if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
-        tinyi_lm_piece(&f, 0, NULL);
+        tinyi_lm_piece(&f, 0, NULL, NULL);
         if (f.st) return f.st;
         if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
         if (f.work > s->work) s->work = f.work;
@@ -44000,6 +47778,7 @@ TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, c
 
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out)
 {
+    const size_t head = (sizeof(tllm_state) + 63) & ~(size_t)63;
     tllm_state plan, *s;
     size_t bytes = 0, fixed = 0;
     tiny_status st;
@@ -44015,43 +47794,38 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
-    memset((unsigned char *)s + 64 * ((sizeof *s + 63) / 64), 0, fixed - 64 * ((sizeof *s + 63) / 64));
+    memset((unsigned char *)s + head, 0, fixed - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
+    tinyi_pages_reset(&s->pages);
     *out = s;
     return TINY_OK;
 }
 
-TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state) { if (state) tiny_free(ctx, state); }
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
+{
+    if (!state) return;
+    tinyi_lm_attached_free(state);
+    tiny_free(ctx, state);
+}
 
 TINY_API void tllm_state_clear(tllm_state *s)
 {
     if (!s) return;
-    s->n_held = 0;
-    if (s->n_kept) memset(s->kept, 0, s->n_kept * sizeof(float));
+    tinyi_pages_reset(&s->pages);
+    if (s->n_kept) memset(s->kept, 0, (size_t)s->n_kept * (size_t)s->n_seq * sizeof(float));
 }
-TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? s->n_held : 0; }
-TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n)
+TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? tllm_pages_length(&s->pages, 0) : 0; }
+TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n) { return tllm_seq_trim(s, 0, n); }
+
+/* ---- the pass over a batch -------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_token(const tllm_state *s, tiny_idx i, int32_t token)
 {
-    if (!s) return TINY_E_ARGUMENT;
-    if (n < 0 || n > s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, s->n_held, n);
-    if (n == s->n_held) return TINY_OK;
-    if (n == 0) { tllm_state_clear(s); return TINY_OK; }
-    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
-    s->n_held = n;
-    return TINY_OK;
+    if (token >= 0 && token < s->m->n_vocab) return TINY_OK;
+    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token, s->m->n_vocab);
 }
 
-static tiny_status tinyi_lm_tokens(tllm_state *s, const char *call, const int32_t *tokens, tiny_idx n)
-{
-    tiny_idx i;
-    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
-    for (i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->m->n_vocab)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)tokens[i], s->m->n_vocab);
-    return TINY_OK;
-}
-
-static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
 {
     memset(f, 0, sizeof *f);
     f->ctx = s->ctx;
@@ -44059,74 +47833,764 @@ static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
     f->m = s->m;
     f->base = s->scratch;
     f->size = s->scratch_bytes;
+    f->tokens = s->token;
+    f->row = s->row;
+    f->run = s->run;
+}
+
+/* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
+typedef struct tinyi_lm_source { const tllm_item *item; const int32_t *token; int64_t pos0; tiny_idx n, rows; } tinyi_lm_source;
+static tllm_item tinyi_lm_item(const tinyi_lm_source *q, tiny_idx i)
+{
+    tllm_item x;
+    if (q->item) return q->item[i];
+    x.token = q->token[i];
+    x.seq = 0;
+    x.pos = q->pos0 + i;
+    x.want = i >= q->n - q->rows;
+    return x;
+}
+
+/* All items before anything is touched: marks and how many cells each sequence will get. */
+static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    tiny_status st = TINY_OK;
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        tinyi_lm_mark *m = &s->mark[i];
+        m->length = tllm_pages_length(&s->pages, i);
+        m->more = 0;
+        m->next = m->length ? (int64_t)s->pos[i * s->n_ctx + m->length - 1] + 1 : 0;
+    }
+    for (i = 0; i < q->n && !st; i++) {
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m;
+        int64_t at;
+        if ((st = tinyi_lm_token(s, i, x.token)) != TINY_OK) return st;
+        if (x.seq < 0 || x.seq >= s->n_seq)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td", s->m->path, i, (int)x.seq, s->n_seq);
+        m = &s->mark[x.seq];
+        at = x.pos < 0 && q->item ? m->next : x.pos;
+        if (at < m->next || at > INT32_MAX - 1)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence %d", s->m->path, (long long)at, (int)x.seq);
+        if (table && at >= table->n_out)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)at, table->n_out);
+        if (m->length + m->more >= s->n_ctx)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path, q->item ? m->more + 1 : q->n,
+                              m->length, (int)x.seq, s->n_ctx);
+        m->next = at + 1;
+        m->more++;
+    }
+    return st;
+}
+
+/* a private copy of a page, in all layers */
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c)
+{
+    tiny_idx i;
+    if (c->from < 0) return;
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        if (h->k.type) tinyi_pool_copy(&h->k, c->from, c->to, c->n);
+        if (h->v.type) tinyi_pool_copy(&h->v, c->from, c->to, c->n);
+        if (h->index.type) tinyi_pool_copy(&h->index, c->from, c->to, c->n);
+    }
+}
+
+static void tinyi_lm_forget(tllm_state *s, int started)
+{
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        if (!s->mark[i].more) continue;
+        if (started && s->m->recurrent) tllm_seq_clear(s, i);
+        else if (tllm_pages_length(&s->pages, i) > s->mark[i].length) (void)tllm_pages_trim(&s->pages, i, s->mark[i].length);
+    }
+}
+
+static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float *out)
+{
+    tinyi_lm_fwd f;
+    tllm_page_copy copy;
+    tiny_idx done, i, take, rows, made = 0;
+    tiny_status st = tinyi_lm_check_items(s, q);
+    if (st) return st;
+    for (i = 0; i < s->n_seq && !st; i++) {
+        if (!s->mark[i].more) continue;
+        st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
+        if (!st) tinyi_lm_page_copy(s, &copy);
+    }
+    if (st) { tinyi_lm_forget(s, 0); return st; }
+    for (i = 0; i < s->n_seq; i++) {
+        s->mark[i].next = s->mark[i].length ? (int64_t)s->pos[i * s->n_ctx + s->mark[i].length - 1] + 1 : 0;
+        s->mark[i].done = 0;
+    }
+    for (done = 0; done < q->n && !st; done += take) {
+        take = TINYI_MIN(q->n - done, s->n_batch);
+        tinyi_lm_begin(&f, s);
+        f.n = take;
+        for (i = rows = 0; i < take; i++) {
+            const tllm_item x = tinyi_lm_item(q, done + i);
+            tinyi_lm_mark *m = &s->mark[x.seq];
+            const int64_t pos = x.pos < 0 && q->item ? m->next : x.pos;
+            const tiny_idx at = m->length + m->done++;
+            s->token[i] = x.token;
+            s->row[4 * i] = x.seq;
+            s->row[4 * i + 1] = 0;
+            s->row[4 * i + 2] = (int32_t)(at + 1);
+            s->row[4 * i + 3] = s->pos[x.seq * s->n_ctx + at] = (int32_t)pos;
+            m->next = pos + 1;
+            if (x.want) s->want[rows++] = (int32_t)i;
+            if (!i || s->run[f.n_run - 1].seq != x.seq) {
+                s->run[f.n_run].seq = x.seq;
+                s->run[f.n_run].row0 = i;
+                s->run[f.n_run].n = 0;
+                s->run[f.n_run++].at0 = at;
+            }
+            s->run[f.n_run - 1].n++;
+            f.n_key = TINYI_MAX(f.n_key, at + 1);
+        }
+        tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
+        st = f.st;
+        made += rows;
+    }
+    if (st) { tinyi_lm_forget(s, 1); return st; }
+    for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
+    for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m = &s->mark[x.seq];
+        const tiny_idx at = m->length + m->done++;
+        if (s->pos[x.seq * s->n_ctx + at] == at) tllm_pages_note(&s->pages, x.seq, at, &x.token, 1);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *tokens, tiny_idx n)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
+    return TINY_OK;
+}
+static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
+{
+    if (s->m->encoder || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
+    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    return TINY_OK;
 }
 
 TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out)
 {
-    tinyi_lm_fwd f;
-    tiny_status st;
-    tiny_idx done, held, j;
-    const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
-    if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
+    tinyi_lm_source q;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward", tokens, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
+    if (st) return st;
     if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
-    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
-    if (n > s->n_ctx - s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td are more than the %td of this state", s->m->path, n, s->n_held, s->n_ctx);
-    if (pos0 < 0 || pos0 > INT32_MAX - n || (s->n_held && pos0 <= s->pos[s->n_held - 1]))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held", s->m->path, (long long)pos0);
-    table = s->m->top.w[TINYI_T_POSITION_EMBD];
-    if (table && pos0 + n > table->n_out)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)(pos0 + n - 1), table->n_out);
-    held = s->n_held;
-    for (done = 0; done < n && !st; ) {
-        const tiny_idx take = TINYI_MIN(n - done, s->n_batch);
-        const tiny_idx first = TINYI_MAX(done, n - rows), want = TINYI_MAX(done + take - first, 0);    /* results of this piece */
-        tinyi_lm_begin(&f, s);
-        f.tokens = tokens + done;
-        f.n = take;
-        f.pos0 = pos0 + done;
-        f.n_key = s->n_held + take;
-        for (j = 0; j < take; j++) s->pos[s->n_held + j] = f.pos0 + j;
-        tinyi_lm_piece(&f, want, !want || s->m->output == TLLM_RANK ? out : out + (first - (n - rows)) * s->m->n_out);
-        st = f.st;
-        if (!st) s->n_held += take;
-        done += take;
-    }
-    if (st) {
-        if (s->m->recurrent) tllm_state_clear(s);
-        else s->n_held = held;
-    }
-    return st;
+    if (pos0 < 0 || pos0 > INT32_MAX - n)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence 0", s->m->path, (long long)pos0);
+    memset(&q, 0, sizeof q);
+    q.token = tokens;
+    q.pos0 = pos0;
+    q.n = n;
+    q.rows = rows && s->m->output == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
+    return tinyi_lm_batch(s, &q, out);
+}
+
+TINY_API tiny_status tllm_forward_batch(tllm_state *s, const tllm_item *items, tiny_idx n, float *out)
+{
+    tinyi_lm_source q;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_batch", items, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward_batch");
+    if (st) return st;
+    for (i = 0; i < n && !out; i++)
+        if (items[i].want) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
+    memset(&q, 0, sizeof q);
+    q.item = items;
+    q.n = n;
+    return tinyi_lm_batch(s, &q, out);
 }
 
 TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny_idx n, float *out)
 {
     tinyi_lm_fwd f;
-    tiny_status st;
     const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_all", tokens, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
+    if (st) return st;
     if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
         if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
     }
-    if (n > s->n_batch) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
+    if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
     if (table && n > table->n_out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n, table->n_out);
     tinyi_lm_begin(&f, s);
-    f.tokens = tokens;
     f.n = f.n_key = n;
     f.encoding = 1;
+    f.n_run = 1;
+    for (i = 0; i < n; i++) {
+        s->token[i] = tokens[i];
+        s->row[4 * i] = s->row[4 * i + 1] = 0;
+        s->row[4 * i + 2] = (int32_t)n;
+        s->row[4 * i + 3] = (int32_t)i;
+    }
+    s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
+    s->run[0].n = n;
     s->n_encoded = 0;
-    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, out);
+    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, NULL, out);
     if (!f.st) {
         s->n_encoded = n;
         tllm_state_clear(s);
     }
     return f.st;
+}
+
+/* src/llm/model/seq.c - the sequences of a state: fork, copy, cut, move, share */
+#include <string.h>
+
+static tiny_status tinyi_lm_seq_check(const tllm_state *s, tiny_idx seq)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (!st && (seq < 0 || seq >= s->n_seq))
+        st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+    return st;
+}
+
+TINY_API tiny_idx tllm_state_sequences(const tllm_state *s) { return s ? s->n_seq : 0; }
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *s) { return s ? tllm_pages_free(&s->pages) * s->pages.block : 0; }
+TINY_API tiny_idx tllm_seq_length(const tllm_state *s, tiny_idx seq) { return s ? tllm_pages_length(&s->pages, seq) : 0; }
+TINY_API int64_t tllm_seq_next(const tllm_state *s, tiny_idx seq)
+{
+    const tiny_idx n = tllm_seq_length(s, seq);
+    return n ? (int64_t)s->pos[seq * s->n_ctx + n - 1] + 1 : 0;
+}
+
+TINY_API void tllm_seq_clear(tllm_state *s, tiny_idx seq)
+{
+    if (!s || seq < 0 || seq >= s->n_seq) return;
+    (void)tllm_pages_trim(&s->pages, seq, 0);
+    if (s->n_kept) memset(s->kept + seq * s->n_kept, 0, (size_t)s->n_kept * sizeof(float));
+}
+
+TINY_API tiny_status tllm_seq_trim(tllm_state *s, tiny_idx seq, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    const tiny_idx held = st ? 0 : tllm_pages_length(&s->pages, seq);
+    if (st) return st;
+    if (n < 0 || n > held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, held, n);
+    if (n == held) return TINY_OK;
+    if (n == 0) { tllm_seq_clear(s, seq); return TINY_OK; }
+    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
+    return tllm_pages_trim(&s->pages, seq, n);
+}
+
+TINY_API tiny_status tllm_seq_fork(tllm_state *s, tiny_idx from, tiny_idx to)
+{
+    tiny_status st = tinyi_lm_seq_check(s, from);
+    if (!st) st = tinyi_lm_seq_check(s, to);
+    if (st || from == to) return st;
+    st = tllm_pages_fork(&s->pages, from, to);
+    memcpy(s->pos + to * s->n_ctx, s->pos + from * s->n_ctx, (size_t)tllm_pages_length(&s->pages, from) * sizeof *s->pos);
+    if (s->n_kept) memcpy(s->kept + to * s->n_kept, s->kept + from * s->n_kept, (size_t)s->n_kept * sizeof(float));
+    return st;
+}
+
+/* bytes of a cell in one pool */
+static void tinyi_lm_cell_copy(const tllm_state *s, const tinyi_pool *p, tiny_idx from, tiny_idx at, tiny_idx to, tiny_idx to_at)
+{
+    const int32_t a = tllm_pages_table(&s->pages, from)[at / p->block], b = tllm_pages_table(&s->pages, to)[to_at / p->block];
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++)
+        memcpy(tinyi_pool_row(p, b, part, to_at % p->block), tinyi_pool_row(p, a, part, at % p->block), p->row_bytes);
+}
+
+TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, from);
+    tllm_page_copy copy;
+    tiny_idx held, there, i, j;
+    int k;
+    if (!st) st = tinyi_lm_seq_check(s, to);
+    if (st) return st;
+    held = tllm_pages_length(&s->pages, from);
+    there = tllm_pages_length(&s->pages, to);
+    if (first < 0 || n < 0 || first > held || n > held - first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be copied", s->m->path, from, held, n, first);
+    if (from == to) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td cannot be copied behind itself", s->m->path, from);
+    if (!n) return TINY_OK;
+    if (s->m->recurrent && (there || n != held))
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied", s->m->path, n);
+    if (!first && !there) {
+        st = tllm_seq_fork(s, from, to);
+        return st ? st : tllm_seq_trim(s, to, n);
+    }
+    if (there && s->pos[from * s->n_ctx + first] < tllm_seq_next(s, to))
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %d does not come after those that are held by sequence %td", s->m->path, (int)s->pos[from * s->n_ctx + first], to);
+    st = tllm_pages_append(&s->pages, to, n, &copy);
+    if (st) return st;
+    tinyi_lm_page_copy(s, &copy);
+    memcpy(s->pos + to * s->n_ctx + there, s->pos + from * s->n_ctx + first, (size_t)n * sizeof *s->pos);
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        const tinyi_pool *pool[3];
+        pool[0] = &h->k;
+        pool[1] = &h->v;
+        pool[2] = &h->index;
+        for (k = 0; k < 3; k++)
+            for (j = 0; j < n && pool[k]->type; j++) tinyi_lm_cell_copy(s, pool[k], from, first + j, to, there + j);
+    }
+    return TINY_OK;
+}
+
+/* ---- moving to lower positions ---------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_may_move(const tllm_state *s)
+{
+    const tllm_model *m = s->m;
+    const char *why = NULL;
+    tiny_idx i;
+    if (m->recurrent) why = "layers are recurrent";
+    else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
+    else if (m->arch->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
+    else if (m->arch->attn & TINYI_LM_A_QK_AFTER)
+        for (i = 0; i < m->n_layer; i++)
+            if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0) why = "keys are normed behind their rotation";
+    if (why) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+/* pairs turned by -by positions, as tinyi_lm_rotate turns them forward */
+static void tinyi_lm_turn_back(float *x, const double *freq, tiny_idx half, int style, int64_t by)
+{
+    const tiny_idx a_step = style == TINYI_LM_PAIRS ? 2 : 1, b_at = style == TINYI_LM_PAIRS ? 1 : half;
+    tiny_idx j;
+    for (j = 0; j < half; j++) {
+        const double c = tinyi_cos64((double)by * freq[j]), n = tinyi_sin64((double)by * freq[j]);
+        const double a = (double)x[j * a_step], b = (double)x[j * a_step + b_at];
+        x[j * a_step] = (float)(a * c + b * n);
+        x[j * a_step + b_at] = (float)(b * c - a * n);
+    }
+}
+TINY_REF_END
+
+/* cells at .. length of a layer to n cells lower, keys turned by -by: heads of d numbers, of which those from skip on are turned */
+static void tinyi_lm_move(tllm_state *s, const tinyi_pool *p, tiny_idx seq, tiny_idx at, tiny_idx n, float *x, const tinyi_lm_rope *rope, int style, tiny_idx d, tiny_idx skip,
+                          int64_t by)
+{
+    const tiny_idx length = tllm_pages_length(&s->pages, seq);
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tiny_idx j, h;
+    for (j = at; p->type && j < length; j++) {
+        if (!rope) { tinyi_lm_cell_copy(s, p, seq, j, seq, j - n); continue; }
+        tinyi_pool_read(p, table[j / p->block], j % p->block, x);
+        for (h = 0; h < p->n_part * p->d_part / d; h++)
+            tinyi_lm_turn_back(x + h * d + skip, rope->freq_long && s->n_ctx > s->m->rope_original ? rope->freq_long : rope->freq, rope->n_rot / 2, style, by);
+        tinyi_pool_write(p, table[(j - n) / p->block], (j - n) % p->block, x);
+    }
+}
+
+TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first, tiny_idx n)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    tllm_page_copy copy;
+    tinyi_lm_fwd f;
+    tiny_idx held, i, most = 1;
+    int32_t *pos;
+    int64_t by;
+    float *x;
+    if (st) return st;
+    held = tllm_pages_length(&s->pages, seq);
+    if (first < 0 || n < 0 || first > held || n > held - first)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: sequence %td holds %td tokens: %td from number %td on cannot be dropped", s->m->path, seq, held, n, first);
+    if (first + n == held) return tllm_seq_trim(s, seq, first);
+    if (!n) return TINY_OK;
+    st = tinyi_lm_may_move(s);
+    if (st) return st;
+    for (i = 0; i < s->m->n_layer; i++)
+        if (s->held[i].k.type) most = TINYI_MAX(most, s->held[i].k.n_part * s->held[i].k.d_part);
+    if (s->m->index_heads) most = TINYI_MAX(most, s->m->index_d);
+    tinyi_lm_begin(&f, s);
+    x = tinyi_lm_take(&f, 1, most);
+    if (f.st) return f.st;
+    for (i = first / s->pages.block; i * s->pages.block < held && !st; i++) {      /* what is written must be its own */
+        st = tllm_pages_own(&s->pages, seq, i, &copy);
+        if (!st) tinyi_lm_page_copy(s, &copy);
+    }
+    if (st) return st;
+    pos = s->pos + seq * s->n_ctx;
+    by = (int64_t)pos[first + n] - pos[first];
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        const tinyi_lm_held *h = &s->held[i];
+        const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
+        const int mla = l->mix == TINYI_LM_MLA, latent = mla && l->w[TINYI_T_ATTN_K_B];
+        const tiny_idx d = latent ? s->m->r_kv + s->m->d_rope : mla ? s->m->d_nope + s->m->d_rope : l->d_k;
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, d, latent ? s->m->r_kv : mla ? s->m->d_nope : 0, by);
+        tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
+        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
+    }
+    for (i = first + n; i < held; i++) pos[i - n] = (int32_t)(pos[i] - by);
+    return tllm_pages_trim(&s->pages, seq, held - n);
+}
+
+TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held)
+{
+    tiny_status st = tinyi_lm_seq_check(s, seq);
+    tiny_idx i, held = 0;
+    if (n_held) *n_held = 0;
+    if (st) return st;
+    if (n < 0 || (n && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+    st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
+    for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;
+    if (n_held) *n_held = held;
+    return st;
+}
+
+/* src/llm/model/save.c - a state as bytes, and back
+ *
+ * Layout   all little endian
+ *          0   8 bytes "tinystat"; u32 version (1); u32 what: 0 one sequence, 1 all
+ *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
+ *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
+ *          64  i32 for each token kept beside
+ *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
+ *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
+ *          each layer the keys and values that the decoder looks at, f32
+ *          end u64 checksum of all bytes before it (FNV-1a: any one changed byte changes it)
+ * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
+ * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
+#include <string.h>
+
+#define TINYI_LM_SAVE_HEAD 64
+static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
+
+static uint64_t tinyi_lm_fnv(uint64_t h, const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+#define TINYI_LM_FNV UINT64_C(0xcbf29ce484222325)
+
+static uint64_t tinyi_lm_fnv_u64(uint64_t h, uint64_t v)
+{
+    unsigned char b[8];
+    int i;
+    for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
+    return tinyi_lm_fnv(h, b, 8);
+}
+
+/* names, types, shapes, and 64 bytes at four places of each tensor */
+static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
+{
+    uint64_t h = tinyi_lm_fnv(TINYI_LM_FNV, (const unsigned char *)m->arch->name, strlen(m->arch->name));
+    size_t i, k;
+    h = tinyi_lm_fnv_u64(h, (uint64_t)m->n_vocab);
+    for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
+        const size_t bytes = t->bytes;
+        h = tinyi_lm_fnv(h, (const unsigned char *)t->name.at, t->name.n);
+        h = tinyi_lm_fnv_u64(h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) h = tinyi_lm_fnv_u64(h, t->dim[k]);
+        for (k = 0; k < 4 && t->data; k++) {
+            const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
+            h = tinyi_lm_fnv(h, t->data + at, n);
+        }
+    }
+    return h;
+}
+
+/* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
+
+typedef struct tinyi_lm_out { unsigned char *at; size_t n; } tinyi_lm_out;
+static void tinyi_lm_put(tinyi_lm_out *o, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; o->at && i < bytes; i++) o->at[o->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    o->n += (size_t)bytes;
+}
+static void tinyi_lm_put_floats(tinyi_lm_out *o, const float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += (size_t)n * 4; return; }
+    for (i = 0; i < n; i++) tinyi_lm_put(o, tinyi_f32_bits(x[i]), 4);
+}
+static void tinyi_lm_put_row(tinyi_lm_out *o, const tinyi_pool *p, const unsigned char *row)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += p->row_bytes; return; }
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_lm_put(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else {
+        memcpy(o->at + o->n, row, p->row_bytes);
+        o->n += p->row_bytes;
+    }
+}
+
+static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
+{
+    const tinyi_lm_held *h = &s->held[layer];
+    return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
+}
+
+static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
+{
+    const tiny_idx n = tllm_pages_length(&s->pages, seq);
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tiny_idx i, j, part;
+    int k;
+    tinyi_lm_put(o, (uint64_t)n, 8);
+    for (j = 0; j < n; j++) tinyi_lm_put(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
+    tinyi_lm_put_floats(o, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_put_row(o, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+static int tinyi_lm_long_rope(const tllm_state *s)
+{
+    return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
+}
+
+static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+{
+    const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
+    tiny_idx i;
+    for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
+    tinyi_lm_put(o, 1, 4);
+    tinyi_lm_put(o, seq < 0, 4);
+    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
+    tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
+    tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
+    tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
+    tinyi_lm_put(o, (uint64_t)tinyi_lm_long_rope(s), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_kept, 8);
+    tinyi_lm_put(o, (uint64_t)(end - first), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_encoded, 4);
+    tinyi_lm_put(o, (uint64_t)n_tokens, 8);
+    for (i = 0; i < n_tokens; i++) tinyi_lm_put(o, (uint32_t)tokens[i], 4);
+    for (i = first; i < end; i++) tinyi_lm_put_seq(o, s, i);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_put_floats(o, s->held[i].cross_k, s->n_encoded * l->n_kv * l->d_k);
+        tinyi_lm_put_floats(o, s->held[i].cross_v, s->n_encoded * l->n_kv * l->d_v);
+    }
+}
+
+static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (seq < -1 || seq >= s->n_seq) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+    if (s->m->encoder || !s->m->n_layer) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
+    if (seq >= 0 && s->m->n_enc && s->n_seq > 1)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
+{
+    tinyi_lm_out o;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (bytes) *bytes = NULL;
+    if (st) return st;
+    if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
+    memset(&o, 0, sizeof o);
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    *n_bytes = o.n + 8;
+    o.at = (unsigned char *)tiny_alloc(s->ctx, o.n + 8);
+    if (!o.at) return tiny_ctx_status(s->ctx);
+    o.n = 0;
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    tinyi_lm_put(&o, tinyi_lm_fnv(TINYI_LM_FNV, o.at, o.n), 8);
+    *bytes = o.at;
+    return TINY_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* bytes of the cells of one sequence */
+static size_t tinyi_lm_cell_bytes(const tllm_state *s)
+{
+    size_t n = 4;                           /* its position */
+    tiny_idx i;
+    int k;
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++)
+            if (tinyi_lm_pool_at(s, i, k)->type) n += (size_t)tinyi_lm_pool_at(s, i, k)->n_part * tinyi_lm_pool_at(s, i, k)->row_bytes;
+    return n;
+}
+
+static void tinyi_lm_get_floats(tinyi_cursor *c, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) (void)tinyi_rd_f32(c, &x[i]);
+}
+static void tinyi_lm_get_row(tinyi_cursor *c, const tinyi_pool *p, unsigned char *row)
+{
+    const unsigned char *b;
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_get_floats(c, (float *)(void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) (void)tinyi_rd_u16(c, (uint16_t *)(void *)row + i);
+    else if (tinyi_rd_bytes(c, p->row_bytes, &b)) memcpy(row, b, p->row_bytes);
+}
+
+static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
+{
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tllm_page_copy copy;
+    uint64_t n = 0;
+    uint32_t v = 0;
+    tiny_idx i, j, part;
+    int k;
+    (void)tinyi_rd_u64(c, &n);
+    tllm_seq_clear(s, seq);
+    (void)tllm_pages_append(&s->pages, seq, (tiny_idx)n, &copy);   /* that there is room was seen before */
+    for (j = 0; j < (tiny_idx)n; j++) {
+        (void)tinyi_rd_u32(c, &v);
+        s->pos[seq * s->n_ctx + j] = (int32_t)v;
+    }
+    tinyi_lm_get_floats(c, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < (tiny_idx)n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_get_row(c, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+#define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
+
+/* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
+static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsigned char *bytes, size_t n_bytes, tinyi_cursor *after, tiny_idx *n_tokens, tiny_idx *n_encoded)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    const size_t cell = tinyi_lm_cell_bytes(s);
+    const unsigned char *magic, *skip;
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
+    uint32_t version, what, type_k, type_v, n_layer, rope, n_seq, encoded, v;
+    uint64_t print, kept, tokens, sum = 0, n;
+    tiny_idx blocks = 0, room, i, j;
+    size_t cross = 0;
+    if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
+           tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
+    if (version != 1) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version 1", s->m->path, (unsigned)version);
+    end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
+    (void)tinyi_rd_u64(&end, &sum);
+    if (sum != tinyi_lm_fnv(TINYI_LM_FNV, bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    c.left -= 8;
+    if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
+    if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
+                        s->type_k->name, s->type_v->name);
+    if (rope != (uint32_t)tinyi_lm_long_rope(s))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
+    if (what > 1 || what != (seq < 0)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
+    if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
+    if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+    if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
+    *after = c;
+    for (i = 0; i < (tiny_idx)n_seq; i++) {
+        int64_t before = -1;
+        if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
+            TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
+        for (j = 0; j < (tiny_idx)n; j++) {
+            (void)tinyi_rd_u32(&c, &v);
+            if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
+                TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
+                                (unsigned)v, (long long)before);
+            before = (int64_t)v;
+        }
+        (void)tinyi_rd_bytes(&c, (size_t)n * (cell - 4) + (size_t)s->n_kept * 4, &skip);
+        blocks += ((tiny_idx)n + s->pages.block - 1) / s->pages.block;
+    }
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
+    if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
+    room = seq < 0 ? s->pages.n_block : s->pages.n_free;
+    for (i = 0; seq >= 0 && i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
+    *n_tokens = (tiny_idx)tokens;
+    *n_encoded = (tiny_idx)encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens)
+{
+    tinyi_cursor c, t;
+    tiny_idx i, n = 0, encoded = 0;
+    uint32_t v = 0;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (n_tokens) *n_tokens = 0;
+    if (st) return st;
+    if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
+    st = tinyi_lm_unpack_check(s, seq, (const unsigned char *)bytes, n_bytes, &c, &n, &encoded);
+    if (st) return st;
+    if (tokens && n > room) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        if (v >= (uint32_t)s->m->n_vocab)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i, (unsigned)v, s->m->n_vocab);
+    }
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n && tokens; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        tokens[i] = (int32_t)v;
+    }
+    if (n_tokens) *n_tokens = n;
+    if (seq < 0) {
+        const unsigned char *head = (const unsigned char *)bytes + 48;
+        const tiny_idx n_seq = (tiny_idx)head[0] | (tiny_idx)head[1] << 8 | (tiny_idx)head[2] << 16 | (tiny_idx)head[3] << 24;
+        tllm_state_clear(s);
+        for (i = 0; i < n_seq; i++) tinyi_lm_get_seq(&c, s, i);
+    } else tinyi_lm_get_seq(&c, s, seq);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_get_floats(&c, s->held[i].cross_k, encoded * l->n_kv * l->d_k);
+        tinyi_lm_get_floats(&c, s->held[i].cross_v, encoded * l->n_kv * l->d_v);
+    }
+    s->n_encoded = encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_save(tllm_state *s, tiny_idx seq, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s, seq, NULL, 0, &bytes, &n);
+    if (st) return st;
+    st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_state_load(tllm_state *s, tiny_idx seq, const char *path)
+{
+    tiny_file f;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tiny_file_open(s->ctx, path, &f);
+    if (!st) st = tllm_state_unpack(s, seq, f.bytes, f.n_bytes, NULL, 0, NULL);
+    tiny_file_close(s->ctx, &f);
+    return st;
 }
 
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */

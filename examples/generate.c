@@ -23,9 +23,19 @@ static const char usage[] =
     "  --grammar FILE   the text follows this grammar (GBNF, its rule root)\n"
     "  --schema FILE    the text is JSON that follows this schema\n"
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --beams N        instead of drawing: the most probable text that a search of N side by side finds\n"
+    "  --parallel N     N texts, drawn side by side; the prompt is read once\n"
+    "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
+    "  --cache-type-v T the same for values\n"
+    "  --load-session F go on from a text that --save-session kept: the prompt stands behind it\n"
+    "  --save-session F keep the text, and what the model keeps of it, in a file\n"
     "  --shift          forget the older half when the context is full, instead of ending\n"
     "  --echo           print the prompt too\n"
     "  --plain          nothing is added in front of the prompt\n"
+    "  --lora FILE[=S]  a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
+    "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --control-vector FILE[=S]   a control vector, times S\n"
+    "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens and seconds, on standard error\n";
@@ -65,11 +75,110 @@ static int number(const char *text, double low, double high, double *v)
     return end != text && !*end && *v >= low && *v <= high;
 }
 
+/* --lora and --control-vector: FILE or FILE=SCALE */
+typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
+static int read_extra(char *text, extra *e)
+{
+    char *cut = text ? strrchr(text, '=') : NULL, *end;
+    memset(e, 0, sizeof *e);
+    e->path = text;
+    e->scale = 1;
+    if (!text || !*text) return 0;
+    if (cut) {
+        e->scale = strtod(cut + 1, &end);
+        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
+        *cut = 0;
+    }
+    return 1;
+}
+static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
+{
+    long a, b;
+    char rest;
+    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
+    *first = a;
+    *last = b;
+    return 1;
+}
+static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, extra *e, size_t n, int merge, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = TINY_OK;
+    tllm_adapter_about about;
+    size_t i;
+    for (i = 0; i < n && !st; i++) {
+        st = tllm_adapter_load(ctx, tllm_session_model(s), e[i].path, &e[i].a);
+        tllm_adapter_tell(e[i].a, &about);
+        if (!st && first && about.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e[i].a, first, last);
+        if (st) break;
+        st = merge && about.kind == TLLM_ADAPTER_LORA ? tllm_session_merge(s, e[i].a, (float)e[i].scale, TINY_F32) : tllm_session_attach(s, e[i].a, (float)e[i].scale);
+    }
+    return st;
+}
+
+/* The tokens to go on from: what the session holds, and the prompt behind it. */
+static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt, size_t n_prompt, int plain, tllm_tokens *out)
+{
+    size_t held = 0, i;
+    const int32_t *token = tllm_session_tokens(s, &held);
+    tllm_tokens more;
+    tiny_status st = TINY_OK;
+    memset(&more, 0, sizeof more);
+    if (!held || n_prompt) st = tllm_encode(ctx, tllm_session_vocab(s), prompt, n_prompt, held || plain ? 0u : (unsigned)TLLM_ENCODE_ENDS, &more);
+    out->n = held + more.n;
+    out->id = (int32_t *)malloc((out->n + 1) * sizeof *out->id);
+    if (!out->id) return TINY_E_MEMORY;
+    for (i = 0; i < held; i++) out->id[i] = token[i];
+    for (i = 0; i < more.n; i++) out->id[held + i] = more.id[i];
+    tllm_tokens_free(ctx, &more);
+    return st;
+}
+
+/* Texts side by side: the best of a search, or n that were drawn. */
+static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts, const tllm_generate_desc *how)
+{
+    const size_t n = beams ? 1 : texts;
+    tllm_continuation *out = (tllm_continuation *)calloc(n, sizeof *out);
+    tllm_beam_desc b;
+    tllm_parallel_desc p;
+    size_t found = n, i;
+    tiny_status st;
+    if (!out) return TINY_E_MEMORY;
+    memset(&b, 0, sizeof b);
+    memset(&p, 0, sizeof p);
+    b.width = beams;
+    b.n_most = how->n_most;
+    b.length_penalty = 1.0;
+    p.n_texts = texts;
+    p.n_most = how->n_most;
+    p.chain = how->chain;
+    p.n_steps = how->n_steps;
+    p.seed = how->seed;
+    st = beams ? tllm_beam(s, t->id, t->n, &b, out, &found) : tllm_parallel(s, t->id, t->n, &p, out);
+    for (i = 0; i < found && !st; i++) {
+        tllm_bytes text;
+        memset(&text, 0, sizeof text);
+        st = tllm_decode(ctx, tllm_session_vocab(s), out[i].token, out[i].n, 0, &text);
+        if (!st && n > 1) printf("--- %zu of %zu\n", i + 1, n);
+        if (!st) (void)print(NULL, text.at, text.n);
+        if (!st && i + 1 < found) putchar('\n');
+        tllm_bytes_free(ctx, &text);
+    }
+    tllm_continuations_free(ctx, out, found);
+    free(out);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
+    const char *save = NULL, *load = NULL;
+    double beams = 0, parallel = 0;
+    tllm_tokens all;
     const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
     double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
-    int echo = 0, stats = 0, i;
+    int echo = 0, stats = 0, merge = 0, i;
+    tiny_idx first = 0, last = 0;
+    extra extras[8];
+    size_t n_extra = 0;
     size_t n_prompt = 0, n_stop = 0, n_steps = 0;
     char *owned = NULL;
     tiny_ctx_desc ctx_desc;
@@ -86,9 +195,11 @@ int main(int argc, char **argv)
     const struct { const char *name; double low, high, *to; } numbers[] = {
         { "--n", 0, 1e9, &n }, { "--temp", 0, 100, &temp }, { "--top-k", 0, 1e9, &top_k }, { "--top-p", 0, 1, &top_p }, { "--min-p", 0, 1, &min_p },
         { "--repeat", 0.01, 100, &repeat }, { "--seed", 0, 9e15, &seed }, { "--context", 1, 1e9, &context }, { "--threads", 1, TINY_MAX_THREADS, &threads },
+        { "--beams", 1, 4096, &beams }, { "--parallel", 1, 4096, &parallel },
     };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
+    memset(&all, 0, sizeof all);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
     memset(&rule_file, 0, sizeof rule_file);
@@ -108,11 +219,28 @@ int main(int argc, char **argv)
             if (!value) return wrong(a, value);
             *(a[2] == 'g' ? &rules : &schema) = value;
             i++;
+        } else if (!strcmp(a, "--save-session") || !strcmp(a, "--load-session")) {
+            if (!value) return wrong(a, value);
+            *(a[2] == 's' ? &save : &load) = value;
+            i++;
+        } else if (!strcmp(a, "--cache-type-k") || !strcmp(a, "--cache-type-v")) {
+            const tllm_format *f = tllm_format_by_name(value);
+            if (!f) return wrong(a, value);
+            *(a[13] == 'k' ? &room.type_k : &room.type_v) = f->id;
+            i++;
         } else if (!strcmp(a, "--target")) {
             ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
             if (ctx_desc.target == TINY_TARGET_COUNT) return wrong(a, value);
             i++;
-        } else if (!strcmp(a, "--shift")) how.shift = 1;
+        } else if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
+            if (n_extra == 8 || !read_extra(i + 1 < argc ? argv[i + 1] : NULL, &extras[n_extra])) return wrong(a, value);
+            n_extra++;
+            i++;
+        } else if (!strcmp(a, "--control-layers")) {
+            if (!read_layers(value, &first, &last)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--lora-merge")) merge = 1;
+        else if (!strcmp(a, "--shift")) how.shift = 1;
         else if (!strcmp(a, "--echo")) echo = 1;
         else if (!strcmp(a, "--plain")) how.plain = 1;
         else if (!strcmp(a, "--stats")) stats = 1;
@@ -125,6 +253,9 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    if (beams > 0 && parallel > 0) return wrong("--beams and --parallel", "one of them");
+    if (save && (beams > 0 || parallel > 0)) return wrong("--save-session", "of one text, not of several");
+    if ((rules || schema) && (beams > 0 || parallel > 0)) return wrong("--grammar and --schema", "for one text, not for several");
     if (prompt && !strcmp(prompt, "-")) {
         prompt = owned = read_all(&n_prompt);
         if (!owned) return fputs("generate: there is no memory for the prompt\n", stderr), 1;
@@ -141,6 +272,7 @@ int main(int argc, char **argv)
     ctx_desc.n_threads = (int)threads;
     ctx_desc.cancel = cancelled;
     room.n_ctx = (tiny_idx)context;
+    room.n_seq = (tiny_idx)(beams > parallel ? beams : parallel);
     how.chain = chain;
     how.n_steps = n_steps;
     how.seed = (uint64_t)seed;
@@ -152,6 +284,7 @@ int main(int argc, char **argv)
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st) st = adapt(ctx, session, extras, n_extra, merge, first, last);
     if (!st && (rules || schema)) {
         const char *text;
         size_t n_text;
@@ -166,7 +299,13 @@ int main(int argc, char **argv)
         how.grammar = grammar;
     }
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
-    if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (!st && load) st = tllm_session_load(session, load);
+    if (!st && (load || beams > 0 || parallel > 0)) {
+        st = tokens_of(ctx, session, prompt, n_prompt, how.plain, &all);
+        if (!st && (beams > 0 || parallel > 0)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
+        else if (!st) st = tllm_generate_tokens(session, all.id, all.n, &how, &result);
+    } else if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
+    if (!st && save) st = tllm_session_save(session, save);
     if (st) fprintf(stderr, "generate: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
     else {
         static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
@@ -180,8 +319,10 @@ int main(int argc, char **argv)
         tiny_free(ctx, rule_text);
         tiny_file_close(ctx, &rule_file);
         tllm_session_close(session);
+        for (i = 0; i < (int)n_extra; i++) tllm_adapter_close(ctx, extras[i].a);
     }
     tiny_ctx_close(ctx);
     free(owned);
+    free(all.id);
     return st != TINY_OK || ferror(stdout);
 }

@@ -16,7 +16,7 @@
 #endif
 
 static const char usage[] =
-    "logits MODEL.gguf --tokens 1,2,3 [--decoder-tokens 0,4] [--ref] [--target T] [--threads N] [--context N] [--position N]\n"
+    "logits MODEL.gguf --tokens 1,2,3 [options]\n"
     "Writes raw little-endian float32: a row of logits for each token; hidden states where the model gives those.\n"
     "  --tokens LIST          the tokens, commas between them\n"
     "  --decoder-tokens LIST  for models with an encoder (which reads --tokens) and a decoder\n"
@@ -24,7 +24,11 @@ static const char usage[] =
     "  --target T             scalar, w128, neon, avx2, avx512, amx; the best one without this\n"
     "  --threads N            one per processor without this\n"
     "  --context N            tokens that the state has room for; 64, 256, 1024 ... as the list needs, without this\n"
-    "  --position N           of the first token; 0 without this\n";
+    "  --position N           of the first token; 0 without this\n"
+    "  --lora FILE[=S]        a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
+    "  --lora-merge           adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --control-vector FILE[=S]   a control vector, times S\n"
+    "  --control-layers A-B        layers that control vectors change; all but the first without this\n";
 
 static int fail(const char *what)
 {
@@ -85,7 +89,34 @@ static int write_floats(const float *x, size_t n)
     return fflush(stdout) == 0;
 }
 
-static int run(tiny_ctx *ctx, const char *path, const int32_t *tokens, tiny_idx n, const int32_t *decoder, tiny_idx n_decoder, long context, long position)
+/* --lora and --control-vector: FILE or FILE=SCALE */
+typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
+static int read_extra(char *text, extra *e)
+{
+    char *cut = text ? strrchr(text, '=') : NULL, *end;
+    memset(e, 0, sizeof *e);
+    e->path = text;
+    e->scale = 1;
+    if (!text || !*text) return 0;
+    if (cut) {
+        e->scale = strtod(cut + 1, &end);
+        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
+        *cut = 0;
+    }
+    return 1;
+}
+static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
+{
+    long a, b;
+    char rest;
+    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
+    *first = a;
+    *last = b;
+    return 1;
+}
+typedef struct adapting { extra e[8]; size_t n; int merge; tiny_idx first, last; } adapting;
+
+static int run(tiny_ctx *ctx, const char *path, adapting *with, const int32_t *tokens, tiny_idx n, const int32_t *decoder, tiny_idx n_decoder, long context, long position)
 {
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
@@ -94,9 +125,10 @@ static int run(tiny_ctx *ctx, const char *path, const int32_t *tokens, tiny_idx 
     tllm_about about;
     float *out = NULL;
     tiny_idx most = n > n_decoder ? n : n_decoder, rows = n;
+    size_t i;
     int result = 1;
     memset(&desc, 0, sizeof desc);
-    for (desc.n_ctx = 64; desc.n_ctx < most; desc.n_ctx *= 4) {}
+    for (desc.n_ctx = 256; desc.n_ctx < most; desc.n_ctx *= 4) {}
     if (context) desc.n_ctx = context;
     if (tllm_file_open(ctx, path, &file) || tllm_model_open(ctx, file, &model)) {
         fail(tiny_ctx_message(ctx));
@@ -112,6 +144,15 @@ static int run(tiny_ctx *ctx, const char *path, const int32_t *tokens, tiny_idx 
         goto done;
     }
     if (tllm_state_open(ctx, model, &desc, &state)) { fail(tiny_ctx_message(ctx)); goto done; }
+    for (i = 0; i < with->n; i++) {
+        extra *e = &with->e[i];
+        tllm_adapter_about kind;
+        tiny_status st = tllm_adapter_load(ctx, model, e->path, &e->a);
+        tllm_adapter_tell(e->a, &kind);
+        if (!st && with->first && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e->a, with->first, with->last);
+        if (!st) st = with->merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, e->a, (float)e->scale, TINY_F32) : tllm_state_attach(state, e->a, (float)e->scale);
+        if (st) { fail(tiny_ctx_message(ctx)); goto done; }
+    }
     if (about.has_decoder) {
         if (tllm_forward_all(state, tokens, n, NULL) || tllm_forward(state, decoder, n_decoder, position, rows, out)) { fail(tiny_ctx_message(ctx)); goto done; }
     } else if (about.is_encoder || about.output != TLLM_LOGITS) {
@@ -124,6 +165,7 @@ static int run(tiny_ctx *ctx, const char *path, const int32_t *tokens, tiny_idx 
     result = 0;
 done:
     tllm_state_close(ctx, state);
+    for (i = 0; i < with->n; i++) tllm_adapter_close(ctx, with->e[i].a);
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, file);
     free(out);
@@ -139,6 +181,7 @@ int main(int argc, char **argv)
     tiny_idx n = 0, n_decoder = 0;
     long context = 0, position = 0, threads = 0;
     int i, result = 0;
+    static adapting with;
     memset(&desc, 0, sizeof desc);
     for (i = 1; i < argc && !result; i++) {
         const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -147,6 +190,17 @@ int main(int argc, char **argv)
         if (a[0] != '-') {
             if (path) result = wrong("one model at a time", a);
             path = a;
+            continue;
+        }
+        if (!strcmp(a, "--lora-merge")) { with.merge = 1; continue; }
+        if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
+            if (with.n == 8 || !read_extra(++i < argc ? argv[i] : NULL, &with.e[with.n])) result = wrong("no adapter", a);
+            else with.n++;
+            continue;
+        }
+        if (!strcmp(a, "--control-layers")) {
+            if (!read_layers(value, &with.first, &with.last)) result = wrong("no layers", a);
+            i++;
             continue;
         }
         if (strcmp(a, "--tokens") && strcmp(a, "--decoder-tokens") && strcmp(a, "--target") && strcmp(a, "--threads") && strcmp(a, "--context") && strcmp(a, "--position")) {
@@ -177,7 +231,7 @@ int main(int argc, char **argv)
 #endif
         if (st) result = fail(tiny_status_text(st));
         else {
-            result = run(ctx, path, tokens, n, decoder, n_decoder, context, position);
+            result = run(ctx, path, &with, tokens, n, decoder, n_decoder, context, position);
             tiny_ctx_close(ctx);
         }
     }

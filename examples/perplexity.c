@@ -16,6 +16,10 @@ static const char usage[] =
     "perplexity MODEL TEXT [options]       TEXT: a file, or - for standard input\n"
     "  --context N      tokens of a window; 512 without this, at most what the model was made for\n"
     "  --windows N      at most so many windows\n"
+    "  --lora FILE[=S]  a LoRA adapter, times S (1 without); up to 8 of these and of control vectors\n"
+    "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
+    "  --control-vector FILE[=S]   a control vector, times S\n"
+    "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json           one JSON object instead of a line\n"
@@ -66,11 +70,40 @@ static double error_of(const sums *s)
     return s->n > 1 ? exp(mean) * sqrt((variance > 0 ? variance : 0) / (s->n - 1)) : 0;
 }
 
+/* --lora and --control-vector: FILE or FILE=SCALE */
+typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
+static int read_extra(char *text, extra *e)
+{
+    char *cut = text ? strrchr(text, '=') : NULL, *end;
+    memset(e, 0, sizeof *e);
+    e->path = text;
+    e->scale = 1;
+    if (!text || !*text) return 0;
+    if (cut) {
+        e->scale = strtod(cut + 1, &end);
+        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
+        *cut = 0;
+    }
+    return 1;
+}
+static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
+{
+    long a, b;
+    char rest;
+    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
+    *first = a;
+    *last = b;
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL, *text_path = NULL;
     long context = 512, threads = 0, windows = 0;
-    int json = 0, quiet = 0, i;
+    int json = 0, quiet = 0, merge = 0, i;
+    tiny_idx first_layer = 0, last_layer = 0;
+    extra extras[8];
+    size_t n_extra = 0, k;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *file = NULL;
@@ -102,7 +135,15 @@ int main(int argc, char **argv)
             desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
             if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
             i++;
-        } else if (!strcmp(a, "--json")) json = 1;
+        } else if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
+            if (n_extra == 8 || !read_extra(i + 1 < argc ? argv[i + 1] : NULL, &extras[n_extra])) return wrong(a, value);
+            n_extra++;
+            i++;
+        } else if (!strcmp(a, "--control-layers")) {
+            if (!read_layers(value, &first_layer, &last_layer)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "--lora-merge")) merge = 1;
+        else if (!strcmp(a, "--json")) json = 1;
         else if (!strcmp(a, "--quiet")) quiet = 1;
         else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
         else if (!path) path = a;
@@ -137,6 +178,15 @@ int main(int argc, char **argv)
             st = TINY_E_ARGUMENT;
         } else {
             st = tllm_state_open(ctx, model, &room, &state);
+            for (k = 0; k < n_extra && !st; k++) {
+                tllm_adapter_about kind;
+                extra *e = &extras[k];
+                st = tllm_adapter_load(ctx, model, e->path, &e->a);
+                tllm_adapter_tell(e->a, &kind);
+                if (!st && first_layer && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e->a, first_layer, last_layer);
+                if (!st) st = merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, e->a, (float)e->scale, TINY_F32) : tllm_state_attach(state, e->a, (float)e->scale);
+            }
+            if (st) fprintf(stderr, "perplexity: %s\n", tiny_ctx_message(ctx));
             logits = (float *)malloc((size_t)context * (size_t)about.n_vocab * sizeof *logits);
             if (!st && !logits) {
                 fprintf(stderr, "perplexity: there is no memory for the logits of %ld tokens\n", context);
@@ -175,6 +225,7 @@ close:
     free(text);
     if (ctx) {
         tllm_state_close(ctx, state);
+        for (k = 0; k < n_extra; k++) tllm_adapter_close(ctx, extras[k].a);
         tllm_tokens_free(ctx, &t);
         tllm_vocab_close(ctx, vocab);
         tllm_model_close(ctx, model);

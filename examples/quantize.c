@@ -1,7 +1,7 @@
 /* examples/quantize.c - a model file in fewer bits
  *
  *     quantize IN.gguf OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
- *     quantize --blocks TYPE < floats.f32 > q.bin
+ *     quantize --blocks TYPE [--imatrix FILE.f32] < floats.f32 > q.bin
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
  * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
@@ -25,7 +25,8 @@ static const char usage[] =
     "quantize IN.gguf OUT.gguf TYPE [options]   writes IN with its matrices as TYPE\n"
     "quantize --blocks TYPE                     raw little-endian float32 on standard input to blocks on standard output\n"
     "quantize --unblocks TYPE                   and back\n"
-    "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat)\n"
+    "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat); with --blocks raw\n"
+    "                            float32, one for each value of a row, and the floats are taken as rows of that length\n"
     "  --pure                    TYPE everywhere, no mixture\n"
     "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
     "  --threads N               default: one per processor\n"
@@ -509,6 +510,60 @@ static int pipe_blocks(const tllm_format *f, int back)
     return 0;
 }
 
+/* rows of as many floats as the importance has; the last one may be shorter, by whole blocks */
+static int pipe_weighted(tiny_ctx *ctx, const tllm_format *f, const char *path)
+{
+    const tllm_format *f32 = tllm_format_of(T(F32));
+    tiny_file file;
+    float *x = NULL;
+    unsigned char *in = NULL, *out = NULL;
+    size_t n_row, i, n, total = 0;
+    int status = 1;
+    memset(&file, 0, sizeof file);
+    if (tiny_file_open(ctx, path, &file)) goto sentence;
+    n_row = file.n_bytes / 4;
+    if (!n_row || file.n_bytes % 4 || n_row % (size_t)f->values || n_row > ((size_t)1 << 26)) {
+        fprintf(stderr, "quantize: %s has %lu bytes; rows of floats that are whole blocks of %d and at most 2^26 are needed\n", path, (unsigned long)file.n_bytes, f->values);
+        goto out;
+    }
+    x = (float *)tiny_alloc(ctx, 2 * n_row * sizeof *x);
+    in = (unsigned char *)tiny_alloc(ctx, 4 * n_row);
+    out = (unsigned char *)tiny_alloc(ctx, tllm_format_bytes(f, n_row));
+    if (!x || !in || !out) goto sentence;
+    f32->unpack(file.bytes, x + n_row, n_row);
+    for (i = 0; i < n_row; i++)
+        if (!(x[n_row + i] >= 0.0f && x[n_row + i] <= 3e38f)) {
+            fprintf(stderr, "quantize: %s: value %lu is %g; an importance is at least 0 and finite\n", path, (unsigned long)i, (double)x[n_row + i]);
+            goto out;
+        }
+#ifdef _WIN32
+    (void)_setmode(0, _O_BINARY);
+    (void)_setmode(1, _O_BINARY);
+#endif
+    while ((n = fread(in, 1, 4 * n_row, stdin)) > 0) {
+        const size_t values = n / 4 / (size_t)f->values * (size_t)f->values, n_out = tllm_format_bytes(f, values);
+        total += n;
+        f32->unpack(in, x, values);
+        f->pack(x, out, values, f->flags & TLLM_FORMAT_IMPORTANCE ? x + n_row : NULL);
+        if (fwrite(out, 1, n_out, stdout) != n_out) { fprintf(stderr, "quantize: standard output takes no more\n"); goto out; }
+        if (n != 4 * values) {
+            fprintf(stderr, "quantize: %lu bytes are no whole blocks: one of %s is %d floats\n", (unsigned long)total, f->name, f->values);
+            goto out;
+        }
+    }
+    if (ferror(stdin) || fflush(stdout)) { fprintf(stderr, "quantize: standard input or output failed\n"); goto out; }
+    status = 0;
+    goto out;
+sentence:
+    fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
+out:
+    tiny_free(ctx, x);
+    tiny_free(ctx, in);
+    tiny_free(ctx, out);
+    tiny_file_close(ctx, &file);
+    return status;
+}
+
 static int fail_usage(const char *what, const char *which)
 {
     fprintf(stderr, "quantize: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
@@ -556,7 +611,12 @@ int main(int argc, char **argv)
         if (n_places) return fail_usage("--blocks and --unblocks take no files:", place[0]);
         f = tllm_format_by_name(type);
         if (!f || (mode == 1 && !f->pack)) return fail_usage("there is no type", type);
-        return pipe_blocks(f, mode == 2);
+        if (!r.imatrix) return pipe_blocks(f, mode == 2);
+        if (mode == 2) return fail_usage("--unblocks takes no", "--imatrix");
+        if (tiny_ctx_open(NULL, &ctx)) return 1;
+        status = pipe_weighted(ctx, f, r.imatrix);
+        tiny_ctx_close(ctx);
+        return status;
     }
     if (n_places != 3) return fail_usage("IN.gguf, OUT.gguf and TYPE are needed", NULL);
     r.in = place[0];

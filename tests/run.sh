@@ -19,7 +19,7 @@ for test in "$@"; do
     stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
     stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
     units) name=tests/units; set -- sh tests/units/run.sh ;;
-    checksums) name=tests/golden; set -- sh -c '"$BUILD/checksums" >"$BUILD/checksums.out"; sh tests/ports/compare.sh "$BUILD/checksums.out" tests/golden/reference-checksums.txt' ;;
+    checksums) name=tests/golden; set -- sh tests/ports/here.sh ;;
     *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;
     esac
     case $name in *"$ONLY"*) ;; *) continue ;; esac

@@ -27,8 +27,11 @@ ports)
     want clang has clang
     want tcc has tcc
     want qemu-user-static has qemu-aarch64-static
-    for cpu in aarch64-linux-gnu arm-linux-gnueabihf i686-linux-gnu riscv64-linux-gnu s390x-linux-gnu; do
-        [ "$(uname -m)-linux-gnu" = "$cpu" ] || want "gcc-$cpu" has "$cpu-gcc"
+    for pair in aarch64-linux-gnu:arm64 arm-linux-gnueabihf:armhf i686-linux-gnu:i386 riscv64-linux-gnu:riscv64 s390x-linux-gnu:s390x; do
+        cpu=${pair%:*}
+        [ "$(uname -m)-linux-gnu" != "$cpu" ] || continue
+        want "gcc-$cpu" has "$cpu-gcc"
+        want "libc6-dev-${pair#*:}-cross" test -e "/usr/$cpu/include/stdio.h"
     done
     want gcc-mingw-w64-x86-64 has x86_64-w64-mingw32-gcc
     want wine64 sh -c 'command -v wine64 || command -v wine || ls /usr/lib/wine/wine64'
@@ -39,7 +42,7 @@ ports)
     brew='brew install simde qemu mingw-w64 emscripten node'
     ;;
 accel)
-    want libopenblas-dev sh -c 'ls /usr/include/*/cblas.h || ls /usr/include/cblas.h'
+    want libopenblas-dev sh -c 'ls /usr/lib/*/libopenblas.so || ls /usr/lib*/libopenblas.so'
     want opencl-headers test -e /usr/include/CL/cl.h
     want ocl-icd-opencl-dev sh -c 'ls /usr/lib/*/libOpenCL.so || ls /usr/lib/libOpenCL.so'
     want pocl-opencl-icd sh -c 'ls /etc/OpenCL/vendors/pocl.icd'

@@ -407,7 +407,7 @@ T_FN tiny_ctx_desc t_desc(tiny_target target, int n_threads)
     desc.allocator.realloc_fn = t_alloc_realloc;
     desc.target = target;
     desc.n_threads = n_threads;
-#if T_PTHREAD && !defined _OPENMP
+#if T_PTHREAD && !defined _OPENMP && !defined TINY_PTHREAD
     desc.pool.run = t_pool_run;
 #endif
     return desc;

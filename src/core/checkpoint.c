@@ -16,7 +16,6 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include <string.h>
-#include <stdio.h>
 
 #define TINYI_CKPT_HEAD 16
 #define TINYI_CKPT_ENTRY 56                 /* without name and values */

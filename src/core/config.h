@@ -3,6 +3,7 @@
  * Options, each defined by the user before the include:
  *   TINY_STATIC        every function static: a private copy in one unit
  *   TINY_NO_OPENMP     no OpenMP even where the compiler offers it
+ *   TINY_PTHREAD       threads where the compiler has no OpenMP but the system POSIX threads: link with -pthread
  *   TINY_NO_SIMD       the scalar target only
  *   TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero

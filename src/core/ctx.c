@@ -181,6 +181,9 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 {
     tiny_allocator a;
     if (tinyi_ctx_check(ctx)) return;
+#if TINYI_HAVE_HELPERS
+    tinyi_helpers_close(ctx);
+#endif
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
 #if TINYI_HAVE_PTHREAD

@@ -127,6 +127,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     size_t i;
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
+        if (i) tinyi_team_not_late(team);
         if (row->fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
         if (i + 1 < job->n) tiny_barrier(team);
@@ -142,7 +143,8 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    return tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job);
+    /* whose row came with the call may share its work as it likes */
+    return op->row ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
 }
 
 /* 1: the accelerator gave the answer */
@@ -241,7 +243,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     const tiny_op_row *row = NULL;
     tinyi_op_job job;
     size_t i, shared = 0, own = 0;
-    int threads = 1;
+    int threads = 1, own_rows = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
@@ -255,6 +257,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         if (st) return st;
         t = tinyi_op_threads(ctx, ops[i], row);
         if (t > threads) threads = t;
+        if (ops[i]->row) own_rows = 1;
     }
     for (i = 0; i < n; i++) {
         size_t s = 0, o = 0;
@@ -266,7 +269,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
     job.ops = ops;
     job.row = NULL;
     job.n = n;
-    st = tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job);
+    st = own_rows ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
     for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
     return st;
 }

@@ -11,10 +11,18 @@
 #else
 #define TINYI_HAVE_PTHREAD 0
 #endif
+/* threads of our own: where OpenMP says that the program has threads, or TINY_PTHREAD does */
+#if TINYI_HAVE_PTHREAD && ((defined _OPENMP && !defined TINY_NO_OPENMP) || defined TINY_PTHREAD)
+#define TINYI_HAVE_HELPERS 1
+#else
+#define TINYI_HAVE_HELPERS 0
+#endif
 TINYI_C_BEGIN
 
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
 #define TINYI_MESSAGE_BYTES 512
+
+typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
 struct tiny_ctx {
     uint32_t magic, version;
@@ -29,6 +37,11 @@ struct tiny_ctx {
     uint64_t accel_answered, accel_declined, accel_failed;
     int accel_said;                         /* the failure of the accelerator was told */
     int in_region;
+    tiny_idx gate;                          /* of the region: see core/thread.c */
+    tinyi_region *region;
+    tinyi_helper *helpers;                  /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
+    int n_helpers;
+    tiny_idx helpers_of;
     tiny_status status;
     char message[TINYI_MESSAGE_BYTES];
 #if TINYI_HAVE_PTHREAD
@@ -64,6 +77,14 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 /* The cancel callback has asked to stop: pieces were left out, and what they should have written is not there. Told for
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
+
+/* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
+ * helpers come in after barriers too. They go through the phases that are over without work. */
+TINYI_FN void tinyi_team_late(tiny_team *team);
+TINYI_FN void tinyi_team_not_late(tiny_team *team);
+#if TINYI_HAVE_HELPERS
+TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
+#endif
 
 TINYI_FN void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 

@@ -1,83 +1,153 @@
 /* src/core/thread.c - the region: who runs, who waits, and how
  *
  * Every thread of a region runs the same function. Waiting happens in one
- * place, tiny_barrier: a few microseconds of spinning (the usual case, all
+ * place, tinyi_region_wait: some microseconds of spinning (the usual case, all
  * arrive together), then a condition variable. A thread that has lost its
  * processor to another program thus costs the others no processor time, and
- * the scheduler may move it to the processor that a sleeper left.           */
+ * the scheduler may move it to the processor that a sleeper left.
+ *
+ * Where there are POSIX threads a context keeps helpers of its own, which sleep
+ * between regions. OpenMP's cannot do what a shared machine needs: they spin on
+ * processors that others want, and a region waits for each of them, even for
+ * one that is not running and has no work. A loose region (what the operations
+ * open: they share all work by tiny_take) waits only for helpers who have come
+ * in; who comes too late finds the door closed. With a busy neighbour on two
+ * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
+ * with OpenMP's threads a sixth.                                             */
 #include "core/state.h"
 #include <stdio.h>
+#include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
 #include <omp.h>
 #define TINYI_HAVE_OPENMP 1
 #else
 #define TINYI_HAVE_OPENMP 0
 #endif
+#if TINYI_HAVE_HELPERS
+#include <unistd.h>
+#endif
 
-/* about three microseconds: a pause takes 10 to 140 cycles */
-#define TINYI_SPINS 100
+/* About 20 microseconds (a pause takes 10 to 140 cycles): as long as a piece of work, since to fall asleep and be woken
+ * costs 50 in a virtual machine; and little beside the milliseconds for which a neighbour may hold the processor of the
+ * one who is waited for. */
+#define TINYI_SPINS 1000
+/* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
+#define TINYI_HELPER_SPINS 2000
+
+/* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
+ * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
+#define TINYI_GATE_IN ((size_t)1)
+#define TINYI_GATE_ARRIVED ((size_t)1 << 9)
+#define TINYI_GATE_CLOSED ((size_t)1 << 18)
+#define TINYI_GATE_SLEEP ((size_t)1 << 19)
+#define TINYI_GATE_PHASE ((size_t)1 << 20)
+#define TINYI_GATE_COUNT ((size_t)511)
+#define TINYI_GATE_PHASES (SIZE_MAX / TINYI_GATE_PHASE)
+#define TINYI_GATE_HERE(g) ((g) / TINYI_GATE_ARRIVED & TINYI_GATE_COUNT)
 
 struct tinyi_region {
     tiny_ctx *ctx;
     int n;
-    tiny_idx next;                          /* first piece of work that nobody took */
-    char pad0[TINYI_ALIGN - sizeof(tiny_idx)];
-    tiny_idx arrived, phase;                /* of the barrier */
-    char pad1[TINYI_ALIGN - 2 * sizeof(tiny_idx)];
-    tiny_idx sleepers, failed, cancelled;
+    tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
+    char pad[TINYI_ALIGN];
+    tiny_idx late;                          /* who comes after the first barrier may still come in */
+    tiny_idx failed, cancelled;
     tiny_status status;
     char says[256];
     unsigned char *shared, *own;
     size_t own_bytes;
     tiny_team_fn fn;
     void *arg;
+    int loose;
     tiny_target ran_on;
 };
 
-static void tinyi_region_wait(tinyi_region *r, tiny_idx phase, int n)
+static size_t tinyi_gate(const tiny_ctx *ctx) { return (size_t)tinyi_atomic_get(&ctx->gate); }
+static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_atomic_swap_if(&ctx->gate, (tiny_idx)old, (tiny_idx)v); }
+
+/* All are at the barrier: the next phase begins. */
+static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
-    int i, spins = n <= r->ctx->n_cpus ? TINYI_SPINS : 0;
+    size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
+    return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+}
+
+/* Until the gate says something else about the bits of mask than `seen` does. */
+static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins)
+{
+    size_t g;
+    int i;
     for (i = 0; i < spins; i++) {
-        if (tinyi_atomic_get(&r->phase) != phase) return;
+        if ((tinyi_gate(ctx) & mask) != seen) return;
         tinyi_pause();
     }
 #if TINYI_HAVE_PTHREAD
-    (void)pthread_mutex_lock(&r->ctx->lock);
-    tinyi_atomic_set(&r->sleepers, 1);
-    while (tinyi_atomic_get(&r->phase) == phase) (void)pthread_cond_wait(&r->ctx->wake, &r->ctx->lock);
-    (void)pthread_mutex_unlock(&r->ctx->lock);
+    for (;;) {                              /* who changes the gate must see that somebody sleeps */
+        g = tinyi_gate(ctx);
+        if ((g & mask) != seen) return;
+        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
+    }
+    (void)pthread_mutex_lock(&ctx->lock);
+    while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
+        if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
+    }
+    (void)pthread_mutex_unlock(&ctx->lock);
 #else
-    while (tinyi_atomic_get(&r->phase) == phase) tinyi_pause();
+    while (g = tinyi_gate(ctx), (g & mask) == seen) tinyi_pause();
 #endif
 }
+
+/* after an exchange that took the sleep bit away */
+static void tinyi_region_wake(tiny_ctx *ctx)
+{
+#if TINYI_HAVE_PTHREAD
+    /* under the lock, so that nobody falls asleep between his last look and our signal */
+    (void)pthread_mutex_lock(&ctx->lock);
+    (void)pthread_cond_broadcast(&ctx->wake);
+    (void)pthread_mutex_unlock(&ctx->lock);
+#else
+    (void)ctx;
+#endif
+}
+
+static int tinyi_region_spins(const tinyi_region *r, int n) { return n <= r->ctx->n_cpus ? TINYI_SPINS : 0; }
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
     tinyi_region *r = team->region;
-    tiny_idx phase;
+    tiny_ctx *ctx = r->ctx;
+    size_t g;
     if (team->n == 1) {
-        r->next = 0;
+        r->next[0] = 0;
         return;
     }
-    phase = tinyi_atomic_get(&r->phase);
-    if (tinyi_atomic_add(&r->arrived, 1) + 1 < team->n) {
-        tinyi_region_wait(r, phase, team->n);
+    if (team->phase < team->from) {         /* came in later: this barrier is over */
+        team->phase++;
         return;
     }
-    r->arrived = 0;
-    tinyi_atomic_set(&r->next, 0);
-#if TINYI_HAVE_PTHREAD
-    /* under the lock, so that nobody falls asleep between his last look and our signal */
-    (void)pthread_mutex_lock(&r->ctx->lock);
-    tinyi_atomic_set(&r->phase, phase + 1);
-    if (tinyi_atomic_get(&r->sleepers)) {
-        tinyi_atomic_set(&r->sleepers, 0);
-        (void)pthread_cond_broadcast(&r->ctx->wake);
+    /* the counter of the next phase: nobody uses it before all have arrived, and nobody after the phase before this one */
+    tinyi_atomic_set(&r->next[(team->phase + 1) & 1], 0);
+    team->phase++;
+    for (;;) {
+        g = tinyi_gate(ctx);
+        if (TINYI_GATE_HERE(g) + 1 < (r->loose ? g & TINYI_GATE_COUNT : (size_t)team->n)) {
+            if (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_ARRIVED)) continue;
+            tinyi_region_wait(ctx, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1), tinyi_region_spins(r, team->n));
+            return;
+        }
+        if (tinyi_gate_swap(ctx, g, tinyi_gate_next(r, g) & ~TINYI_GATE_SLEEP)) break;
     }
-    (void)pthread_mutex_unlock(&r->ctx->lock);
-#else
-    tinyi_atomic_set(&r->phase, phase + 1);
-#endif
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+}
+
+TINYI_FN void tinyi_team_late(tiny_team *team)
+{
+    if (team->i == 0 && team->phase == 0) tinyi_atomic_set(&team->region->late, 1);
+}
+
+TINYI_FN void tinyi_team_not_late(tiny_team *team)
+{
+    if (team->i == 0) tinyi_atomic_set(&team->region->late, 0);
 }
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
@@ -87,17 +157,18 @@ TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx
     if (grain < 1) grain = 1;
     if (team->n == 1) {
         /* one thread: no pieces, unless somebody wants to be asked whether to go on */
-        at = r->next;
+        at = r->next[0];
         if (!r->ctx->desc.cancel) grain = TINYI_MAX(total - at, 1);
     } else {
-        if (tinyi_atomic_get(&r->next) >= total) return 0;      /* the counter cannot run away */
-        at = tinyi_atomic_add(&r->next, grain);
+        tiny_idx *next = &r->next[team->phase & 1];
+        if (team->phase < team->from || tinyi_atomic_get(next) >= total) return 0;      /* the counter cannot run away */
+        at = tinyi_atomic_add(next, grain);
     }
     if (team->i == 0 && r->ctx->desc.cancel && r->ctx->desc.cancel(r->ctx->desc.user)) tinyi_atomic_set(&r->cancelled, 1);
     if (at >= total || tinyi_atomic_get(&r->cancelled)) return 0;
     *i0 = at;
     *i1 = total - at > grain ? at + grain : total;
-    if (team->n == 1) r->next = *i1;
+    if (team->n == 1) r->next[0] = *i1;
     return 1;
 }
 
@@ -111,9 +182,9 @@ TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *se
     (void)snprintf(r->says, sizeof r->says, "%s", sentence ? sentence : tiny_status_text(status));
 }
 
-static void tinyi_region_member(void *arg, int i, int n)
+/* from: the phase at which this thread came in. The phases that it has passed. */
+static tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, tiny_idx from)
 {
-    tinyi_region *r = (tinyi_region *)arg;
     tiny_team team;
     team.i = i;
     team.n = n;
@@ -122,42 +193,222 @@ static void tinyi_region_member(void *arg, int i, int n)
     team.k = r->ctx->k;
     team.ran_on = TINY_TARGET_REFERENCE;
     team.region = r;
+    team.phase = 0;
+    team.from = from;
     r->fn(&team, r->arg);
-    if (n > 1) tiny_barrier(&team);         /* ours sleeps; the one at the end of an OpenMP region may not */
     if (i == 0) r->ran_on = team.ran_on;
+    return team.phase;
+}
+
+#if TINYI_HAVE_HELPERS
+/* ---- helpers: threads of the context, numbers 1 .. n_threads - 1 of every team
+ *
+ * A helper waits at his own word: the number of the call, whether all must come (the function shares its work by team->i), and
+ * whether he sleeps. Only the caller writes calls; a helper that was not in time for one sees the next. He may look at the
+ * region, which lies on the caller's stack, only between coming in through the gate and leaving. */
+struct tinyi_helper {
+    tiny_ctx *ctx;
+    int i;
+    tiny_idx word;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    char pad[TINYI_ALIGN];
+};
+#define TINYI_CALL_SLEEP ((size_t)1)
+#define TINYI_CALL_ALL ((size_t)2)
+#define TINYI_CALL_QUIT ((size_t)4)
+#define TINYI_CALL_NUMBER ((size_t)8)
+
+static void tinyi_helper_leave(tiny_ctx *ctx)
+{
+    size_t g, v;
+    do {
+        g = tinyi_gate(ctx);
+        v = g - TINYI_GATE_IN;
+        /* a helper that was called for an earlier, larger team goes before the first barrier: others may wait for nobody else */
+        if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
+        v &= ~TINYI_GATE_SLEEP;
+    } while (!tinyi_gate_swap(ctx, g, v));
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+}
+
+/* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
+static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
+{
+    size_t g;
+    do {
+        g = tinyi_gate(ctx);
+        if (g & TINYI_GATE_CLOSED) return 0;
+    } while (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_IN));
+    *phase = (tiny_idx)(g / TINYI_GATE_PHASE);
+    return 1;
+}
+
+static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
+{
+    size_t w;
+    int i;
+    for (i = h->ctx->n_threads <= h->ctx->n_cpus ? TINYI_HELPER_SPINS : 0; i > 0; i--) {
+        w = (size_t)tinyi_atomic_get(&h->word);
+        if (w != seen) return w;
+        tinyi_pause();
+    }
+    if (!tinyi_atomic_swap_if(&h->word, (tiny_idx)seen, (tiny_idx)(seen | TINYI_CALL_SLEEP))) return (size_t)tinyi_atomic_get(&h->word);
+    (void)pthread_mutex_lock(&h->lock);
+    while (w = (size_t)tinyi_atomic_get(&h->word), w == (seen | TINYI_CALL_SLEEP)) (void)pthread_cond_wait(&h->wake, &h->lock);
+    (void)pthread_mutex_unlock(&h->lock);
+    return w;
+}
+
+static void *tinyi_helper_main(void *arg)
+{
+    tinyi_helper *h = (tinyi_helper *)arg;
+    tiny_ctx *ctx = h->ctx;
+    tiny_idx phase = 0;
+    size_t w = 0;
+    for (;;) {
+        w = tinyi_helper_listen(h, w);
+        if (w & TINYI_CALL_QUIT) return NULL;
+        if (w & TINYI_CALL_ALL) phase = 0;
+        else if (!tinyi_helper_enter(ctx, &phase)) continue;
+        if (h->i < ctx->region->n) (void)tinyi_region_member(ctx->region, h->i, ctx->region->n, phase);
+        tinyi_helper_leave(ctx);
+    }
+}
+
+static void tinyi_helper_call(tinyi_helper *h, size_t what)
+{
+    size_t w;
+    do w = (size_t)tinyi_atomic_get(&h->word);
+    while (!tinyi_atomic_swap_if(&h->word, (tiny_idx)w, (tiny_idx)((w / TINYI_CALL_NUMBER + 1) * TINYI_CALL_NUMBER + what)));
+    if (w & TINYI_CALL_SLEEP) {
+        (void)pthread_mutex_lock(&h->lock);
+        (void)pthread_cond_signal(&h->wake);
+        (void)pthread_mutex_unlock(&h->lock);
+    }
+}
+
+/* Makes sure that a team of *n has its helpers; *n falls to what the system gives. A child of fork has none of its parent's
+ * threads and starts its own. */
+static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
+{
+    const tiny_idx process = (tiny_idx)getpid();
+    if (ctx->helpers_of != process) {
+        ctx->helpers_of = process;
+        ctx->n_helpers = 0;
+        (void)pthread_mutex_init(&ctx->lock, NULL);
+        (void)pthread_cond_init(&ctx->wake, NULL);
+    }
+    if (!ctx->helpers) {
+        ctx->helpers = (tinyi_helper *)tinyi_alloc(ctx, (size_t)ctx->n_threads - 1, sizeof *ctx->helpers);
+        if (!ctx->helpers) return TINY_E_MEMORY;
+    }
+    while (ctx->n_helpers < *n - 1) {
+        tinyi_helper *h = &ctx->helpers[ctx->n_helpers];
+        memset(h, 0, sizeof *h);
+        h->ctx = ctx;
+        h->i = ctx->n_helpers + 1;
+        (void)pthread_mutex_init(&h->lock, NULL);
+        (void)pthread_cond_init(&h->wake, NULL);
+        if (pthread_create(&h->thread, NULL, tinyi_helper_main, h) != 0) {
+            (void)pthread_cond_destroy(&h->wake);
+            (void)pthread_mutex_destroy(&h->lock);
+            *n = ctx->n_helpers + 1;
+        } else ctx->n_helpers++;
+    }
+    return TINY_OK;
+}
+
+static void tinyi_helpers_run(tinyi_region *r)
+{
+    tiny_ctx *ctx = r->ctx;
+    size_t g;
+    int i;
+    ctx->region = r;
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(r->loose ? TINYI_GATE_IN : TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN));
+    for (i = 1; i < r->n; i++) tinyi_helper_call(&ctx->helpers[i - 1], r->loose ? 0 : TINYI_CALL_ALL);
+    (void)tinyi_region_member(r, 0, r->n, 0);
+    do g = tinyi_gate(ctx);
+    while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
+    for (;;) {                              /* those who came in still look at r */
+        g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
+        if (g == 1) break;
+        tinyi_region_wait(ctx, TINYI_GATE_COUNT, g, tinyi_region_spins(r, r->n));
+    }
+}
+
+void tinyi_helpers_close(tiny_ctx *ctx)
+{
+    int i;
+    if (ctx->helpers_of == (tiny_idx)getpid()) {
+        for (i = 0; i < ctx->n_helpers; i++) tinyi_helper_call(&ctx->helpers[i], TINYI_CALL_QUIT);
+        for (i = 0; i < ctx->n_helpers; i++) {
+            (void)pthread_join(ctx->helpers[i].thread, NULL);
+            (void)pthread_cond_destroy(&ctx->helpers[i].wake);
+            (void)pthread_mutex_destroy(&ctx->helpers[i].lock);
+        }
+    }
+    tiny_free(ctx, ctx->helpers);
+    ctx->helpers = NULL;
+    ctx->n_helpers = 0;
+}
+#endif
+
+/* by somebody else's threads: they wait for each other at the end, so that ours is the sleeping kind */
+static void tinyi_region_guest(tinyi_region *r, int i, int n)
+{
+    tiny_team end;
+    tiny_idx phases;
+    phases = tinyi_region_member(r, i, n, 0);
+    memset(&end, 0, sizeof end);
+    end.i = i;
+    end.n = n;
+    end.phase = phases;
+    end.region = r;
+    if (n > 1) tiny_barrier(&end);
 }
 
 static void tinyi_region_task(void *arg, int i)
 {
-    tinyi_region_member(arg, i, ((tinyi_region *)arg)->n);
+    tinyi_region_guest((tinyi_region *)arg, i, ((tinyi_region *)arg)->n);
 }
 
 static void tinyi_region_run(tinyi_region *r)
 {
     const tiny_pool *pool = &r->ctx->desc.pool;
     if (r->n > 1 && pool->run) {
+        r->loose = 0;
+        tinyi_atomic_set(&r->ctx->gate, (tiny_idx)TINYI_GATE_CLOSED);
         if (!pool->run(pool->user, r->n, tinyi_region_task, r)) {
             /* the last of them moves the phase when all have come to the end: a pool that forgot some is found out */
-            if (tinyi_atomic_get(&r->phase) == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
+            if (tinyi_gate(r->ctx) / TINYI_GATE_PHASE == 0 && tinyi_atomic_swap_if(&r->failed, 0, 1)) {
                 r->status = TINY_E_ARGUMENT;
                 (void)snprintf(r->says, sizeof r->says, "the pool said that it ran %d tasks, but did not", r->n);
             }
             return;
         }
-        tinyi_region_member(r, 0, 1);
+        (void)tinyi_region_member(r, 0, 1, 0);
         return;
     }
-#if TINYI_HAVE_OPENMP
+#if TINYI_HAVE_HELPERS
+    if (r->n > 1) {
+        tinyi_helpers_run(r);
+        return;
+    }
+#elif TINYI_HAVE_OPENMP
     if (r->n > 1 && !omp_in_parallel()) {
+        r->loose = 0;
+        tinyi_atomic_set(&r->ctx->gate, (tiny_idx)TINYI_GATE_CLOSED);
 #pragma omp parallel num_threads(r->n)
-        tinyi_region_member(r, omp_get_thread_num(), omp_get_num_threads());    /* maybe fewer than asked for */
+        tinyi_region_guest(r, omp_get_thread_num(), omp_get_num_threads());     /* maybe fewer than asked for */
         return;
     }
 #endif
-    tinyi_region_member(r, 0, 1);
+    (void)tinyi_region_member(r, 0, 1, 0);
 }
 
-TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose)
 {
     tinyi_region r;
     size_t bytes = 0;
@@ -169,13 +420,25 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
-    r.next = r.arrived = r.phase = r.sleepers = r.failed = r.cancelled = 0;
+    r.next[0] = r.next[1] = r.late = r.failed = r.cancelled = 0;
     r.status = TINY_OK;
     r.shared = r.own = NULL;
     r.own_bytes = 0;
     r.fn = fn;
     r.arg = arg;
+    r.loose = loose;
     r.ran_on = TINY_TARGET_REFERENCE;
+#if TINYI_HAVE_HELPERS
+    if (r.n > 1 && !ctx->desc.pool.run) {
+#if TINYI_HAVE_OPENMP
+        if (omp_in_parallel()) r.n = 1;
+#endif
+        if (r.n > 1) {
+            st = tinyi_helpers_ready(ctx, &r.n);
+            if (st) return st;
+        }
+    }
+#endif
     if (shared_bytes || own_bytes) {
         size_t own;
         if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
@@ -198,4 +461,14 @@ TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_b
     if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
     if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
     return TINY_OK;
+}
+
+TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+{
+    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 0);
+}
+
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
+{
+    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 1);
 }

@@ -8,7 +8,13 @@
  *       for (r = r0; r < r1; r++) row(r);
  *   tiny_barrier(team);              before the next loop of takes, always
  *
- * A barrier spins for a few microseconds, then sleeps.                       */
+ * A barrier spins for a few microseconds, then sleeps.
+ *
+ * A function that shares all its work by tiny_take, and does by itself only
+ * what stands under `if (team->i == 0)`, can run in a loose region: a thread
+ * that has no processor when the region opens, because another program is on
+ * it, comes in later or not at all, and nobody waits for it. It may come until
+ * the first barrier is passed. Thread 0 is always there, from the start.     */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 #include "core/ctx.h"
@@ -22,6 +28,7 @@ typedef struct tiny_team {
     const struct tinyi_kernels *k;          /* of the context's target */
     tiny_target ran_on;                     /* where the last kernel came from */
     tinyi_region *region;
+    tiny_idx phase, from;                   /* barriers passed; and how many there had been when this thread came in */
 } tiny_team;
 
 typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
@@ -30,6 +37,9 @@ typedef void (*tiny_team_fn)(tiny_team *team, void *arg);
  * context's arena before the region opens. Refused inside a region of this context; inside an OpenMP region of somebody
  * else it runs on one thread. */
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
+
+/* The same, loose: see above. */
+TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg);
 
 /* The next piece [*i0, *i1) of 0..total, at most grain long. 0 when all is given out, or after a cancel. */
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1);

@@ -8,6 +8,11 @@
 #include "llm/token/wordpiece.c"
 #include "llm/token/unigram.c"
 #include "llm/token/rwkv.c"
+#include "llm/chat/filters.c"
+#include "llm/chat/methods.c"
+#include "llm/chat/emit.c"
+#include "llm/chat/words.c"
+#include "llm/chat/expression.c"
 #include "llm/model/load.c"
 #include "llm/model/step.c"
 #include "llm/model/attn.c"
@@ -18,4 +23,6 @@
 #include "llm/model/ffn.c"
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
+#include "llm/model/seq.c"
+#include "llm/model/save.c"
 #endif

@@ -57,7 +57,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Many sequences in one session, paged caches, and kernels that multiply block formats without unpacking them.
+ *     Kernels that multiply block formats without unpacking them.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
@@ -79,12 +79,16 @@
 #include "llm/token/split.h"
 #include "llm/token/vocab.h"
 #include "llm/chat/template.h"
+#include "llm/attention/pages.h"
+#include "llm/attention/paged.h"
 #include "llm/model/model.h"
+#include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
 #include "llm/sample/grammar.h"
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
+#include "llm/session/beam.h"
 #include "llm/train/story.h"
 #include "llm/train/trainer.h"
 #include "llm/train/judge.h"

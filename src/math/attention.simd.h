@@ -71,39 +71,56 @@ static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap
     return f;
 }
 
-#define TINYI_ATT_MIX(R)                                                                           \
+/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
+#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
+    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
+        v_f32 a[R][U], x[U];                                                                       \
+        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
+            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
+        for (c = 0; c < n; c++) {                                                                  \
+            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
+                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
+                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
+            }                                                                                      \
+        }                                                                                          \
+        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
+            for (c = n; c < n_vis[j]; c++)                                                         \
+                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
+                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
+            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
+        }                                                                                          \
+    }
+#define TINYI_ATT_MIX(R, U)                                                                        \
     do {                                                                                           \
         int n = n_vis[0];                                                                          \
         for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {                                            \
-            v_f32 a[R];                                                                            \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i));          \
-            for (c = 0; c < n; c++) {                                                              \
-                v_f32 x = v_load(v + c * ldv + i);                                                 \
-                TINYI_UNROLL for (j = 0; j < R; j++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), x, a[j]);   \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                for (c = n; c < n_vis[j]; c++) a[j] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i), a[j]); \
-                v_store(acc + j * d_v + i, a[j]);                                                  \
-            }                                                                                      \
-        }                                                                                          \
+        i = 0;                                                                                     \
+        TINYI_ATT_MIX_STEP(R, U)                                                                   \
+        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
         for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
+            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
                 float a = f[j] * acc[j * d_v + i];                                                 \
                 for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
                 acc[j * d_v + i] = a;                                                              \
             }                                                                                      \
     } while (0)
+#define TINYI_ATT_MIX_ROWS(R, U) \
+    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
 
 /* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
 static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
 {
     tiny_idx i;
-    int c, j;
-    for (; n_row >= 8; n_row -= 8, acc += 8 * d_v, p += 8 * TINYI_ATT_KEYS, f += 8, n_vis += 8) TINYI_ATT_MIX(8);
-    for (; n_row >= 1; n_row -= 1, acc += d_v, p += TINYI_ATT_KEYS, f += 1, n_vis += 1) TINYI_ATT_MIX(1);
+    int c, j, u;
+    TINYI_ATT_MIX_ROWS(8, 1);
+    TINYI_ATT_MIX_ROWS(4, 2);
+    TINYI_ATT_MIX_ROWS(2, 4);
+    TINYI_ATT_MIX_ROWS(1, 4);
 }
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_MIX_STEP
+#undef TINYI_ATT_MIX_ROWS
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {

@@ -569,7 +569,8 @@ TINYI_FN void tinyi_gemm_plan_f32(tinyi_gemm_plan *p, const tinyi_gemm *g)
     }
     p->form = TINYI_GEMM_PANELS;
     p->own_bytes = (size_t)tinyi_gemm_own_of(h).all * sizeof(float);
-    p->phases = n_batch == 1 && h->y_n == 1;
+    /* a barrier and the other thread's half of a cost more than packing a twice in what takes some 100 us (128^3 with two threads: 31 us, 22 without) */
+    p->phases = n_batch == 1 && h->y_n == 1 && work >= 32e6;
     if (p->phases) p->shared_bytes = (size_t)TINYI_MIN(TINYI_GEMM_SHARED, (h->m + TINYI_GEMM_MR_MAX) * h->k) * sizeof(float);
 }
 

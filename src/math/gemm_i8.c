@@ -79,7 +79,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     const tinyi_fn_gemm_i8_dot dot = TINYI_K(team, gemm_i8_dot);
     const int a_signed = g->a.dtype == TINY_I8;
     const uint8_t *a = g->a.data;
-    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((1 << 17) / (g->k + 1), 1), TINYI_I8_DOTS);
+    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
     int32_t sums[TINYI_I8_DOTS];
     float row[TINYI_I8_DOTS];
     if (rows) {

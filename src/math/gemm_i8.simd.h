@@ -88,6 +88,13 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+/* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
+#if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
+#define TINYI_I8_MMLA 1
+#else
+#define TINYI_I8_MMLA 0
+#endif
+
 /* One panel by R rows, 16 / V_LANES vectors of sums a row: all of them stay in registers on every target but scalar. */
 #define TINYI_I8_VECTORS (16 / V_LANES)
 #define TINYI_I8_BLOCK(R)                                                                                          \
@@ -157,6 +164,51 @@ static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8
 #undef TINYI_I8_EACH
 #endif
 
+#if TINYI_I8_MMLA
+/* Four rows by a panel of 16 columns; y as a whole is there. A product of the matrix unit takes eight bytes of two rows and of
+ * two columns: neighbouring groups of four bytes of the panel, zipped, are such pairs. 16 sums, 8 pairs, 2 pairs of rows. */
+TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k, const int32_t *start)
+{
+    int32x4_t s[2][8];
+    size_t i;
+    int r, c;
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            const int32_t *at = start ? start + 2 * c : y + 2 * r * y_row + 2 * c;
+            s[r][c] = vcombine_s32(vld1_s32(at), vld1_s32(start ? at : at + y_row));
+        }
+    for (i = 0; i < k; i += 8) {
+        int8x16_t pair[8];
+        TINYI_UNROLL for (c = 0; c < 8; c += 2) {
+            const int32x4_t lo = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 8 * c)), hi = vreinterpretq_s32_s8(vld1q_s8(b + 16 * i + 64 + 8 * c));
+            pair[c] = vreinterpretq_s8_s32(vzip1q_s32(lo, hi));
+            pair[c + 1] = vreinterpretq_s8_s32(vzip2q_s32(lo, hi));
+        }
+        TINYI_UNROLL for (r = 0; r < 2; r++) {
+            const uint8_t *x = a + 2 * r * a_row + (ptrdiff_t)i;
+            const uint8x16_t rows = vcombine_u8(vld1_u8(x), vld1_u8(x + a_row));
+            TINYI_UNROLL for (c = 0; c < 8; c++) s[r][c] = vusmmlaq_s32(s[r][c], rows, pair[c]);
+        }
+    }
+    TINYI_UNROLL for (r = 0; r < 2; r++)
+        TINYI_UNROLL for (c = 0; c < 8; c++) {
+            vst1_s32(y + 2 * r * y_row + 2 * c, vget_low_s32(s[r][c]));
+            vst1_s32(y + (2 * r + 1) * y_row + 2 * c, vget_high_s32(s[r][c]));
+        }
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                             size_t k, const int32_t *start, int rows, int columns)
+{
+    for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
+        int r = 0;
+        if (columns >= 16)
+            for (; r + 4 <= rows; r += 4) TINY_FN(tinyi_gemm_i8_four)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start);
+        if (r < rows) TINY_FN(tinyi_gemm_i8_strip)(y + r * y_row, y_row, a + r * a_row, a_row, b, k, start, rows - r, columns < 16 ? columns : 16);
+    }
+}
+#endif
+
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
                                         size_t k, const int32_t *start, int rows, int columns)
 {
@@ -200,38 +252,85 @@ static void TINY_FN(tinyi_gemm_i8_weave)(int8_t *to, const int8_t *x, ptrdiff_t 
         for (r = 0; r < 4; r++) to[4 * i + (size_t)r] = x[r * row + (ptrdiff_t)i];
 }
 
-/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned */
+/* y[j * y_step] = sum_i a[i] * b[j][i] over n rows of b, for one row of a: signed, or unsigned. Four rows of b at a time,
+ * two sums each, fetched ahead as in gemv.simd.h; rows that are not there repeat the last one. */
+#define TINYI_I8_FOUR(X) X(0) X(1) X(2) X(3)
+#define TINYI_I8_ROW(r) const int8_t *b##r = b + (r < m ? r : m - 1) * apart * b_row; v_i32 s##r = vi_zero(), t##r = s##r;
+#define TINYI_I8_FETCH(r) TINYI_PREFETCH(b##r + i + ahead);
+#define TINYI_I8_TWO(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load(b##r + i)); t##r = TINYI_I8_DOT(t##r, x1, vb_load(b##r + i + TINYI_I8_BYTES));
+#define TINYI_I8_LAST(r) s##r = TINYI_I8_DOT(s##r, x0, vb_load_n(b##r + i, q));
+#define TINYI_I8_OUT(r) if (r < m) y[r * apart * y_step] = vi_sum(vi_add(s##r, t##r));
+#define TINYI_I8_DOTS(name)                                                                                        \
+    static void TINY_FN(name)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, size_t k) \
+    {                                                                                                              \
+        enum { TINYI_I8_BYTES = 4 * V_LANES };                                                                     \
+        while (n) {                                                                                                \
+            const ptrdiff_t m = (ptrdiff_t)TINYI_MIN(n, 4), apart = n < 4 ? 1 : (ptrdiff_t)(n / 4);                \
+            ptrdiff_t turn;                                                                                        \
+            for (turn = 0; turn < apart; turn++, b += b_row, y += y_step) {                                        \
+                size_t i = 0, end = k > TINYI_GEMV_AHEAD ? k - TINYI_GEMV_AHEAD : 0;                               \
+                ptrdiff_t ahead = (ptrdiff_t)(k - end);                                                            \
+                TINYI_I8_FOUR(TINYI_I8_ROW)                                                                        \
+                for (;;) {                                                                                         \
+                    for (; i + 2 * TINYI_I8_BYTES <= end; i += 2 * TINYI_I8_BYTES) {                               \
+                        const v_i8 x0 = vb_load(a + i), x1 = vb_load(a + i + TINYI_I8_BYTES);                      \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH)                                                              \
+                        TINYI_I8_FOUR(TINYI_I8_FETCH2)                                                             \
+                        TINYI_I8_FOUR(TINYI_I8_TWO)                                                                \
+                    }                                                                                              \
+                    if (end == k) break;                                                                           \
+                    ahead = turn + 1 < apart ? b_row - (ptrdiff_t)end : -(ptrdiff_t)end;                           \
+                    end = k;                                                                                       \
+                }                                                                                                  \
+                while (i < k) {                                                                                    \
+                    const size_t q = TINYI_MIN(k - i, (size_t)TINYI_I8_BYTES);                                     \
+                    const v_i8 x0 = vb_load_n(a + i, q);                                                           \
+                    TINYI_I8_FOUR(TINYI_I8_LAST)                                                                   \
+                    i += q;                                                                                        \
+                }                                                                                                  \
+                TINYI_I8_FOUR(TINYI_I8_OUT)                                                                        \
+            }                                                                                                      \
+            b += (m - 1) * apart * b_row;                                                                          \
+            y += (m - 1) * apart * y_step;                                                                         \
+            n -= (size_t)(m * apart);                                                                              \
+        }                                                                                                          \
+    }
+#if V_AVX512                                /* two vectors are two lines */
+#define TINYI_I8_FETCH2(r) TINYI_PREFETCH(b##r + i + ahead + 64);
+#else
+#define TINYI_I8_FETCH2(r)
+#endif
+#define TINYI_I8_DOT v_dot_i8
+TINYI_I8_DOTS(tinyi_gemm_i8_dot_signed)
+#undef TINYI_I8_DOT
+#define TINYI_I8_DOT v_dot_u8i8
+TINYI_I8_DOTS(tinyi_gemm_i8_dot_unsigned)
+
 static void TINY_FN(tinyi_gemm_i8_dot)(int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k)
 {
-    enum { TINYI_I8_BYTES = 4 * V_LANES };
-    size_t i, j;
-#define TINYI_I8_DOT(dot)                                                                          \
-    do {                                                                                           \
-        for (i = 0; i + 4 * TINYI_I8_BYTES <= k; i += 4 * TINYI_I8_BYTES) {                        \
-            s0 = dot(s0, vb_load(a + i), vb_load(b + i));                                          \
-            s1 = dot(s1, vb_load(a + i + TINYI_I8_BYTES), vb_load(b + i + TINYI_I8_BYTES));        \
-            s2 = dot(s2, vb_load(a + i + 2 * TINYI_I8_BYTES), vb_load(b + i + 2 * TINYI_I8_BYTES)); \
-            s3 = dot(s3, vb_load(a + i + 3 * TINYI_I8_BYTES), vb_load(b + i + 3 * TINYI_I8_BYTES)); \
-        }                                                                                          \
-        for (; i + TINYI_I8_BYTES <= k; i += TINYI_I8_BYTES) s0 = dot(s0, vb_load(a + i), vb_load(b + i)); \
-        if (i < k) s1 = dot(s1, vb_load_n(a + i, k - i), vb_load_n(b + i, k - i));                 \
-    } while (0)
-    for (j = 0; j < n; j++, b += b_row) {
-        v_i32 s0 = vi_zero(), s1 = s0, s2 = s0, s3 = s0;
-        if (a_signed) TINYI_I8_DOT(v_dot_i8);
-        else TINYI_I8_DOT(v_dot_u8i8);
-        y[(ptrdiff_t)j * y_step] = vi_sum(vi_add(vi_add(s0, s1), vi_add(s2, s3)));
-    }
-#undef TINYI_I8_DOT
+    (a_signed ? TINY_FN(tinyi_gemm_i8_dot_signed) : TINY_FN(tinyi_gemm_i8_dot_unsigned))(y, y_step, b, b_row, n, a, k);
 }
+#undef TINYI_I8_DOT
+#undef TINYI_I8_FOUR
+#undef TINYI_I8_ROW
+#undef TINYI_I8_FETCH
+#undef TINYI_I8_FETCH2
+#undef TINYI_I8_TWO
+#undef TINYI_I8_LAST
+#undef TINYI_I8_OUT
+#undef TINYI_I8_DOTS
 
 static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 {
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
+#if TINYI_I8_MMLA
+    if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
+#endif
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_MMLA
 #endif

@@ -217,6 +217,7 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
+    tinyi_team_late(team);
     tinyi_gemm_run_f32(team, &p);
 }
 
@@ -241,6 +242,7 @@ static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_i8_plan(&p, op);
     (void)TINYI_K(team, gemm_i8_tile);
+    tinyi_team_late(team);
     tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 

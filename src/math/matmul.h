@@ -40,6 +40,12 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
  *   gemm_i8_*       see math/gemm_i8.h                                                                               */
+/* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
+#ifndef TINYI_GEMV_BYTES
+#define TINYI_GEMV_BYTES (256 << 10)
+#endif
+#define TINYI_GEMV_AHEAD 1024
+
 #define TINYI_KERNELS_MATMUL(K)                                                                                             \
     K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
     K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \

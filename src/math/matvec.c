@@ -1,6 +1,6 @@
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
- * Work     w is read once, as it lies, by whoever takes the next piece of about 128 KB; the vectors stay in the caches.
+ * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
  *          DOT: w is dense along k. Four rows at a time are summed lane by lane, four vectors at most; more vectors
  *          read the same rows again from the second-level cache.
  *          AXPY: w is dense along r. A piece is a range of r, and its sums lie in the first-level cache.
@@ -8,8 +8,6 @@
  * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k products.  */
 #include <string.h>
 #include "math/matvec.h"
-
-#define TINYI_GEMV_BYTES (128 << 10)        /* of w in a piece */
 
 TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
 {

@@ -1,11 +1,16 @@
 /* tests/core/thread.c - regions, barriers, takes; cancelling and failing in the middle */
+#define T_INTERNALS                         /* tinyi_team_late */
 #include "t.h"
+#if T_PTHREAD
+#include <sys/wait.h>
+#endif
 
 typedef struct sum_arg {
     int *hit;                               /* how often each piece was done, per phase */
     tiny_idx n, phases, grain;
     int wrong;                              /* a phase began before the one before had ended */
     int members[TINY_MAX_THREADS];
+    int late;                               /* its way depends on no other thread: who comes late goes through what is over */
 } sum_arg;
 
 static void sum_member(tiny_team *team, void *arg)
@@ -13,6 +18,7 @@ static void sum_member(tiny_team *team, void *arg)
     sum_arg *a = (sum_arg *)arg;
     tiny_idx p, i, i0, i1;
     a->members[team->i]++;
+    if (a->late) tinyi_team_late(team);
     memset(team->own, team->i, 100);
     for (p = 0; p < a->phases; p++) {
         int *now = a->hit + p * a->n, *before = now - a->n;
@@ -52,6 +58,68 @@ static void test_every_piece_once(void)
         t_close(ctx);
     }
 }
+
+/* Threads come into a loose region as they find time: nothing is left out, nothing is done twice, however many were there. */
+static void test_loose(void)
+{
+    static const int threads[] = { 1, 2, 3, 7 };
+    size_t k;
+    int round;
+    for (k = 0; k < T_COUNT(threads); k++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, threads[k]);
+        sum_arg a;
+        tiny_idx i;
+        memset(&a, 0, sizeof a);
+        a.grain = 3;
+        a.hit = (int *)t_keep(100 * 20 * sizeof(int));
+        for (round = 0; round < 400; round++) {
+            a.n = 1 + round % 100;
+            a.late = round / 20 & 1;
+            a.phases = round % 20;
+            memset(a.hit, 0, 100 * 20 * sizeof(int));
+            memset(a.members, 0, sizeof a.members);
+            /* teams of other sizes and strict ones between: a helper that is late for one must not disturb the next */
+            if (round % 7 == 6) T_OK(tiny_parallel(ctx, 0, 10, 100, sum_member, &a));
+            else T_OK(tiny_parallel_loose(ctx, round % 3, 10, 100, sum_member, &a));
+            if (a.wrong) break;
+            for (i = 0; i < a.n * a.phases && a.hit[i] == 1; i++) {}
+            T_EQ_INT(i, a.n * a.phases);
+            T_EQ_INT(a.members[0], 1);
+            for (i = 1; round % 7 == 6 && i < threads[k]; i++) T_EQ_INT(a.members[i], 1);
+        }
+        T_EQ_INT(a.wrong, 0);
+        t_close(ctx);
+    }
+}
+
+#if T_PTHREAD && !defined __SANITIZE_THREAD__
+/* the child has none of its parent's threads */
+static void test_fork(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 3);
+    sum_arg a;
+    pid_t child;
+    int status = -1;
+    memset(&a, 0, sizeof a);
+    a.n = 1000;
+    a.phases = 3;
+    a.grain = 7;
+    a.hit = (int *)t_keep(3000 * sizeof(int));
+    T_OK(tiny_parallel(ctx, 0, 10, 100, sum_member, &a));
+    memset(a.hit, 0, 3000 * sizeof(int));
+    child = fork();
+    if (child == 0) {
+        tiny_status st = tiny_parallel(ctx, 0, 10, 100, sum_member, &a);
+        tiny_ctx_close(ctx);
+        _exit(st == TINY_OK && !a.wrong && a.hit[2999] == 1 ? 0 : 1);
+    }
+    T_TRUE(child > 0);
+    T_EQ_INT(waitpid(child, &status, 0), child);
+    T_EQ_INT(status, 0);
+    T_OK(tiny_parallel(ctx, 0, 10, 100, sum_member, &a));
+    t_close(ctx);
+}
+#endif
 
 static int cancel_after, cancel_said;
 static int cancel_now(void *user)
@@ -185,6 +253,10 @@ static void test_own_pool(void)
 int main(void)
 {
     T_RUN(test_every_piece_once);
+    T_RUN(test_loose);
+#if T_PTHREAD && !defined __SANITIZE_THREAD__
+    T_RUN(test_fork);
+#endif
     T_RUN(test_cancel);
     T_RUN(test_failing);
 #if T_PTHREAD

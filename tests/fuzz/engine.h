@@ -45,6 +45,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     before = fuzz_held;
     fuzz_most = before + 2 * size + FUZZ_EXTRA;
     target(ctx, size ? data : &none, size);
+#ifdef FUZZ_CTX_EACH                            /* a forward pass leaves its scratch with the context */
+    tiny_ctx_close(ctx);
+    ctx = NULL;
+    before = 0;
+#endif
     if (fuzz_held != before) {
         fprintf(stderr, FUZZ_NAME ": %lu bytes were not given back\n", (unsigned long)(fuzz_held - before));
         abort();

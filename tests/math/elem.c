@@ -1,7 +1,8 @@
 /* tests/math/elem.c - elementary functions against the C library's in double, known digits, and their own symmetries
  *
  * The sweep takes every 1021st bit pattern of a float and all near a power of two; with T_EXHAUSTIVE=1 in the environment
- * it takes all 2^32. It prints the worst error of the reference and of each target.                                   */
+ * it takes all 2^32, with T_EXHAUSTIVE=I/N the I-th (from 1) of N equal parts of them, and T_SWEEP=exp that function alone
+ * (make sweep runs them so). It prints the worst error of the reference and of each target.                           */
 #define T_INTERNALS
 #include "t.h"
 
@@ -101,21 +102,25 @@ static void test_sweep(void)
 {
     static float x[CHUNK], y[CHUNK];
     static double want[CHUNK];
-    const char *all = getenv("T_EXHAUSTIVE");
+    const char *all = getenv("T_EXHAUSTIVE"), *one = getenv("T_SWEEP");
     const uint64_t stride = all && strcmp(all, "0") ? 1 : 1021;
+    const uint64_t parts = all && strchr(all, '/') ? strtoull(strchr(all, '/') + 1, NULL, 10) : 1, part = parts > 1 ? strtoull(all, NULL, 10) : 1;
+    const uint64_t first = ((uint64_t)(part - 1) << 32) / (parts ? parts : 1), end = ((uint64_t)part << 32) / (parts ? parts : 1);
     tiny_ctx *ctx[TINY_TARGET_COUNT];
     size_t i;
     int t;
+    if (!T_TRUE(parts > 0 && part >= 1 && part <= parts)) return;
     for (t = 0; t < TINY_TARGET_COUNT; t++) ctx[t] = t > TINY_TARGET_REFERENCE && tiny_target_runs_here((tiny_target)t) ? t_ctx((tiny_target)t, 1) : NULL;
     for (i = 0; i < T_COUNT(subjects); i++) {
         const subject *s = &subjects[i];
         const int of_size = s->fast_ulp == 0.0;
         worst ref = { 0, 0 }, fast[TINY_TARGET_COUNT];
-        uint64_t u = 0;
+        uint64_t u = first;
+        if (one && strcmp(one, s->name) != 0) continue;
         memset(fast, 0, sizeof fast);
-        while (u <= 0xffffffffu) {
+        while (u < end) {
             size_t n = 0, j;
-            for (; n < CHUNK && u <= 0xffffffffu; n++, u = next_pattern(u, stride)) x[n] = from_bits((uint32_t)u);
+            for (; n < CHUNK && u < end; n++, u = next_pattern(u, stride)) x[n] = from_bits((uint32_t)u);
             for (j = 0; j < n; j++) {
                 const float r = s->ref(x[j]);
                 want[j] = s->want((double)x[j]);

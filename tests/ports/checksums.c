@@ -1,7 +1,9 @@
 /* tests/ports/checksums.c - the same bits everywhere: one checksum for each operation's reference
  *
- *     checksums [SEED]        prints "operation seed checksum" lines, then "OK n"
- *     checksums --run         the same, and the conformance kit over every SIMD target this machine has
+ *     checksums [SEED]                prints "operation seed checksum" lines, then "OK n"
+ *     checksums --run [FOLDER]        the same, a line for each model of a folder with an index.tsv (the oracle's), and the
+ *                                     conformance kit over every SIMD target this machine has
+ *     checksums --models FOLDER       no kit
  *
  * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer of
  * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the same.
@@ -10,6 +12,7 @@
 #define TINYLLM_IMPLEMENTATION
 #endif
 #include "tinyllm.h"
+#include "hash.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +20,7 @@
 #define CASES 8
 #define CHECKSUM_SEED 7
 
-static uint64_t hash;
-
-static void hash_byte(unsigned b) { hash = (hash ^ (b & 255u)) * UINT64_C(0x100000001b3); }
-static void hash_start(void) { hash = UINT64_C(0xcbf29ce484222325); }
-
-static void hash_bits(uint64_t bits, int n_bytes)
-{
-    int i;
-    for (i = 0; i < n_bytes; i++) hash_byte((unsigned)(bits >> 8 * i));
-}
+int print_models(const char *folder);       /* models.c */
 
 /* one element as an unsigned number, NaN as the plain quiet one */
 static void hash_element(tiny_dtype dtype, const unsigned char *p)
@@ -35,7 +29,7 @@ static void hash_element(tiny_dtype dtype, const unsigned char *p)
     uint32_t u32;
     uint16_t u16;
     switch (tiny_dtype_bytes(dtype)) {
-    case 1: hash_byte(p[0]); break;
+    case 1: hash_bits(p[0], 1); break;
     case 2:
         memcpy(&u16, p, 2);
         if (dtype == TINY_F16 && (u16 & 0x7fffu) > 0x7c00u) u16 = 0x7e00;
@@ -98,17 +92,10 @@ static int print_operations(uint64_t seed)
             n = -1000;
             continue;
         }
-        printf("%s %lu %08lx%08lx\n", row->name, (unsigned long)seed, (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
-        n++;
+        n += print_line(row->name, seed);
     }
     tiny_ctx_close(ctx);
     return n;
-}
-
-static int print_line(const char *name, uint64_t seed)
-{
-    printf("%s %lu %08lx%08lx\n", name, (unsigned long)seed, (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
-    return 1;
 }
 
 static int print_random(uint64_t seed)
@@ -184,12 +171,14 @@ static int run_targets(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = CHECKSUM_SEED;
-    int n, k, targets = argc > 1 && !strcmp(argv[1], "--run");
-    if (argc > 1 && !targets) seed = strtoul(argv[1], NULL, 10);
+    const int run = argc > 1 && !strcmp(argv[1], "--run"), models = argc > 1 && !strcmp(argv[1], "--models");
+    const uint64_t seed = argc > 1 && !run && !models ? strtoul(argv[1], NULL, 10) : CHECKSUM_SEED;
+    int n, k;
     n = print_operations(seed);
     if (n < 0) return 1;
-    k = print_random(seed);
-    printf("OK %d\n", n + k);
-    return targets ? run_targets() : 0;
+    n += print_random(seed);
+    if (argc > 2 && (k = print_models(argv[2])) < 0) return 1;
+    else if (argc > 2) n += k;
+    printf("OK %d\n", n);
+    return run ? run_targets() : 0;
 }

@@ -1,32 +1,38 @@
 #!/bin/sh
-# The same bits everywhere: builds tests/ports/checksums.c for each platform, runs it there (emulated where needed) and
-# compares with tests/golden/reference-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
+# The same bits everywhere: builds tests/ports/checksums.c and models.c for each platform, runs them there (emulated where
+# needed) and compares with tests/golden/*-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
 # and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
 #   run.sh [NAME...]    only the platforms whose name contains one of these
-#   run.sh record       writes the golden file from a build of this machine
-# The table is printed and left in $BUILD/ports/table.md.
+#   run.sh record       writes the golden files from a build of this machine
+# JOBS platforms at a time (as many as there are processors). The table is printed and left in $BUILD/ports/table.md.
 BUILD=${BUILD:-build} INC=${INC:-.}
-dir=$BUILD/ports golden=${GOLDEN:-tests/golden/reference-checksums.txt}
+dir=$BUILD/ports
 mkdir -p "$dir/simde-only"
 # the system's SIMDe and nothing else of its headers, for the cross compilers
 [ ! -d /usr/include/simde ] || [ -e "$dir/simde-only/simde" ] || ln -s /usr/include/simde "$dir/simde-only/simde"
 here=$(pwd)
 case $BUILD in /*) full=$BUILD/ports ;; *) full=$here/$BUILD/ports ;; esac
+oracle=../shared/oracle/llm
+[ -e $oracle/index.tsv ] || oracle=tests/golden/oracle/llm
 
 if [ "$1" = record ]; then
-    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c -o "$dir/record" || exit 1
-    { echo "# operation, seed, checksum of the reference: see tests/ports/checksums.c"; "$dir/record" | grep -v '^OK '; } >"$dir/golden" || exit 1
-    mv "$dir/golden" $golden
-    echo "recorded $(grep -vc '^#' $golden) checksums"
+    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c -o "$dir/record" -lm || exit 1
+    "$dir/record" --models $oracle >"$dir/recorded" || exit 1
+    put() { # file, first line, what
+        { echo "$2"; cat; } >"$dir/golden" && mv "$dir/golden" "$1" && echo "recorded $(grep -vc '^#' "$1") checksums"
+    }
+    grep -v '^OK \|^model:' "$dir/recorded" | put tests/golden/reference-checksums.txt '# operation, seed, checksum of the reference: see tests/ports/checksums.c'
+    if [ $oracle = tests/golden/oracle/llm ]; then echo 'model-checksums.txt stays: only with ../shared is it whole'; exit 0; fi
+    grep '^model:' "$dir/recorded" | put tests/golden/model-checksums.txt '# model of the oracle, 0, checksum of its logits by the reference: see tests/ports/models.c'
     exit 0
 fi
+golden=$dir/expected
+sh tests/ports/golden.sh $oracle >"$golden"
 
 table=$dir/table.md
 passed=0 failed=0 notrun=0
-line() { printf '| %-26s | %-34s | %-22s | %-24s | %-10s |\n' "$@" | tee -a "$table"; }
-: >"$table"
-line platform compiler 'reference bits' 'targets within bounds' 'two units'
-line --- --- --- --- ---
+line() { printf '| %-26s | %-34s | %-22s | %-24s | %-10s |\n' "$@"; }
+{ line platform compiler 'reference bits' 'targets within bounds' 'two units'; line --- --- --- --- ---; } | tee "$table"
 
 has() { command -v "$1" >/dev/null 2>&1; }
 wanted() { # name: does the command line ask for it?
@@ -35,76 +41,100 @@ wanted() { # name: does the command line ask for it?
 }
 only=$(for o in "$@"; do echo "$o"; done)
 
-# gcc links a start file with -ffast-math that flushes denormals in the whole process: compiled with it, linked without.
-# platform NAME RUNNER COMPILER FLAGS: RUNNER is a command before the program's path, "" for this machine
+jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+queued=0 printed=0 two_done=
+drain() { # waits for what runs and prints it in the order it was asked for
+    wait
+    while [ $printed -lt $queued ]; do
+        printed=$((printed + 1))
+        tee -a "$table" <"$dir/job.$printed"
+        sed 's/^/    /' "$dir/job.$printed.says"
+        case $(cat "$dir/job.$printed.verdict") in
+        passed) passed=$((passed + 1)) ;;
+        'not run') notrun=$((notrun + 1)) ;;
+        *) failed=$((failed + 1)) ;;
+        esac
+    done
+}
+# platform NAME RUNNER COMPILER FLAGS: RUNNER is a command before the program's path, "" for this machine. Two units are tried
+# once for each platform, with its first compiler.
 platform() {
-    name=$1 runner=$2 cc=$3 flags=$4
-    wanted "$name" || return 0
+    wanted "$1" || return 0
+    with_units=yes
+    [ "$1" != "$two_done" ] || with_units=
+    two_done=$1
+    queued=$((queued + 1))
+    : >"$dir/job.$queued.says"
+    echo failed >"$dir/job.$queued.verdict"
+    run_platform "$dir/job.$queued" "$with_units" "$@" >"$dir/job.$queued" 2>>"$dir/job.$queued.says" &
+    [ $((queued - printed)) -lt "$jobs" ] || drain
+}
+# JOB WITH_UNITS, then as platform: prints the row
+run_platform() {
+    job=$1 with_units=$2 name=$3 runner=$4 cc=$5 flags=$6
     shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/  */ /g')"
-    tool=${cc%% *}
-    if ! has "$tool"; then line "$name" "$shown" "not run: no $tool" - -; notrun=$((notrun + 1)); return 0; fi
-    if [ -n "$runner" ] && ! has "${runner%% *}"; then line "$name" "$shown" "not run: no ${runner%% *}" - -; notrun=$((notrun + 1)); return 0; fi
+    row() { line "$name" "$shown" "$1" "$2" "$3"; echo "$4" >"$job.verdict"; }
+    for tool in "${cc%% *}" "${runner%% *}"; do
+        if [ -n "$tool" ] && ! has "$tool"; then row "not run: no $tool" - - 'not run'; return; fi
+    done
     exe=$dir/$(echo "$name$flags" | tr -c 'a-zA-Z0-9\n' '_' | cut -c1-60)$suffix
+    # gcc links a start file with -ffast-math that flushes denormals in the whole process: compiled with it, linked without
     # shellcheck disable=SC2086
-    if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" >"$exe.log" 2>&1 &&
-        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" -o "$exe" $libs >>"$exe.log" 2>&1; }; then
-        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
-            line "$name" "$shown" "not run: no C library" - -; notrun=$((notrun + 1))
+    if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
+        $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
+        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
+        if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|libc-header-start.h\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
+            row 'not run: no C library' - - 'not run'
         else
-            line "$name" "$shown" "DOES NOT COMPILE" - -; failed=$((failed + 1)); grep -m 3 error "$exe.log" | sed 's/^/    /'
+            row 'DOES NOT COMPILE' - - failed
+            grep -m 3 error "$exe.log" >&2
         fi
-        return 0
+        return
     fi
     # shellcheck disable=SC2086
-    $limit $runner "$exe" --run >"$exe.out" 2>"$exe.err"
+    $limit $runner "$exe" --run $oracle >"$exe.out" 2>"$exe.err"
     status=$?
     # a runner that cannot even say hello is a missing tool, not a wrong answer
-    if [ ! -s "$exe.out" ] && [ -n "$runner" ] && ! hello; then
-        line "$name" "$shown" "not run: ${runner%% *} fails" - -; notrun=$((notrun + 1)); return 0
-    fi
+    if [ ! -s "$exe.out" ] && [ -n "$runner" ] && ! hello; then row "not run: ${runner%% *} fails" - - 'not run'; return; fi
+    verdict=passed
     grep -v '^target' "$exe.out" >"$exe.sums"
-    verdict=$(sh tests/ports/compare.sh "$exe.sums" $golden)
-    if [ $? -eq 0 ]; then
-        bits="same, $(echo "$verdict" | tail -n 1 | sed 's/ passed.*//')"
+    if said=$(sh tests/ports/compare.sh "$exe.sums" "$golden"); then
+        bits="same, $(echo "$said" | tail -n 1 | sed 's/ passed.*//')"
     else
-        bits="DIFFERENT"
-        echo "$verdict" | head -n 4 | sed 's/^/    /'
-        failed=$((failed + 1))
+        bits=DIFFERENT verdict=failed
+        { echo "$said" | head -n 4; head -n 4 "$exe.err"; } >&2
     fi
     targets=$(tr -d '\r' <"$exe.out" | sed -n 's/^target \([a-z0-9]*\) passed$/\1/p' | tr '\n' ' ')
     wrong=$(tr -d '\r' <"$exe.out" | sed -n 's/^target \([a-z0-9]*\) FAILED$/\1/p' | tr '\n' ' ')
     if [ -n "$wrong" ] || { [ $status -ne 0 ] && [ "$bits" != DIFFERENT ]; }; then
         targets="${targets}FAILED: ${wrong:-status $status}"
-        [ "$bits" = DIFFERENT ] || failed=$((failed + 1))
-        bits="$bits "
+        verdict=failed
     fi
-    two=-                                   # once for each platform, with its first compiler
-    [ "$name" = "$two_done" ] || two=$(two_units)
-    two_done=$name
-    case $two in passed | -) ;; *) [ "$bits" = DIFFERENT ] || failed=$((failed + 1)); bits="$bits " ;; esac
-    case $bits in same*[0-9]) passed=$((passed + 1)) ;; esac
-    line "$name" "$shown" "$bits" "$targets" "$two"
+    two=-
+    [ -z "$with_units" ] || two=$(two_units)
+    case $two in passed | -) ;; *) verdict=failed ;; esac
+    row "$bits" "$targets" "$two" "$verdict"
 }
 
 hello() {
-    printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$dir/hello.c"
+    printf '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n' >"$job.c"
     # shellcheck disable=SC2086
-    $cc $flags "$dir/hello.c" -o "$dir/hello$suffix" $libs >/dev/null 2>&1 && [ "$($runner "$dir/hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
+    $cc $flags "$job.c" -o "$job.hello$suffix" $libs >/dev/null 2>&1 && [ "$($runner "$job.hello$suffix" 2>/dev/null | tr -d '\r')" = hello ]
 }
 
 # both headers implemented in one unit, declarations of both in a second
 two_units() {
     # shellcheck disable=SC2086
-    $cc $flags -O0 -I"$INC" -DUNIT=u1 -DSHAPE_LG -DTINY_NO_SIMD -c tests/units/unit.c -o "$dir/u1.o" >"$dir/u.log" 2>&1 &&
-        $cc $flags -O0 -I"$INC" -DUNIT=u2 -DSHAPE_gl -c tests/units/unit.c -o "$dir/u2.o" >>"$dir/u.log" 2>&1 &&
-        $cc $flags '-DUNITS=X(u1) X(u2)' -c tests/units/main.c -o "$dir/um.o" >>"$dir/u.log" 2>&1 &&
-        $cc $flags "$dir/um.o" "$dir/u1.o" "$dir/u2.o" -o "$dir/u$suffix" $libs >>"$dir/u.log" 2>&1 || { echo 'NO BUILD'; return; }
+    $cc $flags -O0 -I"$INC" -DUNIT=u1 -DSHAPE_LG -DTINY_NO_SIMD -c tests/units/unit.c -o "$job.u1.o" >"$job.log" 2>&1 &&
+        $cc $flags -O0 -I"$INC" -DUNIT=u2 -DSHAPE_gl -c tests/units/unit.c -o "$job.u2.o" >>"$job.log" 2>&1 &&
+        $cc $flags '-DUNITS=X(u1) X(u2)' -c tests/units/main.c -o "$job.um.o" >>"$job.log" 2>&1 &&
+        $cc $flags "$job.um.o" "$job.u1.o" "$job.u2.o" -o "$job.u$suffix" $libs >>"$job.log" 2>&1 || { echo 'NO BUILD'; return; }
     # shellcheck disable=SC2086
-    if $limit $runner "$dir/u$suffix" >/dev/null 2>&1; then echo passed; else echo FAILED; fi
+    if $limit $runner "$job.u$suffix" >/dev/null 2>&1; then echo passed; else echo FAILED; fi
 }
 
 limit=
-has timeout && limit='timeout 900'
+has timeout && limit='timeout 1800'
 suffix= libs=-lm
 simde=-I$dir/simde-only
 
@@ -133,9 +163,10 @@ NODE_PATH=${NODE_PATH:-}$(for d in /usr/share/nodejs /usr/lib/nodejs /usr/lib/*/
 export NODE_PATH
 node=node
 ! node --no-experimental-fetch -e 0 >/dev/null 2>&1 || node='node --no-experimental-fetch'
-suffix=.js libs='-sALLOW_MEMORY_GROWTH=1 -sSTACK_SIZE=1048576 -sEXIT_RUNTIME=1'
+drain
+suffix=.js libs='-sALLOW_MEMORY_GROWTH=1 -sSTACK_SIZE=1048576 -sEXIT_RUNTIME=1 -sNODERAWFS=1'
 emcc_works() { printf 'int main(void) { return 0; }' >"$dir/hello.c"; emcc "$dir/hello.c" -sSTACK_SIZE=1048576 -o "$dir/hello.js" >/dev/null 2>&1; }
-if has emcc && ! emcc_works; then libs='-sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1048576 -sEXIT_RUNTIME=1'; fi
+if has emcc && ! emcc_works; then libs='-sALLOW_MEMORY_GROWTH=1 -sTOTAL_STACK=1048576 -sEXIT_RUNTIME=1 -sNODERAWFS=1'; fi
 platform 'wasm, no SIMD' "$node" emcc "-std=c99 -O0 $simde"
 platform 'wasm' "$node" emcc "-std=c99 -O3 -msimd128 $simde"
 
@@ -144,10 +175,12 @@ wine=wine64
 has wine64 || wine=wine
 has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
 export WINEPREFIX="$full/wine" WINEDEBUG=-all DISPLAY= WINEDLLOVERRIDES='mscoree,mshtml='
+drain
 suffix=.exe libs=
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O0'
 platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O3'
 
+drain
 [ $notrun -eq 0 ] || echo "$notrun not run"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -2,24 +2,18 @@
  * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
  *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
  *          o = sum p v; y = W_o norm(o gate)
- * The operation tiny_attention does the middle part. What it does not know is told by its bias: windows and chunks as a
- * matrix of 0 and -inf, distances head by head, and a sink as one more key of zeros whose score is the sink.            */
+ * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
+ * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
+ * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
 #include "llm/model/inside.h"
 #include <string.h>
 
 typedef struct tinyi_lm_mask {
     const tinyi_lm_attend *a;
-    const tinyi_lm_fwd *f;
     float *m;
-    const float *table;                     /* relative: bias of each bucket for this head */
-    tiny_idx lo, n_key, ld, head;
-    float slope, sink;
+    tiny_idx head;
+    float slope;
 } tinyi_lm_mask;
-
-static int64_t tinyi_lm_key_pos(const tinyi_lm_fwd *f, const tinyi_lm_attend *a, tiny_idx j)
-{
-    return a->plain_pos ? a->key_pos0 + j : f->s->pos[j];
-}
 
 TINY_REF_BEGIN
 /* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
@@ -55,64 +49,49 @@ static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_attend *a = q->a;
     tiny_idx t, j;
     for (t = t0; t < t1; t++) {
-        const int64_t at = q->f->pos0 + t;
-        float *m = q->m + t * q->ld;
-        for (j = 0; j < q->n_key; j++) {
-            const int64_t key = tinyi_lm_key_pos(q->f, a, q->lo + j), d = at - key;
+        const int64_t at = a->row[4 * t + 3];
+        float *m = q->m + t * a->n_key;
+        for (j = 0; j < a->n_key; j++) {
+            const int64_t d = at - (a->key_pos ? (int64_t)a->key_pos[j] : (int64_t)j);
             int sees = 1;
             if (a->causal && d < 0) sees = 0;
-            if (a->window > 0) {
-                if (a->chunked) sees = sees && key >= at / a->window * a->window;
-                else if (a->symmetric) sees = sees && 2 * (d < 0 ? -d : d) <= (int64_t)a->window;
-                else sees = sees && d < (int64_t)a->window;
-            }
-            if (a->allow && a->allow[t * a->n_key + q->lo + j] == 0.0f) sees = 0;
+            if (a->window > 0 && 2 * (d < 0 ? -d : d) > (int64_t)a->window) sees = 0;
+            if (a->allow && a->allow[t * a->ld_allow + j] == 0.0f) sees = 0;
             m[j] = !sees ? -INFINITY : 0.0f;
             if (!sees) continue;
             if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
             if (a->relative) m[j] += a->relative[tinyi_lm_bucket(-d, a->n_bucket, a->both_ways) * a->q.n_head + q->head];
         }
-        if (a->sinks) m[q->n_key] = q->sink;
     }
 }
 TINY_REF_END
 
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
 {
-    const int by_head = a->sinks || a->alibi > 0.0f || a->relative;
-    const tiny_idx n = f->n, extra = a->sinks ? 1 : 0;
+    const int by_head = a->alibi > 0.0f || a->relative;
     const size_t used = f->used;
-    tiny_idx lo = 0, h;
-    int masked = by_head || a->allow || (a->window > 0);
+    tiny_idx h;
+    int masked = by_head || a->allow || a->window > 0;
     tiny_tensor q, k, v, o, bias;
     tiny_attention_params p;
     tinyi_lm_mask mask;
     tiny_op op;
     if (f->st) return;
     memset(&mask, 0, sizeof mask);
-    mask.m = masked ? tinyi_lm_take(f, n, a->n_key + extra) : NULL;
+    mask.m = masked ? tinyi_lm_take(f, a->n, a->n_key) : NULL;
     f->used = used;
     if (f->st) return;
     if (f->dry) masked = 0;
-    if (a->window > 0 && !f->dry && !by_head && !a->allow && a->causal && !a->chunked &&
-        f->pos0 + n - 1 - tinyi_lm_key_pos(f, a, 0) < (int64_t)a->window) masked = 0;    /* it hides nothing yet */
-    if (masked && a->window > 0 && a->causal)
-        while (lo < a->n_key - n && (a->chunked ? tinyi_lm_key_pos(f, a, lo) < f->pos0 / a->window * a->window
-                                                : f->pos0 - tinyi_lm_key_pos(f, a, lo) >= (int64_t)a->window)) lo++;
-    if (a->sinks && !f->dry) {              /* the cell after the last key: zeros, its value too */
-        memset((float *)(uintptr_t)(a->k + a->n_key * a->ld_k), 0, (size_t)(a->n_kv * a->d_k) * sizeof(float));
-        memset((float *)(uintptr_t)(a->v + a->n_key * a->ld_v), 0, (size_t)(a->n_kv * a->d_v) * sizeof(float));
-    }
-    q = tiny_tensor_3d(a->q.p, TINY_F32, n, a->q.n_head, a->d_k);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, a->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
-    k = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->k + lo * a->ld_k : a->k)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_k);
+    k = tiny_tensor_3d((void *)(uintptr_t)a->k, TINY_F32, a->n_key, a->n_kv, a->d_k);
     k.stride[0] = a->ld_k;
     k.stride[1] = a->head_k;
-    v = tiny_tensor_3d((void *)(uintptr_t)((lo ? a->v + lo * a->ld_v : a->v)), TINY_F32, a->n_key - lo + extra, a->n_kv, a->d_v);
+    v = tiny_tensor_3d((void *)(uintptr_t)a->v, TINY_F32, a->n_key, a->n_kv, a->d_v);
     v.stride[0] = a->ld_v;
     v.stride[1] = a->head_v;
-    o = tiny_tensor_3d(a->o, TINY_F32, n, a->q.n_head, a->d_v);
+    o = tiny_tensor_3d(a->o, TINY_F32, a->n, a->q.n_head, a->d_v);
     memset(&p, 0, sizeof p);
     p.scale = a->scale;
     p.softcap = a->softcap;
@@ -126,14 +105,10 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
     op.params = &p;
     if (!masked) { tinyi_lm_door(f, &op); return; }
     mask.a = a;
-    mask.f = f;
-    mask.lo = lo;
-    mask.n_key = a->n_key - lo;
-    mask.ld = mask.n_key + extra;
-    bias = tiny_tensor_2d(mask.m, TINY_F32, n, mask.ld);
+    bias = tiny_tensor_2d(mask.m, TINY_F32, a->n, a->n_key);
     op.in[3] = &bias;
     if (!by_head) {
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
         return;
     }
@@ -151,10 +126,167 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.out[0] = &oh;
         mask.head = h;
         if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
-        if (a->sinks) mask.sink = a->sinks[h];
-        tinyi_lm_each(f, n, 4, tinyi_lm_mask_fn, &mask);
+        tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_lm_pool(tinyi_pool *p, const tllm_format *type, tiny_idx block, tiny_idx n_part, tiny_idx n_kv, tiny_idx d)
+{
+    p->at = NULL;
+    p->type = type;
+    p->block = block;
+    p->n_part = n_part;
+    p->d_part = n_part > 0 ? n_kv / n_part * d : 0;
+    p->row_bytes = tllm_format_bytes(type, (uint64_t)p->d_part);
+    return n_part > 0;
+}
+
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h)
+{
+    const tllm_model *m = s->m;
+    const tiny_idx block = s->pages.block;
+    int ok = 1;
+    memset(h, 0, sizeof *h);
+    if (l->mix == TINYI_LM_MLA && l->w[TINYI_T_ATTN_K_B])      /* one latent row: value and key in one */
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
+    else {
+        const int mla = l->mix == TINYI_LM_MLA;
+        const tiny_idx n_kv = mla ? l->n_head : l->n_kv, d_k = mla ? m->d_nope + m->d_rope : l->d_k, d_v = mla ? m->d_vm : l->d_v;
+        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, n_kv, d_k), tinyi_pool_parts(s->type_v, n_kv, d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, n_kv, d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, n_kv, d_v);
+    }
+    if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
+    return ok;
+}
+
+typedef struct tinyi_lm_hold_arg { const tllm_state *s; const tinyi_pool *p; const int32_t *row; const float *x; tiny_idx ld; } tinyi_lm_hold_arg;
+static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_hold_arg *q = (const tinyi_lm_hold_arg *)arg;
+    tiny_idx t;
+    for (t = t0; t < t1; t++) {
+        const int32_t *r = q->row + 4 * t;
+        const tiny_idx at = r[2] - 1;
+        tinyi_pool_write(q->p, tllm_pages_table(&q->s->pages, r[0])[at / q->p->block], at % q->p->block, q->x + t * q->ld);
+    }
+}
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
+{
+    tinyi_lm_hold_arg q;
+    q.s = f->s;
+    q.p = p;
+    q.row = f->row;
+    q.x = x;
+    q.ld = ld;
+    tinyi_lm_each(f, f->n, 8, tinyi_lm_hold_fn, &q);
+}
+
+/* for what the operation on pages does not know: the keys of each sequence are laid out one after the other */
+static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_held *h)
+{
+    const size_t used = f->used;
+    const tiny_idx block = f->s->pages.block, nk = h->k.n_part * h->k.d_part, nv = h->v.n_part * h->v.d_part;
+    float *k = tinyi_lm_take(f, f->n_key, nk), *v = h->v.type ? tinyi_lm_take(f, f->n_key, nv) : k;
+    tinyi_lm_attend b = *a;
+    tiny_idx i, j;
+    b.n = f->n;
+    b.n_key = f->n_key;
+    b.k = k;
+    b.v = v;
+    b.ld_k = nk;
+    b.ld_v = h->v.type ? nv : nk;
+    b.head_k = a->d_k;
+    b.head_v = h->v.type ? a->d_v : a->d_k;
+    if (f->dry) tinyi_lm_attention(f, &b);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const int32_t *table = tllm_pages_table(&f->s->pages, r->seq);
+        b.n = r->n;
+        b.n_key = r->at0 + r->n;
+        for (j = 0; j < b.n_key; j++) {
+            tinyi_pool_read(&h->k, table[j / block], j % block, k + j * nk);
+            if (h->v.type) tinyi_pool_read(&h->v, table[j / block], j % block, v + j * nv);
+        }
+        b.q.p = a->q.p + r->row0 * a->q.ld;
+        b.o = a->o + r->row0 * a->q.n_head * a->d_v;
+        b.row = f->row + 4 * r->row0;
+        b.key_pos = f->s->pos + r->seq * f->s->n_ctx;
+        if (a->allow) b.allow = a->allow + r->row0 * a->ld_allow;
+        tinyi_lm_attention(f, &b);
+    }
+    f->used = used;
+}
+
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l)
+{
+    const size_t used = f->used;
+    const tllm_state *s = f->s;
+    tinyi_lm_held h;
+    tiny_tensor q, k, v, table, rows, pos, slopes, sinks, o;
+    tllm_paged_params p;
+    tiny_op op;
+    float *slope = NULL;
+    int32_t *row = NULL;
+    tiny_idx i;
+    if (f->st) return;
+    if (f->dry) (void)tinyi_lm_pools(s, l, &h);
+    else h = s->held[l->kv_from];
+    if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
+    if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
+    if (f->st) return;
+    for (i = 0; row && i < f->n && !f->dry; i++) {
+        const int32_t *r = f->row + 4 * i, *at = s->pos + r[0] * s->n_ctx;
+        const int64_t first = a->chunked ? r[3] / a->window * a->window : (int64_t)r[3] - a->window + 1;
+        int32_t lo = 0, hi = r[2] - 1, mid;         /* the first cell at or behind that position: positions go up */
+        while (lo < hi) {
+            mid = lo + (hi - lo) / 2;
+            if (at[mid] < first) lo = mid + 1;
+            else hi = mid;
+        }
+        memcpy(row + 4 * i, r, 4 * sizeof *r);
+        row[4 * i + 1] = lo;
+    }
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
+    q.stride[0] = a->q.ld;
+    q.stride[1] = a->q.head;
+    k = tinyi_pool_tensor(&h.k, s->pages.n_block);
+    table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    rows = tiny_tensor_2d((void *)(uintptr_t)(row ? row : f->row), TINY_I32, f->n, 4);
+    pos = tiny_tensor_2d(s->pos, TINY_I32, s->n_seq, s->n_ctx);
+    slopes = tiny_tensor_1d(slope, TINY_F32, a->q.n_head);
+    sinks = tiny_tensor_1d((void *)(uintptr_t)a->sinks, TINY_F32, a->q.n_head);
+    o = tiny_tensor_3d(a->o, TINY_F32, f->n, a->q.n_head, a->d_v);
+    p.scale = a->scale;
+    p.softcap = a->softcap;
+    p.format_k = s->type_k->id;
+    p.format_v = s->type_v->id;
+    p.n_kv = a->n_kv;
+    p.d_v = a->d_v;
+    op.row = tllm_paged_attention_row();
+    op.in[0] = &q;
+    op.in[1] = &k;
+    op.in[2] = &table;
+    op.in[3] = &rows;
+    if (h.v.type) {
+        v = tinyi_pool_tensor(&h.v, s->pages.n_block);
+        op.in[4] = &v;
+    }
+    if (slope) {
+        op.in[5] = &pos;
+        op.in[6] = &slopes;
+    }
+    if (a->sinks) op.in[7] = &sinks;
+    op.out[0] = &o;
+    op.params = &p;
+    tinyi_lm_door(f, &op);
+    f->used = used;
 }
 
 /* ---- the mixer -------------------------------------------------------------------------------------------------- */
@@ -253,7 +385,7 @@ static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
 }
 
-typedef struct tinyi_lm_turn { tinyi_lm_heads x; int64_t pos0; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
 TINY_REF_BEGIN
 /* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
 static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -261,7 +393,7 @@ static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const tinyi_lm_turn *q = (const tinyi_lm_turn *)arg;
     tiny_idx t, h, i;
     for (t = t0; t < t1; t++) {
-        const int64_t step = (q->pos0 + t + (int64_t)q->offset) / (int64_t)q->length;
+        const int64_t step = (q->row[4 * t + 3] + (int64_t)q->offset) / (int64_t)q->length;
         const float s = (float)(1.0 + q->scale * tinyi_log64(1.0 + (double)step));
         for (h = 0; h < q->x.n_head; h++)
             for (i = 0; i < q->x.d; i++) q->x.p[t * q->x.ld + h * q->x.head + i] *= s;
@@ -293,7 +425,7 @@ TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_turn t;
     memset(&t, 0, sizeof t);
     t.x = x;
-    t.pos0 = f->pos0;
+    t.row = f->row;
     t.scale = (double)f->m->temp_scale;
     t.offset = (double)f->m->temp_offset;
     t.length = f->m->temp_length;
@@ -314,7 +446,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const unsigned how = m->arch->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->encoding || f->dry ? NULL : &f->s->held[l->kv_from];
+    const int keeps = !f->encoding && !m->encoder;
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     tinyi_lm_attend a;
@@ -369,39 +501,30 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         if (k.p) tinyi_lm_head_plain(f, k);
     }
     if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
-    if (held && k.p) {
-        tinyi_lm_copy(f, held->k + f->s->n_held * nk, nk, k.p, k.ld, n, nk);
-        tinyi_lm_copy(f, held->v + f->s->n_held * nv, nv, v.p, v.ld, n, nv);
+    if (keeps && k.p && !f->dry) {
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
+        tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
     }
     o = tinyi_lm_take(f, n, l->n_head * l->d_v);
     memset(&a, 0, sizeof a);
     a.q = q;
-    a.n_key = f->n_key;
+    a.n = a.n_key = n;
+    a.row = f->row;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
     a.d_v = l->d_v;
     a.head_k = l->d_k;
     a.head_v = l->d_v;
-    if (held) {
-        a.k = held->k;
-        a.v = held->v;
-        a.ld_k = nk;
-        a.ld_v = nv;
-    } else {
-        a.k = k.p;
-        a.v = v.p;
-        a.ld_k = k.ld;
-        a.ld_v = v.ld;
-        a.plain_pos = 1;
-        a.key_pos0 = f->pos0;
-    }
+    a.k = k.p;
+    a.v = v.p;
+    a.ld_k = k.ld;
+    a.ld_v = v.ld;
     a.o = o;
     a.scale = l->scale;
     a.softcap = m->attn_cap;
-    a.causal = !m->encoder && !(f->encoding && m->arch->top & TINYI_LM_T_T5);
+    a.causal = keeps;
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
-    a.symmetric = !a.causal;
     a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
     a.alibi = m->alibi;
     if (l->w[TINYI_T_ATTN_REL_B]) {
@@ -409,7 +532,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         a.n_bucket = m->n_bucket;
         a.both_ways = !a.causal;
     }
-    tinyi_lm_attention(f, &a);
+    if (keeps) tinyi_lm_attention_held(f, &a, l);
+    else tinyi_lm_attention(f, &a);
     if (gate) {
         tinyi_lm_turn t;
         memset(&t, 0, sizeof t);
@@ -448,6 +572,7 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
         a.k = f->s->held[l->i].cross_k;
         a.v = f->s->held[l->i].cross_v;
     }
+    a.n = n;
     a.n_key = f->dry ? f->s->n_ctx : f->s->n_encoded;
     a.n_kv = l->n_kv;
     a.d_k = l->d_k;
@@ -457,7 +582,6 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     a.head_k = l->d_k;
     a.head_v = l->d_v;
     a.scale = l->scale;
-    a.plain_pos = 1;
     tinyi_lm_attention(f, &a);
     tinyi_lm_linear(f, l->w[TINYI_T_CROSS_O], y, a.o, n);
     f->used = used;

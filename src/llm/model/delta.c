@@ -73,8 +73,21 @@ TINY_REF_END
 
 static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
 {
+    tiny_idx i;
     p->acc = (double *)(void *)tinyi_lm_take(f, 2 * p->H, p->S);
-    tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, p);
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_delta q = *p;
+        q.n = r->n;
+        q.q += r->row0 * p->ld_q;
+        q.k += r->row0 * p->ld_q;
+        q.v += r->row0 * p->ld_v;
+        q.decay += r->row0 * p->H * (p->by_key ? p->S : 1);
+        q.beta += r->row0 * p->H;
+        q.o += r->row0 * p->H * p->S;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->H, 1, tinyi_lm_delta_fn, &q);
+    }
 }
 
 /* heads of q and k to length 1, q then by 1 / sqrt(S) */

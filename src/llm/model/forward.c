@@ -111,9 +111,10 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
     float *row = tinyi_lm_take(f, 1, D);
     tiny_idx i;
     tinyi_lm_rows(f, m->top.w[TINYI_T_TOKEN_EMBD], x, f->tokens, n);
+    tinyi_lm_adapt_embd(f, x, f->tokens, n);
     tinyi_lm_scale(f, x, x, m->embd_scale, n * D);
     for (i = 0; (pos || types) && i < n && !f->st && !f->dry; i++) {
-        const int32_t zero = 0, at = (int32_t)(f->pos0 + i);
+        const int32_t zero = 0, at = f->row[4 * i + 3];
         if (types) {
             tinyi_lm_rows(f, types, row, &zero, 1);
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
@@ -145,8 +146,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
             tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, 1);
             return;
         }
-        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x + (rows - 1) * D, 1);
-        tinyi_lm_softmax(f, out, out, 1, m->n_label);
+        tinyi_lm_linear(f, m->top.w[TINYI_T_CLS_OUTPUT], out, x, rows);
+        tinyi_lm_softmax(f, out, out, rows, m->n_label);
     } else {
         tinyi_lm_linear(f, m->output_w, out, x, rows);
         tinyi_lm_scale(f, out, out, m->logit_scale, rows * m->n_vocab);
@@ -154,7 +155,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
     }
 }
 
-static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
+/* want: the rows of which results are wanted, in order */
+static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
     const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
@@ -178,6 +180,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         }
         if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
+        tinyi_lm_steer(f, i, x);
     }
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
@@ -187,7 +190,9 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
         return;
     }
     if (f->dry) rows = n;
-    if (rows > 0) tinyi_lm_results(f, x + (n - rows) * D, rows, f->dry ? x : out);
+    for (i = 0; i < rows && want; i++)
+        if (want[i] != i) tinyi_lm_copy(f, x + i * D, D, x + want[i] * D, D, 1, D);
+    if (rows > 0) tinyi_lm_results(f, x, rows, f->dry ? x : out);
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -195,24 +200,55 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, float *out)
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
     const int encoder = m->encoder || m->n_enc > 0;
+    tllm_pages_desc d;
+    tinyi_lm_held h;
+    tiny_idx i;
+    tiny_status st;
+    memset(&d, 0, sizeof d);
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
+    if (s->n_seq < 1 || s->n_seq > TINYI_LM_MOST / s->n_ctx)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
-    s->n_batch = TINYI_MIN(s->n_batch, s->n_ctx);
+    s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    d.block = desc && desc->n_page ? desc->n_page : 16;
+    d.n_seq = s->n_seq;
+    d.n_most = s->n_ctx;
+    if (d.block < 1 || d.block > TINYI_LM_MOST || (desc && desc->n_cells < 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pages of %td tokens, %td together: at least 1", m->path, d.block, desc->n_cells);
+    d.block = TINYI_MIN(d.block, s->n_ctx);
+    d.n_block = (s->n_ctx + d.block - 1) / d.block * s->n_seq;
+    if (desc && desc->n_cells) d.n_block = TINYI_MIN(d.n_block, (desc->n_cells - 1) / d.block + 1);
+    st = tinyi_pages_plan(ctx, &d, &s->pages);
+    if (st) return st;
+    s->type_k = tllm_format_of(desc ? desc->type_k : TLLM_FORMAT_F32);
+    s->type_v = tllm_format_of(desc ? desc->type_v : TLLM_FORMAT_F32);
+    for (i = 0; i < 2; i++) {
+        const tllm_format *type = i ? s->type_v : s->type_k;
+        if (!type || (type->id != TLLM_FORMAT_F32 && type->id != TLLM_FORMAT_F16 && type->id != TLLM_FORMAT_Q8_0 && type->id != TLLM_FORMAT_Q4_0))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
+                              type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
+    }
+    for (i = 0; i < m->n_layer && !m->encoder; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
+    }
     return TINY_OK;
 }
 
 /* Hands out, or with base NULL only counts: 0 when a size does not fit. */
-static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
+static void *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b, size_t each, int *ok)
 {
     size_t n;
-    float *p = NULL;
+    void *p = NULL;
     if (!tinyi_size_mul(a, b, &n) || !tinyi_size_mul(n, each, &n) || n > SIZE_MAX / 4 || *at > SIZE_MAX / 4) { *ok = 0; return NULL; }
-    if (base) p = (float *)(void *)(base + *at);
+    if (base) p = base + *at;
     *at += (n + 63) & ~(size_t)63;
     return p;
 }
@@ -220,53 +256,61 @@ static float *tinyi_lm_part(unsigned char *base, size_t *at, size_t a, size_t b,
 static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
 {
     const tllm_model *m = s->m;
-    const size_t cells = (size_t)s->n_ctx + 1;
-    size_t at = 0, kept0;
+    const size_t seqs = (size_t)s->n_seq, batch = (size_t)s->n_batch, blocks = (size_t)s->pages.n_block;
+    size_t at = 0, kept0, pages, one;
     int ok = 1;
     tiny_idx i;
     tinyi_lm_held *held;
     (void)tinyi_lm_part(base, &at, 1, 1, sizeof *s, &ok);
-    s->pos = (int64_t *)(void *)tinyi_lm_part(base, &at, cells, 1, sizeof(int64_t), &ok);
-    held = s->held = (tinyi_lm_held *)(void *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
+    s->pos = (int32_t *)tinyi_lm_part(base, &at, seqs, (size_t)s->n_ctx, sizeof(int32_t), &ok);
+    s->mark = (tinyi_lm_mark *)tinyi_lm_part(base, &at, seqs, 1, sizeof *s->mark, &ok);
+    s->row = (int32_t *)tinyi_lm_part(base, &at, batch, 4, sizeof(int32_t), &ok);
+    s->token = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->want = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->run = (tinyi_lm_span *)tinyi_lm_part(base, &at, batch, 1, sizeof *s->run, &ok);
+    if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) || at > SIZE_MAX / 4) return 0;
+    held = s->held = (tinyi_lm_held *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
     kept0 = at;
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         const tinyi_lm_mixer *mix = tinyi_lm_mixer_of(l->mix), *mix2 = tinyi_lm_mixer_of(l->mix2);
         size_t n = mix->kept ? mix->kept(m, l) : 0;
         if (!n && mix2->kept) n = mix2->kept(m, l);
+        if (base) memset(&held[i], 0, sizeof held[i]);
         if (mix->kept || mix2->kept) {
-            float *x = tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
+            float *x = (float *)tinyi_lm_part(base, &at, n, 1, sizeof(float), &ok);
             if (n == SIZE_MAX) ok = 0;
             if (base) held[i].x = x;
         }
     }
     s->kept = base ? (float *)(void *)(base + kept0) : NULL;
-    s->n_kept = (at - kept0) / sizeof(float);
+    one = at - kept0;
+    s->n_kept = (tiny_idx)(one / sizeof(float));
+    (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        float *k = NULL, *v = NULL;
+        tinyi_lm_held h;
+        tinyi_pool *pool[3];
+        int k;
         if (l->kv_from != i || m->encoder) continue;
-        if (l->mix == TINYI_LM_ATTN) {
-            k = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, cells, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-        } else if (l->mix == TINYI_LM_MLA) {
-            if (l->w[TINYI_T_ATTN_K_B]) {   /* one latent row: value and key in one */
-                k = tinyi_lm_part(base, &at, cells, (size_t)(m->r_kv + m->d_rope), sizeof(float), &ok);
-                v = k;
-            } else {
-                k = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_k, sizeof(float), &ok);
-                v = tinyi_lm_part(base, &at, cells, (size_t)l->n_head * (size_t)l->d_v, sizeof(float), &ok);
+        memset(&h, 0, sizeof h);
+        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
+        pool[0] = &h.k;
+        pool[1] = &h.v;
+        pool[2] = &h.index;
+        for (k = 0; k < 3; k++)
+            if (pool[k]->type) {
+                size_t rows;
+                if (!tinyi_size_mul((size_t)pool[k]->n_part, (size_t)pool[k]->block, &rows) || !tinyi_size_mul(rows, blocks, &rows)) return 0;
+                pool[k]->at = (unsigned char *)tinyi_lm_part(base, &at, rows, pool[k]->row_bytes, 1, &ok);
             }
-            if (m->index_heads) {
-                float *x = tinyi_lm_part(base, &at, cells, (size_t)m->index_d, sizeof(float), &ok);
-                if (base) held[i].x = x;
-            }
-        }
-        if (base) { held[i].k = k; held[i].v = v; }
         if (l->cross) {
-            k = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
-            v = tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
-            if (base) { held[i].cross_k = k; held[i].cross_v = v; }
+            h.cross_k = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_k), sizeof(float), &ok);
+            h.cross_v = (float *)tinyi_lm_part(base, &at, (size_t)s->n_ctx, (size_t)(l->n_kv * l->d_v), sizeof(float), &ok);
+        }
+        if (base) {
+            h.x = held[i].x;
+            held[i] = h;
         }
     }
     s->scratch = base ? base + at : NULL;
@@ -291,7 +335,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.encoding = pass == 1;
         if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
-        tinyi_lm_piece(&f, 0, NULL);
+        tinyi_lm_piece(&f, 0, NULL, NULL);
         if (f.st) return f.st;
         if (f.high > s->scratch_bytes) s->scratch_bytes = f.high;
         if (f.work > s->work) s->work = f.work;
@@ -332,6 +376,7 @@ TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, c
 
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out)
 {
+    const size_t head = (sizeof(tllm_state) + 63) & ~(size_t)63;
     tllm_state plan, *s;
     size_t bytes = 0, fixed = 0;
     tiny_status st;
@@ -347,43 +392,38 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
-    memset((unsigned char *)s + 64 * ((sizeof *s + 63) / 64), 0, fixed - 64 * ((sizeof *s + 63) / 64));
+    memset((unsigned char *)s + head, 0, fixed - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
+    tinyi_pages_reset(&s->pages);
     *out = s;
     return TINY_OK;
 }
 
-TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state) { if (state) tiny_free(ctx, state); }
+TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
+{
+    if (!state) return;
+    tinyi_lm_attached_free(state);
+    tiny_free(ctx, state);
+}
 
 TINY_API void tllm_state_clear(tllm_state *s)
 {
     if (!s) return;
-    s->n_held = 0;
-    if (s->n_kept) memset(s->kept, 0, s->n_kept * sizeof(float));
+    tinyi_pages_reset(&s->pages);
+    if (s->n_kept) memset(s->kept, 0, (size_t)s->n_kept * (size_t)s->n_seq * sizeof(float));
 }
-TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? s->n_held : 0; }
-TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n)
+TINY_API tiny_idx tllm_state_length(const tllm_state *s) { return s ? tllm_pages_length(&s->pages, 0) : 0; }
+TINY_API tiny_status tllm_state_trim(tllm_state *s, tiny_idx n) { return tllm_seq_trim(s, 0, n); }
+
+/* ---- the pass over a batch -------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_lm_token(const tllm_state *s, tiny_idx i, int32_t token)
 {
-    if (!s) return TINY_E_ARGUMENT;
-    if (n < 0 || n > s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: of %td tokens %td cannot be kept", s->m->path, s->n_held, n);
-    if (n == s->n_held) return TINY_OK;
-    if (n == 0) { tllm_state_clear(s); return TINY_OK; }
-    if (s->m->recurrent) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: a recurrent state cannot go back to %td tokens", s->m->path, n);
-    s->n_held = n;
-    return TINY_OK;
+    if (token >= 0 && token < s->m->n_vocab) return TINY_OK;
+    return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)token, s->m->n_vocab);
 }
 
-static tiny_status tinyi_lm_tokens(tllm_state *s, const char *call, const int32_t *tokens, tiny_idx n)
-{
-    tiny_idx i;
-    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
-    for (i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->m->n_vocab)
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td is %d, the vocabulary has %td", s->m->path, i, (int)tokens[i], s->m->n_vocab);
-    return TINY_OK;
-}
-
-static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
 {
     memset(f, 0, sizeof *f);
     f->ctx = s->ctx;
@@ -391,69 +431,216 @@ static void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s)
     f->m = s->m;
     f->base = s->scratch;
     f->size = s->scratch_bytes;
+    f->tokens = s->token;
+    f->row = s->row;
+    f->run = s->run;
+}
+
+/* where the items of a call come from: a list, or the tokens of sequence 0 one behind the other */
+typedef struct tinyi_lm_source { const tllm_item *item; const int32_t *token; int64_t pos0; tiny_idx n, rows; } tinyi_lm_source;
+static tllm_item tinyi_lm_item(const tinyi_lm_source *q, tiny_idx i)
+{
+    tllm_item x;
+    if (q->item) return q->item[i];
+    x.token = q->token[i];
+    x.seq = 0;
+    x.pos = q->pos0 + i;
+    x.want = i >= q->n - q->rows;
+    return x;
+}
+
+/* All items before anything is touched: marks and how many cells each sequence will get. */
+static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    tiny_status st = TINY_OK;
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        tinyi_lm_mark *m = &s->mark[i];
+        m->length = tllm_pages_length(&s->pages, i);
+        m->more = 0;
+        m->next = m->length ? (int64_t)s->pos[i * s->n_ctx + m->length - 1] + 1 : 0;
+    }
+    for (i = 0; i < q->n && !st; i++) {
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m;
+        int64_t at;
+        if ((st = tinyi_lm_token(s, i, x.token)) != TINY_OK) return st;
+        if (x.seq < 0 || x.seq >= s->n_seq)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: token %td goes to sequence %d, this state has %td", s->m->path, i, (int)x.seq, s->n_seq);
+        m = &s->mark[x.seq];
+        at = x.pos < 0 && q->item ? m->next : x.pos;
+        if (at < m->next || at > INT32_MAX - 1)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence %d", s->m->path, (long long)at, (int)x.seq);
+        if (table && at >= table->n_out)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)at, table->n_out);
+        if (m->length + m->more >= s->n_ctx)
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td of sequence %d are more than the %td of this state", s->m->path, q->item ? m->more + 1 : q->n,
+                              m->length, (int)x.seq, s->n_ctx);
+        m->next = at + 1;
+        m->more++;
+    }
+    return st;
+}
+
+/* a private copy of a page, in all layers */
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c)
+{
+    tiny_idx i;
+    if (c->from < 0) return;
+    for (i = 0; i < s->m->n_layer; i++) {
+        const tinyi_lm_held *h = &s->held[i];
+        if (h->k.type) tinyi_pool_copy(&h->k, c->from, c->to, c->n);
+        if (h->v.type) tinyi_pool_copy(&h->v, c->from, c->to, c->n);
+        if (h->index.type) tinyi_pool_copy(&h->index, c->from, c->to, c->n);
+    }
+}
+
+static void tinyi_lm_forget(tllm_state *s, int started)
+{
+    tiny_idx i;
+    for (i = 0; i < s->n_seq; i++) {
+        if (!s->mark[i].more) continue;
+        if (started && s->m->recurrent) tllm_seq_clear(s, i);
+        else if (tllm_pages_length(&s->pages, i) > s->mark[i].length) (void)tllm_pages_trim(&s->pages, i, s->mark[i].length);
+    }
+}
+
+static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float *out)
+{
+    tinyi_lm_fwd f;
+    tllm_page_copy copy;
+    tiny_idx done, i, take, rows, made = 0;
+    tiny_status st = tinyi_lm_check_items(s, q);
+    if (st) return st;
+    for (i = 0; i < s->n_seq && !st; i++) {
+        if (!s->mark[i].more) continue;
+        st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
+        if (!st) tinyi_lm_page_copy(s, &copy);
+    }
+    if (st) { tinyi_lm_forget(s, 0); return st; }
+    for (i = 0; i < s->n_seq; i++) {
+        s->mark[i].next = s->mark[i].length ? (int64_t)s->pos[i * s->n_ctx + s->mark[i].length - 1] + 1 : 0;
+        s->mark[i].done = 0;
+    }
+    for (done = 0; done < q->n && !st; done += take) {
+        take = TINYI_MIN(q->n - done, s->n_batch);
+        tinyi_lm_begin(&f, s);
+        f.n = take;
+        for (i = rows = 0; i < take; i++) {
+            const tllm_item x = tinyi_lm_item(q, done + i);
+            tinyi_lm_mark *m = &s->mark[x.seq];
+            const int64_t pos = x.pos < 0 && q->item ? m->next : x.pos;
+            const tiny_idx at = m->length + m->done++;
+            s->token[i] = x.token;
+            s->row[4 * i] = x.seq;
+            s->row[4 * i + 1] = 0;
+            s->row[4 * i + 2] = (int32_t)(at + 1);
+            s->row[4 * i + 3] = s->pos[x.seq * s->n_ctx + at] = (int32_t)pos;
+            m->next = pos + 1;
+            if (x.want) s->want[rows++] = (int32_t)i;
+            if (!i || s->run[f.n_run - 1].seq != x.seq) {
+                s->run[f.n_run].seq = x.seq;
+                s->run[f.n_run].row0 = i;
+                s->run[f.n_run].n = 0;
+                s->run[f.n_run++].at0 = at;
+            }
+            s->run[f.n_run - 1].n++;
+            f.n_key = TINYI_MAX(f.n_key, at + 1);
+        }
+        tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
+        st = f.st;
+        made += rows;
+    }
+    if (st) { tinyi_lm_forget(s, 1); return st; }
+    for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
+    for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
+        const tllm_item x = tinyi_lm_item(q, i);
+        tinyi_lm_mark *m = &s->mark[x.seq];
+        const tiny_idx at = m->length + m->done++;
+        if (s->pos[x.seq * s->n_ctx + at] == at) tllm_pages_note(&s->pages, x.seq, at, &x.token, 1);
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *tokens, tiny_idx n)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (!tokens || n < 1) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s needs at least one token", s->m->path, call);
+    return TINY_OK;
+}
+static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
+{
+    if (s->m->encoder || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
+    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    return TINY_OK;
 }
 
 TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out)
 {
-    tinyi_lm_fwd f;
-    tiny_status st;
-    tiny_idx done, held, j;
-    const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward", tokens, n)) != TINY_OK) return st;
-    if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences", s->m->path, s->m->arch->name);
+    tinyi_lm_source q;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward", tokens, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward");
+    if (st) return st;
     if (rows < 0 || rows > n || (rows && !out)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td rows of %td tokens%s", s->m->path, rows, n, out ? "" : ", and no room for them");
-    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
-    if (n > s->n_ctx - s->n_held) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens after %td are more than the %td of this state", s->m->path, n, s->n_held, s->n_ctx);
-    if (pos0 < 0 || pos0 > INT32_MAX - n || (s->n_held && pos0 <= s->pos[s->n_held - 1]))
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held", s->m->path, (long long)pos0);
-    table = s->m->top.w[TINYI_T_POSITION_EMBD];
-    if (table && pos0 + n > table->n_out)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld is past the last of %td", s->m->path, (long long)(pos0 + n - 1), table->n_out);
-    held = s->n_held;
-    for (done = 0; done < n && !st; ) {
-        const tiny_idx take = TINYI_MIN(n - done, s->n_batch);
-        const tiny_idx first = TINYI_MAX(done, n - rows), want = TINYI_MAX(done + take - first, 0);    /* results of this piece */
-        tinyi_lm_begin(&f, s);
-        f.tokens = tokens + done;
-        f.n = take;
-        f.pos0 = pos0 + done;
-        f.n_key = s->n_held + take;
-        for (j = 0; j < take; j++) s->pos[s->n_held + j] = f.pos0 + j;
-        tinyi_lm_piece(&f, want, !want || s->m->output == TLLM_RANK ? out : out + (first - (n - rows)) * s->m->n_out);
-        st = f.st;
-        if (!st) s->n_held += take;
-        done += take;
-    }
-    if (st) {
-        if (s->m->recurrent) tllm_state_clear(s);
-        else s->n_held = held;
-    }
-    return st;
+    if (pos0 < 0 || pos0 > INT32_MAX - n)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %lld does not come after those that are held by sequence 0", s->m->path, (long long)pos0);
+    memset(&q, 0, sizeof q);
+    q.token = tokens;
+    q.pos0 = pos0;
+    q.n = n;
+    q.rows = rows && s->m->output == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
+    return tinyi_lm_batch(s, &q, out);
+}
+
+TINY_API tiny_status tllm_forward_batch(tllm_state *s, const tllm_item *items, tiny_idx n, float *out)
+{
+    tinyi_lm_source q;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_batch", items, n);
+    if (!st) st = tinyi_lm_decodes(s, "tllm_forward_batch");
+    if (st) return st;
+    for (i = 0; i < n && !out; i++)
+        if (items[i].want) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: results are wanted of token %td, and there is no room for them", s->m->path, i);
+    memset(&q, 0, sizeof q);
+    q.item = items;
+    q.n = n;
+    return tinyi_lm_batch(s, &q, out);
 }
 
 TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny_idx n, float *out)
 {
     tinyi_lm_fwd f;
-    tiny_status st;
     const tinyi_lm_w *table;
-    if (!s) return TINY_E_ARGUMENT;
-    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK || (st = tinyi_lm_tokens(s, "tllm_forward_all", tokens, n)) != TINY_OK) return st;
+    tiny_idx i;
+    tiny_status st = tinyi_lm_enter(s, "tllm_forward_all", tokens, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
+    if (st) return st;
     if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
         if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
     }
-    if (n > s->n_batch) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
+    if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
     if (table && n > table->n_out) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than its %td positions", s->m->path, n, table->n_out);
     tinyi_lm_begin(&f, s);
-    f.tokens = tokens;
     f.n = f.n_key = n;
     f.encoding = 1;
+    f.n_run = 1;
+    for (i = 0; i < n; i++) {
+        s->token[i] = tokens[i];
+        s->row[4 * i] = s->row[4 * i + 1] = 0;
+        s->row[4 * i + 2] = (int32_t)n;
+        s->row[4 * i + 3] = (int32_t)i;
+    }
+    s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
+    s->run[0].n = n;
     s->n_encoded = 0;
-    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, out);
+    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, NULL, out);
     if (!f.st) {
         s->n_encoded = n;
         tllm_state_clear(s);

@@ -2,6 +2,8 @@
 #ifndef TINYI_INSIDE_H
 #define TINYI_INSIDE_H
 #include "math/table.h"
+#include "llm/attention/paged.h"
+#include "llm/attention/pages.h"
 #include "llm/model/arch.h"
 #include "llm/model/model.h"
 #include "llm/quant/format.h"
@@ -171,24 +173,34 @@ TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_held {              /* what a layer keeps */
-    float *k, *v;                           /* (n_ctx + 1, n_kv, d); v may lie inside k */
-    float *x;                               /* recurrent state, or keys of an indexer */
+    tinyi_pool k, v, index;                 /* pages; without a type: none (values may lie inside keys) */
+    float *x;                               /* recurrent state of sequence 0; the next one n_kept further on */
     float *cross_k, *cross_v;
 } tinyi_lm_held;
+
+typedef struct tinyi_lm_span { tiny_idx seq, row0, n, at0; } tinyi_lm_span;     /* rows row0 .. of one sequence, which held at0 cells before */
+typedef struct tinyi_lm_mark { tiny_idx length, more, done; int64_t next; } tinyi_lm_mark;     /* a sequence before a call; cells that it adds, and has added */
 
 struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
     size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
-    tiny_idx n_ctx, n_batch, n_held;
-    int64_t *pos;                           /* of each cell */
+    tiny_idx n_ctx, n_batch, n_seq;
+    tllm_pages pages;
+    const tllm_format *type_k, *type_v;
+    int32_t *pos;                           /* (n_seq, n_ctx): of each cell */
+    tinyi_lm_mark *mark;                    /* (n_seq) */
+    int32_t *row;                           /* (n_batch, 4) of the piece: sequence, 0, cells with this one, position */
+    int32_t *token, *want;                  /* (n_batch) */
+    tinyi_lm_span *run;                      /* (n_batch) */
     tinyi_lm_held *held;                    /* for each layer */
-    float *kept;                            /* recurrent states of all layers, one after the other */
-    size_t n_kept;
+    float *kept;                            /* (n_seq, n_kept): recurrent states of all layers, one after the other */
+    tiny_idx n_kept;
     unsigned char *scratch;
     size_t scratch_bytes;
     tiny_idx n_encoded;
+    struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -198,9 +210,11 @@ typedef struct tinyi_lm_fwd {
     tiny_status st;                         /* the first failure; everything after it does nothing */
     int dry;                                /* only measures scratch memory */
     int encoding;                           /* no cache: keys are those of this call */
-    tiny_idx n, n_key;                      /* tokens of this piece; keys with them */
+    tiny_idx n, n_key;                      /* tokens of this piece; keys of the longest sequence with them */
     const int32_t *tokens;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4), as in the state */
+    const tinyi_lm_span *run;                /* the piece by sequences: what looks back goes by them */
+    tiny_idx n_run;
     unsigned char *base;
     size_t used, high, size;
     size_t work;                            /* dry: the most that a step takes of the context's own workspace */
@@ -241,6 +255,12 @@ TINYI_FN void tinyi_lm_softmax(tinyi_lm_fwd *f, float *y, const float *x, tiny_i
 /* one row of numbers of an embedding for each token */
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n);
 
+/* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
 TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
@@ -248,30 +268,43 @@ TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d,
 TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
 TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
-/* o (n, n_head, d_v) of queries against the cache (or any keys). allow: NULL or (n, n_key), 0 hides a key. */
+TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
+TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);   /* in all layers */
+/* the recurrent state of a run */
+TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x) { return x ? x + r->seq * f->s->n_kept : NULL; }
+
+/* o (n, n_head, d_v) of n queries against keys that lie one after the other. allow: NULL or rows of ld_allow, 0 hides a key. */
 typedef struct tinyi_lm_attend {
     tinyi_lm_heads q;
+    tiny_idx n;
+    const int32_t *row;                     /* (n, 4): positions of the queries; NULL where they do not matter */
+    const int32_t *key_pos;                 /* NULL: key j stands at j */
     const float *k, *v;                     /* (n_key, n_kv, d): steps below */
     tiny_idx n_key, n_kv, d_k, d_v, ld_k, ld_v, head_k, head_v;
     float *o;                               /* (n, n_head, d_v) dense */
     float scale, softcap;
     int causal;                             /* by positions */
     tiny_idx window;
-    int chunked, symmetric;
-    const float *sinks;                     /* n_head */
+    int chunked;                            /* held ones only; of others the window goes to both sides */
+    const float *sinks;                     /* n_head; held ones only */
     float alibi;                            /* largest bias; 0: none */
     const float *relative;                  /* (n_bucket, n_head) or NULL */
     tiny_idx n_bucket;
     int both_ways;                          /* buckets for keys after the query too */
     const float *allow;
-    int64_t key_pos0;                       /* encoders: position of key i is key_pos0 + i; others look into the state */
-    int plain_pos;
+    tiny_idx ld_allow;
 } tinyi_lm_attend;
+/* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
+/* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
+TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);
+/* rows of x, ld apart, to the cells of the piece */
+TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld);
 TINYI_FN void tinyi_lm_temper(tinyi_lm_fwd *f, tinyi_lm_heads x);   /* queries that grow with their position */
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a);
 
 /* Causal convolution over time, a kernel of n_tap for each channel: y[t][c] = act(sum_j w[c][j] x[t - n_tap + 1 + j][c] + b[c]).
- * past holds the n_tap - 1 rows before the first and is moved on. */
+ * past holds the n_tap - 1 rows before the first, of sequence 0, and is moved on. */
 TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, const float *w, const float *b, float *past,
                             tiny_idx n_tap, tiny_idx n_channel, int silu);
 

@@ -36,9 +36,12 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 }
 
 typedef struct tinyi_lm_index {
-    const float *q, *k, *w;
+    const float *q, *w;
+    const tinyi_pool *k;
+    const tllm_pages *pages;
+    const int32_t *row;
     float *score;                           /* (n, n_key) */
-    tiny_idx n_head, d, n_key, held;
+    tiny_idx n_head, d, n_key;
 } tinyi_lm_index;
 
 TINY_REF_BEGIN
@@ -48,10 +51,12 @@ static void tinyi_lm_index_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     const double size = 1.0 / tinyi_sqrt64((double)q->n_head * (double)q->d);
     tiny_idx t, j, i;
     for (t = t0; t < t1; t++)
-        for (j = 0; j <= q->held + t; j++) {
+        for (j = 0; j < q->row[4 * t + 2]; j++) {
+            const int32_t page = tllm_pages_table(q->pages, q->row[4 * t])[j / q->k->block];
+            const float *key = (const float *)(const void *)tinyi_pool_row(q->k, page, 0, j % q->k->block);
             double s = 0.0;
             for (i = 0; i < q->n_head; i++) {
-                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, q->k + j * q->d, q->d);
+                const float x = tinyi_lm_dot(q->q + (t * q->n_head + i) * q->d, key, q->d);
                 if (x > 0.0f) s += (double)q->w[t * q->n_head + i] * size * (double)x;
             }
             q->score[t * q->n_key + j] = (float)s;
@@ -65,7 +70,7 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
     const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
-    float *allow = tinyi_lm_take(f, n, n_key), *keys = NULL;
+    float *allow = tinyi_lm_take(f, n, n_key);
     const size_t used = f->used;
     float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
     uint64_t *item = (uint64_t *)(void *)tinyi_lm_take(f, 4, n_key);
@@ -80,22 +85,21 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
-    if (!f->dry) {
-        keys = f->s->held[l->i].x;
-        tinyi_lm_copy(f, keys + f->s->n_held * di, di, ik, di, n, di);
-    }
-    if (n_key <= m->index_top || f->dry || f->st) { f->used = used; return NULL; }
+    if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
+    if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
+    if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }
     q.q = iq;
-    q.k = keys;
+    q.k = &f->s->held[l->i].index;
+    q.pages = &f->s->pages;
+    q.row = f->row;
     q.w = w;
     q.score = allow;
     q.n_head = Hi;
     q.d = di;
     q.n_key = n_key;
-    q.held = f->s->n_held;
     tinyi_lm_each(f, n, 1, tinyi_lm_index_fn, &q);
     for (i = 0; i < n && !f->st; i++) {
-        const tiny_idx sees = f->s->n_held + i + 1;
+        const tiny_idx sees = f->row[4 * i + 2];
         float *a = allow + i * n_key;
         if (sees <= m->index_top) {
             for (j = 0; j < n_key; j++) a[j] = 1.0f;
@@ -115,8 +119,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
-    tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
-    const tiny_idx at = f->s->n_held;
+    const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
     float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
     tiny_tensor t;
     tinyi_lm_attend att;
@@ -140,7 +143,7 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
-    att.n_key = f->n_key;
+    att.ld_allow = f->n_key;
     att.scale = l->scale;
     att.causal = 1;
     if (l->w[TINYI_T_ATTN_K_B]) {
@@ -150,43 +153,37 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_K_B], i, qa + i * ld, H * ld, q + i * d, H * d, n);
             tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, rope);
         }
-        if (held) {
-            tinyi_lm_copy(f, held->k + at * ld, ld, kv, ld, n, ld);
-            att.k = att.v = held->k;
-        }
+        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
         att.n_kv = 1;
-        att.d_k = att.ld_k = att.ld_v = att.head_k = att.head_v = ld;
+        att.d_k = ld;
         att.d_v = r;
         att.o = oc;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
         const tiny_idx step = nope + v;
-        float *c = tinyi_lm_take(f, n, r);
+        float *c = tinyi_lm_take(f, n, r), *k = tinyi_lm_take(f, n, H * d), *vs = tinyi_lm_take(f, n, H * v);
         e = tinyi_lm_take(f, n, H * step);
         if (f->st) return;
         tinyi_lm_copy(f, c, r, kv, ld, n, r);
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
-        for (i = 0; i < n && held; i++)
+        for (i = 0; i < n; i++)
             for (j = 0; j < H; j++) {
-                float *k = held->k + ((at + i) * H + j) * d;
-                tinyi_lm_copy(f, k, d, e + (i * H + j) * step, step, 1, nope);
-                tinyi_lm_copy(f, k + nope, d, kv + i * ld + r, ld, 1, rope);
-                tinyi_lm_copy(f, held->v + ((at + i) * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
+                tinyi_lm_copy(f, k + (i * H + j) * d, d, e + (i * H + j) * step, step, 1, nope);
+                tinyi_lm_copy(f, k + (i * H + j) * d + nope, d, kv + i * ld + r, ld, 1, rope);
+                tinyi_lm_copy(f, vs + (i * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
             }
         if (held) {
-            att.k = held->k;
-            att.v = held->v;
+            tinyi_lm_hold(f, &held->k, k, H * d);
+            tinyi_lm_hold(f, &held->v, vs, H * v);
         }
         att.q = tinyi_lm_heads_of(q, H, d, H * d);
         att.n_kv = H;
-        att.d_k = att.head_k = d;
-        att.d_v = att.head_v = v;
-        att.ld_k = H * d;
-        att.ld_v = H * v;
+        att.d_k = d;
+        att.d_v = v;
         att.o = o;
-        tinyi_lm_attention(f, &att);
+        tinyi_lm_attention_held(f, &att, l);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;

@@ -180,14 +180,22 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     tllm_model *m = ld->m;
     const tiny_idx half = n_rot / 2;
     double low = 0.0, high = 0.0, beta_fast, beta_slow;
+    size_t bytes = 0, k;
     tiny_idx i;
+    for (k = 0; k < tllm_gguf_n_parts(m->file); k++) bytes += tllm_gguf_bytes(m->file, k);
+    if (!ld->st && (size_t)half > (bytes + 1000000) / 64)   /* before the tables: such heads have wider matrices than the file has bytes */
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: heads that rotate %td numbers cannot lie in a file of %zu bytes", m->path, n_rot, bytes);
     r->n_rot = n_rot;
     r->size = tinyi_lm_real(ld, "rope.scaling.attn_factor", 1.0f);
     if (r->size == 0.0f) r->size = 1.0f;
     r->freq = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
-    beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
-    beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    beta_fast = 32.0;
+    beta_slow = 1.0;
+    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+        beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
+        beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
+    }
     if (ld->st) return;
     if (yarn && !(beta_fast > 0.0 && beta_slow > 0.0 && base > 1.0)) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: YaRN wants a rope base above 1 and betas above 0, not %g, %g and %g", m->path, base, beta_fast, beta_slow);

@@ -9,8 +9,9 @@
  *   tllm_forward(state, &next, 1, n, 1, logits);   and on, token by token
  *
  * A model is read only: weights stay where the file has them, in whatever block format; any number of states may use it, on
- * different contexts too. A state is one sequence: its keys and values, its recurrent states, and the scratch memory of a
- * piece of the prompt; all of it is one block, whose size tllm_state_memory tells beforehand.
+ * different contexts too. A state is one sequence or many: their keys and values in pages that sequences may share, their
+ * recurrent states, and the scratch memory of a piece of a prompt; all of it is one block, whose size tllm_state_memory tells
+ * beforehand.
  *
  * The reference target of the context (TINY_TARGET_REFERENCE) computes with plain scalar code that gives the same bits on
  * every machine; other targets are as exact as float allows.                                                            */
@@ -54,26 +55,72 @@ TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 TINY_API const char *tllm_arch_name(size_t i);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
-    tiny_idx n_ctx;                         /* tokens that the sequence may have; 0: as the file says, at most 4096 */
+    tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+    tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
+    tiny_idx n_page;                        /* tokens of a page; 0: 16 */
+    tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
+    int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
 TINY_API tiny_status tllm_state_memory(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, size_t *bytes);
 TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, const tllm_state_desc *desc, tllm_state **out);
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state);   /* takes NULL; the context that opened it */
-TINY_API void tllm_state_clear(tllm_state *state);
-TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held */
-/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
-TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);
+TINY_API void tllm_state_clear(tllm_state *state);                  /* all sequences */
+TINY_API tiny_idx tllm_state_length(const tllm_state *state);       /* tokens held by sequence 0 */
+TINY_API tiny_status tllm_state_trim(tllm_state *state, tiny_idx n);        /* tllm_seq_trim of sequence 0 */
 
-/* Tokens at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
+/* Tokens of sequence 0 at the positions pos0, pos0 + 1, ..., which must lie after those that are held. rows: results are wanted for the
  * last rows tokens, out has rows * n_out floats; 0 and NULL: none. After a failure the state holds what it held before the
  * call, unless layers are recurrent: then it is empty. */
 TINY_API tiny_status tllm_forward(tllm_state *state, const int32_t *tokens, tiny_idx n, int64_t pos0, tiny_idx rows, float *out);
+/* Tokens of any sequences, each in the order of its positions, in one pass over the weights. out: n_out floats for each
+ * wanted one, in their order; NULL where none is. After a failure every sequence is as it was, but those that the call names
+ * are empty where layers are recurrent. */
+typedef struct tllm_item {
+    int32_t token, seq;
+    int64_t pos;                            /* behind those that are held; -1: right behind */
+    int want;                               /* nonzero: results after this token */
+} tllm_item;
+TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *items, tiny_idx n, float *out);
 /* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats. Models
- * with a decoder keep what it will look at, and start it anew. */
+ * with a decoder keep what it will look at, all sequences the same, and start them anew. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
+
+/* ---- sequences of a state ---- */
+TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);
+TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that whole free pages can take */
+TINY_API tiny_idx tllm_seq_length(const tllm_state *state, tiny_idx seq);   /* tokens held; 0 for one that is not there */
+TINY_API int64_t tllm_seq_next(const tllm_state *state, tiny_idx seq);      /* the position right behind them */
+TINY_API void tllm_seq_clear(tllm_state *state, tiny_idx seq);
+/* Keeps the first n tokens. Layers with a recurrent state refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_seq_trim(tllm_state *state, tiny_idx seq, tiny_idx n);
+/* to holds what from holds, and nothing else: the same pages, each copied when one of them writes into it; recurrent states
+ * are copied at once. */
+TINY_API tiny_status tllm_seq_fork(tllm_state *state, tiny_idx from, tiny_idx to);
+/* The n tokens from number first on are held by to as well, behind its own, at the positions that they have. From the start into an
+ * empty sequence this is a fork of a part; else keys and values are copied as they are: they know what stood before them in from.
+ * Recurrent layers: only the whole into an empty one. */
+TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to, tiny_idx first, tiny_idx n);
+/* Drops n tokens from number first on; those behind them move to lower positions. Nothing is computed again: keys are
+ * turned back by the distance, which rotary and relative positions allow, and values stay as they are, so that the tokens kept still
+ * know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position, recurrent layers: recompute there. */
+TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
+/* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...; *n_held: how
+ * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent. */
+TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
+
+/* ---- kept in a file ----
+ * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model and
+ * formats only; what is there already is replaced. A file that is cut, changed, or of another model is refused with its
+ * sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
+TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
+TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
+/* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */
+TINY_API tiny_status tllm_state_pack(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes);
+/* tokens: room for those kept beside, or NULL; n_tokens: how many there are, or NULL */
+TINY_API tiny_status tllm_state_unpack(tllm_state *state, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens);
 
 TINYI_C_END
 #endif

@@ -57,19 +57,28 @@ TINY_REF_END
 /* y = h + (previous h - h) (mu + add) */
 static void tinyi_lm_shift_by(tinyi_lm_fwd *f, float *y, const float *h, const float *last, const float *mu, const float *add)
 {
+    const tiny_idx D = f->m->n_embd;
     tinyi_lm_shift p;
-    p.h = h;
-    p.last = last;
-    p.mu = mu;
-    p.add = add;
-    p.y = y;
-    p.n = f->n;
-    p.D = f->m->n_embd;
-    tinyi_lm_each(f, f->n, 16, tinyi_lm_shift_fn, &p);
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tiny_idx j = i;
+        p.h = h + r->row0 * D;
+        while (j-- > 0 && f->run[j].seq != r->seq) { }      /* an earlier part of the piece, or what was kept */
+        p.last = j >= 0 ? h + (f->run[j].row0 + f->run[j].n - 1) * D : last + r->seq * f->s->n_kept;
+        p.mu = mu;
+        p.add = add ? add + r->row0 * D : NULL;
+        p.y = y + r->row0 * D;
+        p.n = r->n;
+        p.D = D;
+        tinyi_lm_each(f, r->n, 16, tinyi_lm_shift_fn, &p);
+    }
 }
 static void tinyi_lm_shift_keep(tinyi_lm_fwd *f, float *last, const float *h)
 {
-    if (last) tinyi_lm_copy(f, last, f->m->n_embd, h + (f->n - 1) * f->m->n_embd, f->m->n_embd, 1, f->m->n_embd);
+    const tiny_idx D = f->m->n_embd;
+    tiny_idx i;
+    for (i = 0; i < f->n_run && last; i++) tinyi_lm_copy(f, tinyi_lm_of(f, &f->run[i], last), D, h + (f->run[i].row0 + f->run[i].n - 1) * D, D, 1, D);
 }
 
 typedef struct tinyi_lm_wkv {
@@ -193,6 +202,29 @@ static void tinyi_lm_headnorm_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over the heads for each sequence of the piece */
+static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        const tiny_idx at = r->row0 * p->D;
+        tinyi_lm_wkv q = *p;
+        q.n = r->n;
+        q.r += at;
+        q.k += at;
+        q.v += at;
+        q.w += at;
+        if (q.nk) {
+            q.nk += at;
+            q.a += at;
+        }
+        q.o += at;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, p->D / p->S, 1, fn, &q);
+    }
+}
+
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
@@ -259,7 +291,7 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
     p.acc = acc;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv6_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv6_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     tinyi_lm_each(f, n, 8, tinyi_lm_headnorm_fn, &p);
@@ -380,7 +412,7 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.nk = nk;
     p.m = kept ? kept + 2 * D : NULL;
     p.o = o;
-    tinyi_lm_each(f, D / S, 1, tinyi_lm_wkv7_fn, &p);
+    tinyi_lm_wkv_runs(f, &p, tinyi_lm_wkv7_fn);
     p.g = l->w[TINYI_T_TM_LN]->v;
     p.b = l->w[TINYI_T_TM_LN]->bias;
     p.r_k = l->w[TINYI_T_TM_RK]->v;

@@ -118,6 +118,24 @@ static void tinyi_lm_silu_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 }
 TINY_REF_END
 
+/* fn over 0..n for each sequence of the piece; rows of y are ld_y apart */
+static void tinyi_lm_scan_runs(tinyi_lm_fwd *f, const tinyi_lm_scan *p, tiny_idx ld_y, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn)
+{
+    tiny_idx i;
+    for (i = 0; i < f->n_run && !f->st; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        tinyi_lm_scan q = *p;
+        q.n = r->n;
+        q.x += r->row0 * p->ld_x;
+        q.B += r->row0 * p->ld_b;
+        q.C += r->row0 * p->ld_b;
+        q.dt += r->row0 * p->ld_dt;
+        q.y += r->row0 * ld_y;
+        q.m = tinyi_lm_of(f, r, p->m);
+        tinyi_lm_each(f, n, grain, fn, &q);
+    }
+}
+
 /* rms of a piece of each row; plain: without weights where there are none */
 static void tinyi_lm_piece_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *x, tiny_idx ld, tiny_idx d)
 {
@@ -157,7 +175,7 @@ TINYI_FN void tinyi_lm_mamba_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.ld_x = p.ld_dt = N;
     p.ld_b = ld;
     p.S = S;
-    tinyi_lm_each(f, N, 16, tinyi_lm_mamba_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, N, 16, tinyi_lm_mamba_fn);
     p.H = 1;
     p.P = N;
     p.z = xz + N;
@@ -237,7 +255,7 @@ TINYI_FN void tinyi_lm_mamba2_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
     p.H = H;
     p.P = N / H;
     p.G = G;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = all;
     p.ld_z = ld;
     p.H = 1;
@@ -311,7 +329,7 @@ TINYI_FN void tinyi_lm_plamo_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.H = H;
     p.P = P;
     p.G = 1;
-    tinyi_lm_each(f, H, 1, tinyi_lm_mamba2_fn, &p);
+    tinyi_lm_scan_runs(f, &p, N, H, 1, tinyi_lm_mamba2_fn);
     p.z = zx;
     p.ld_z = 2 * N;
     p.z_head = 2 * P;

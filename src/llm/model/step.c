@@ -58,14 +58,14 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     e.arg = arg;
     e.n = n;
     e.grain = grain > 0 ? grain : 1;
-    f->st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
+    f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = tiny_op_row_of(op->kind);
+        const tiny_op_row *row = op->row ? op->row : tiny_op_row_of(op->kind);
         size_t shared = 0, own = 0;
         if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
         row->work(op, f->ctx->n_threads, &shared, &own);
@@ -246,10 +246,11 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
         n_threads = (double)w->n_in * (double)w->n_out * (double)(n + 4) < 50000.0 ? 1 : 0;
         if (!tinyi_size_mul((size_t)w->n_in, TINYI_LM_TILE * sizeof(float), &own)) own = SIZE_MAX;
         if (f->dry) tinyi_lm_own(f, 0, own);
-        else f->st = tiny_parallel(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
+        else f->st = tiny_parallel_loose(f->ctx, n_threads, 0, own, tinyi_lm_product_team, &p);
     }
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
+    tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -378,15 +379,16 @@ TINYI_FN void tinyi_lm_conv(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const floa
                             tiny_idx n_tap, tiny_idx n_channel, int silu)
 {
     tinyi_lm_conv_arg q;
-    tiny_idx j;
-    if (f->st || f->dry) return;
-    q.y = y; q.x = x; q.w = w; q.b = b; q.past = past;
-    q.ld_y = ld_y; q.ld_x = ld_x; q.n = f->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
-    tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
-    if (f->st) return;
-    for (j = 0; j < n_tap - 1; j++) {           /* row j of past is the input n_tap - 1 - j steps back */
-        const tiny_idx at = f->n - (n_tap - 1) + j;
-        memmove(past + j * n_channel, at < 0 ? past + (j + f->n) * n_channel : x + at * ld_x, (size_t)n_channel * sizeof *past);
+    tiny_idx i, j;
+    for (i = 0; i < f->n_run && !f->st && !f->dry; i++) {
+        const tinyi_lm_span *r = &f->run[i];
+        q.y = y + r->row0 * ld_y; q.x = x + r->row0 * ld_x; q.w = w; q.b = b; q.past = tinyi_lm_of(f, r, past);
+        q.ld_y = ld_y; q.ld_x = ld_x; q.n = r->n; q.n_tap = n_tap; q.n_channel = n_channel; q.silu = silu;
+        tinyi_lm_each(f, n_channel, 32, tinyi_lm_conv_fn, &q);
+        for (j = 0; j < n_tap - 1 && !f->st; j++) {     /* row j of past is the input n_tap - 1 - j steps back */
+            const tiny_idx at = r->n - (n_tap - 1) + j;
+            memmove(q.past + j * n_channel, at < 0 ? q.past + (j + r->n) * n_channel : q.x + at * ld_x, (size_t)n_channel * sizeof *past);
+        }
     }
 }
 
@@ -407,7 +409,7 @@ typedef struct tinyi_lm_rope_arg {
     const double *freq;
     float *c, *s;
     tiny_idx half, n_rot;
-    int64_t pos0;
+    const int32_t *row;                     /* (n, 4) */
     float size;
     tinyi_lm_heads x;
     int style;
@@ -421,7 +423,7 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)(q->pos0 + i) * q->freq[j];
+            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
             q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
             q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
         }
@@ -456,7 +458,7 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f)
         f->rope_sin[i] = q.s = tinyi_lm_take(f, f->n, q.half);
         if (f->st || f->dry) continue;
         q.freq = r->freq_long && f->s->n_ctx > f->m->rope_original ? r->freq_long : r->freq;
-        q.pos0 = f->pos0;
+        q.row = f->row;
         q.size = r->size;
         tinyi_lm_each(f, f->n, 16, tinyi_lm_rope_table_fn, &q);
     }

@@ -1,23 +1,10 @@
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
-#include "llm/session/session.h"
+#include "llm/session/inside.h"
 #include "core/state.h"
 #include "core/time.h"
 #include "math/elem.h"
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include <string.h>
-
-struct tllm_session {
-    tiny_ctx *ctx;
-    tllm_gguf *file;
-    tllm_model *model;
-    tllm_vocab *vocab;
-    tllm_state *state;
-    tllm_about about;
-    tiny_idx n_ctx, n_batch;
-    int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
-    size_t n;
-    float *logits;                          /* (n_out) */
-};
 
 static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
@@ -138,6 +125,65 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     }
     if (reused) *reused = same;
     return tllm_session_feed(s, tokens + same, n - same, logits);
+}
+
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
+
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
+    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+}
+
+TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
+
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
+{
+    tiny_status st;
+    if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu cannot be kept", s->n, n);
+    st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
+    if (!st) s->n = n;
+    return st;
+}
+
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
+{
+    tiny_status st;
+    if (first > s->n || n > s->n - first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n, first);
+    st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
+    if (st) return st;
+    memmove(s->token + first, s->token + first + n, (s->n - first - n) * sizeof *s->token);
+    s->n -= n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s->state, 0, s->token, (tiny_idx)s->n, &bytes, &n);
+    if (!st) st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
+{
+    tiny_file f;
+    tiny_idx n = 0;
+    tiny_status st = tiny_file_open(s->ctx, path, &f);
+    if (st) return st;
+    st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
+    if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
+        st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
+        tllm_seq_clear(s->state, 0);
+        s->n = 0;
+    } else if (!st) {
+        memcpy(s->token, s->spare, (size_t)n * sizeof *s->token);
+        s->n = (size_t)n;
+    }
+    tiny_file_close(s->ctx, &f);
+    return st;
 }
 
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)

@@ -14,6 +14,7 @@
 #define TINYI_SESSION_H
 #include "llm/file/open.h"
 #include "llm/model/model.h"
+#include "llm/model/adapter.h"
 #include "llm/token/vocab.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
@@ -38,8 +39,22 @@ TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);  
 TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
 /* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);
+/* Keeps the first n tokens; recurrent models refuse, unless n is 0 or all. */
+TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n);
+/* Forgets n tokens from number first on without computing anything: what tllm_seq_shift says. tllm_session_shift computes anew. */
+TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n);
+/* The text and what the model keeps of it, to a file and back: tllm_state_save tells what is refused. */
+TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path);
+TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path);
+/* The state below: the session's own text is sequence 0, the others (n_seq of the description) are yours. */
+TINY_API tllm_state *tllm_session_state(tllm_session *s);
 /* Keeps the first n_keep tokens and the newer half of the others, and computes those anew. */
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits);
+
+/* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
+ * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {
     TLLM_END_TOKEN,                         /* the model ended its text */

@@ -104,7 +104,7 @@ static void test_numbers(void)
         { "llama", "llama.rope.freq_base", 0x7fc00000u, "finite" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0x7f800000u, "finite" },
         { "llama", "llama.attention.layer_norm_rms_epsilon", 0xbf800000u, "not in 0..1" },
-        { "qwen3", "qwen3.attention.key_length", 1 << 26, "not 64x268435456" },
+        { "qwen3", "qwen3.attention.key_length", 1 << 26, "heads that rotate 67108864 numbers cannot lie in a file of" },
         { "rwkv7-b", "rwkv7.feed_forward_length", 1 << 27, "not in 1..67108864" },
         { "kimi-linear", "kimi-linear.kda.head_dim", 1 << 26, "more than a row may have" },
         { "mixtral", "llama.expert_count", 0, "not in 0..0" },

@@ -94,6 +94,32 @@ static void test_pipes(void)
     T_EQ_INT(run("--unblocks Q3_K <%s/odd >%s/q", folder, folder), 1);
     T_EQ_INT(run("--blocks Q3_K <%s/nil >%s/q", folder, folder), 0);
     T_EQ_INT(get("q", back, sizeof back), 0);
+    {                                       /* importance: rows of its length, as the library packs them */
+        static float w[512], rows[1024];
+        static unsigned char raw[4096], want[2000], got[2000];
+        const tllm_format *f32 = tllm_format_of(TLLM_FORMAT_F32), *q3 = tllm_format_of(TLLM_FORMAT_Q3_K);
+        const size_t n = tllm_format_bytes(q3, 1024);
+        size_t i;
+        for (i = 0; i < 512; i++) w[i] = i % 3 ? 0.125f : 2.0f;
+        for (i = 0; i < 1024; i++) rows[i] = (float)((int)(i * 7919 % 2003) - 1001) / 512.0f;
+        f32->pack(w, raw, 512, NULL);
+        put("im", raw, 2048);
+        f32->pack(rows, raw, 1024, NULL);
+        put("x", raw, 4096);
+        q3->pack(rows, want, 512, w);
+        q3->pack(rows + 512, want + n / 2, 512, w);
+        T_EQ_INT(run("--blocks Q3_K --imatrix %s/im <%s/x >%s/q", folder, folder, folder), 0);
+        if (T_EQ_INT(get("q", got, sizeof got), n)) T_SAME(got, want, n);
+        q3->pack(rows, want, 1024, NULL);
+        T_TRUE(memcmp(got, want, n) != 0);
+        put("im", raw, 1000);
+        T_EQ_INT(run("--blocks Q3_K --imatrix %s/im <%s/x >%s/q", folder, folder, folder), 1);
+        SAYS("has 1000 bytes; rows of floats that are whole blocks of 256");
+        put("im", raw, 2048);             /* the values themselves: some are negative */
+        T_EQ_INT(run("--blocks Q3_K --imatrix %s/im <%s/x >%s/q", folder, folder, folder), 1);
+        SAYS("an importance is at least 0 and finite");
+        T_EQ_INT(run("--unblocks Q3_K --imatrix %s/im <%s/x", folder, folder), 2);
+    }
     T_EQ_INT(run("--blocks Q3_M <%s/nil", folder), 2);
     SAYS("there is no type Q3_M");
     T_EQ_INT(run("--blocks I8 <%s/nil", folder), 2);

@@ -798,7 +798,7 @@ static void test_special_tokens(void)
 /* ---- bad files -------------------------------------------------------------------------------------------------- */
 
 enum { BAD_NONE, BAD_MODEL, BAD_NO_MODEL, BAD_PRE, BAD_NO_TOKENS, BAD_TOKENS_TYPE, BAD_ZERO_TOKENS, BAD_SCORES_FEW, BAD_SCORES_TYPE, BAD_TYPES_FEW, BAD_TYPES_TYPE,
-       BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_MAP_SHORT, BAD_MAP_TYPE };
+       BAD_NO_MERGES, BAD_MERGES_TYPE, BAD_IDS, BAD_NARROW_TYPES, BAD_TWINS, BAD_MAP_SHORT, BAD_MAP_1, BAD_MAP_2, BAD_MAP_TYPE, BAD_WHITESPACE };
 
 #define CORPUS "tests/fuzz/corpus"
 
@@ -819,7 +819,8 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     tllm_tokens t;
     const void *bytes;
     size_t n, i;
-    int bpe = how == BAD_NO_MERGES || how == BAD_MERGES_TYPE || how == BAD_PRE, map = how == BAD_MAP_SHORT || how == BAD_MAP_TYPE;
+    int bpe = how == BAD_NO_MERGES || how == BAD_MERGES_TYPE || how == BAD_PRE || how == BAD_WHITESPACE;
+    int map = how == BAD_MAP_SHORT || how == BAD_MAP_TYPE || how == BAD_MAP_1 || how == BAD_MAP_2;
     const char *corpus = getenv("T_CORPUS");
     char path[400];
     FILE *f;
@@ -834,6 +835,7 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     T_OK(tllm_writer_put_text(ctx, w, "general.architecture", "llama"));
     if (how != BAD_NO_MODEL) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", how == BAD_MODEL ? "lama" : bpe ? "gpt2" : map ? "t5" : "llama"));
     if (how == BAD_PRE) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.pre", "lama-4711"));
+    if (how == BAD_WHITESPACE) T_OK(tllm_writer_put_text(ctx, w, "tokenizer.ggml.pre", "whitespace"));
     if (how == BAD_TOKENS_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_I32, types, N));
     else if (how != BAD_NO_TOKENS) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, how == BAD_ZERO_TOKENS ? 0 : N));
     if (how == BAD_SCORES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.scores", TLLM_U8, narrow, N));
@@ -842,9 +844,9 @@ static void bad_file(tiny_ctx *ctx, int how, const char *name, tiny_status want,
     else if (how == BAD_NARROW_TYPES) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_U8, narrow, N));
     else T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, types, how == BAD_TYPES_FEW ? 3 : N));
     if (how == BAD_MERGES_TYPE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_I32, types, N));
-    if (how == BAD_PRE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_STRING, merge, 3));
+    if (how == BAD_PRE || how == BAD_WHITESPACE) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.merges", TLLM_STRING, merge, 3));
     if (map) T_OK(tllm_writer_put_array(ctx, w, "tokenizer.ggml.precompiled_charsmap", how == BAD_MAP_TYPE ? TLLM_F32 : TLLM_U8,
-                                        how == BAD_MAP_TYPE ? (const void *)scores : (const void *)narrow, 3));
+                                        how == BAD_MAP_TYPE ? (const void *)scores : (const void *)narrow, how == BAD_MAP_1 ? 1 : how == BAD_MAP_2 ? 2 : 3));
     if (how == BAD_IDS) {
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.bos_token_id", N));
         T_OK(tllm_writer_put_u32(ctx, w, "tokenizer.ggml.eos_token_id", 0xffffffffu));
@@ -911,7 +913,10 @@ static void test_bad_files(void)
         { BAD_TYPES_TYPE, "types-f32", TINY_E_FORMAT, "tokenizer.ggml.token_type is no list of integers" },
         { BAD_NO_MERGES, "merges-missing", TINY_E_FORMAT, "tokenizer.ggml.merges is missing" },
         { BAD_MERGES_TYPE, "merges-i32", TINY_E_FORMAT, "tokenizer.ggml.merges is no list of texts" },
+        { BAD_MAP_1, "charsmap-1-byte", TINY_E_FORMAT, "precompiled_charsmap has 1 bytes" },
+        { BAD_MAP_2, "charsmap-2-bytes", TINY_E_FORMAT, "precompiled_charsmap has 2 bytes" },
         { BAD_MAP_SHORT, "charsmap-3-bytes", TINY_E_FORMAT, "precompiled_charsmap has 3 bytes" },
+        { BAD_WHITESPACE, "pre-whitespace", TINY_OK, NULL },            /* then a text with blanks is encoded */
         { BAD_MAP_TYPE, "charsmap-f32", TINY_E_FORMAT, "precompiled_charsmap is no list of bytes" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

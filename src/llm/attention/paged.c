@@ -1,0 +1,559 @@
+/* src/llm/attention/paged.c - attention over pages
+ * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the split
+ *          over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv 2108.12409).
+ * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
+ *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
+ * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
+ *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
+ *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
+ *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
+#include "llm/attention/paged.h"
+#include "core/half.h"
+#include "math/table.h"
+#include <string.h>
+
+#define TINYI_PAGED_DOTS 8                  /* rows up to which keys are met as they lie */
+#define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+
+TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
+{
+    tiny_idx heads = 1;
+    while (heads * d % type->values && heads < type->values) heads *= 2;        /* blocks hold a power of two of numbers */
+    return heads * d % type->values || n_kv % heads ? 0 : n_kv / heads;
+}
+/* plain types stand as this machine has them, for the kernels that read them in place; blocks are bytes everywhere */
+static void tinyi_pool_unpack(const tinyi_pool *p, const unsigned char *row, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) memcpy(x, row, (size_t)n * sizeof *x);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < n; i++) x[i] = tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    else p->type->unpack(row, x, (size_t)n);
+}
+TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, const float *x)
+{
+    tiny_idx part, k;
+    for (part = 0; part < p->n_part; part++, x += p->d_part) {
+        unsigned char *row = tinyi_pool_row(p, page, part, i);
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(row, x, (size_t)p->d_part * sizeof *x);
+        else if (p->type->id == TLLM_FORMAT_F16) for (k = 0; k < p->d_part; k++) ((uint16_t *)(void *)row)[k] = tinyi_f32_to_f16(x[k]);
+        else p->type->pack(x, row, (size_t)p->d_part, NULL);
+    }
+}
+TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) tinyi_pool_unpack(p, tinyi_pool_row(p, page, part, i), x + part * p->d_part, p->d_part);
+}
+TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n)
+{
+    tiny_idx part;
+    for (part = 0; part < p->n_part; part++) memcpy(tinyi_pool_row(p, to, part, 0), tinyi_pool_row(p, from, part, 0), (size_t)n * p->row_bytes);
+}
+TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block)
+{
+    if (p->type->id == TLLM_FORMAT_F32) return tiny_tensor_4d(p->at, TINY_F32, n_block, p->n_part, p->block, p->d_part);
+    if (p->type->id == TLLM_FORMAT_F16) return tiny_tensor_4d(p->at, TINY_F16, n_block, p->n_part, p->block, p->d_part);
+    return tiny_tensor_4d(p->at, TINY_U8, n_block, p->n_part, p->block, (tiny_idx)p->row_bytes);
+}
+
+typedef struct tinyi_paged {
+    const float *q, *slopes, *sinks;
+    float *o;
+    tinyi_pool k, v;                        /* v.at NULL: values are in the keys */
+    const int32_t *table, *rows, *pos;
+    tiny_idx n_query, n_head, n_kv, n_part, heads, group, d, d_v, n_table, n_pos;      /* heads: of a part; group: queries of a key head */
+    tiny_idx sq[3], so[3];
+    float scale, softcap;
+} tinyi_paged;
+
+static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
+{
+    p->at = (unsigned char *)t->data;
+    p->type = tllm_format_of(t->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : t->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : format);
+    p->n_part = t->dim[1];
+    p->block = t->dim[2];
+    p->row_bytes = (size_t)t->dim[3] * tiny_dtype_bytes(t->dtype);
+    p->d_part = p->type ? (tiny_idx)(p->row_bytes / (size_t)p->type->bytes) * p->type->values : 0;
+}
+
+static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
+{
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
+    const tiny_tensor *q = op->in[0], *o = op->out[0];
+    int i;
+    memset(a, 0, sizeof *a);
+    a->q = (const float *)q->data;
+    tinyi_paged_pool(&a->k, op->in[1], p->format_k);
+    if (op->in[4]) tinyi_paged_pool(&a->v, op->in[4], p->format_v);
+    a->table = (const int32_t *)op->in[2]->data;
+    a->rows = (const int32_t *)op->in[3]->data;
+    a->pos = op->in[5] ? (const int32_t *)op->in[5]->data : NULL;
+    a->n_pos = op->in[5] ? op->in[5]->dim[1] : 0;
+    a->slopes = op->in[6] ? (const float *)op->in[6]->data : NULL;
+    a->sinks = op->in[7] ? (const float *)op->in[7]->data : NULL;
+    a->n_query = q->dim[0];
+    a->n_head = q->dim[1];
+    a->d = q->dim[2];
+    a->d_v = p->d_v ? p->d_v : a->d;
+    a->n_part = a->k.n_part;
+    a->n_kv = p->n_kv ? p->n_kv : a->n_part;
+    a->heads = a->n_part ? a->n_kv / a->n_part : 0;
+    a->group = a->n_kv ? a->n_head / a->n_kv : 0;
+    a->n_table = op->in[2]->dim[1];
+    for (i = 0; i < 3; i++) {
+        a->sq[i] = q->stride[i];
+        a->so[i] = o ? o->stride[i] : 0;
+    }
+    a->o = o ? (float *)o->data : NULL;
+    a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
+    a->softcap = p->softcap;
+}
+
+/* ---- reference -------------------------------------------------------------------------------------------------- */
+
+#define TINYI_PAGED_PART 64                 /* numbers that the reference unpacks or sums at once */
+TINY_REF_BEGIN
+/* n <= TINYI_PAGED_PART numbers of a row from number at on */
+static void tinyi_pool_some(const tinyi_pool *p, const unsigned char *row, tiny_idx at, tiny_idx n, float *x)
+{
+    const tiny_idx values = p->type->values;
+    float block[256];                       /* no format has more values in a block */
+    tiny_idx i;
+    if (values == 1) { tinyi_pool_unpack(p, row + (size_t)at * (size_t)p->type->bytes, x, n); return; }
+    for (i = 0; i < n; i++) {
+        if (i == 0 || (at + i) % values == 0) p->type->unpack(row + (size_t)((at + i) / values) * (size_t)p->type->bytes, block, (size_t)values);
+        x[i] = block[(at + i) % values];
+    }
+}
+
+static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, tiny_idx j)
+{
+    const int32_t *r = a->rows + 4 * t;
+    const tiny_idx kv = h / a->group;
+    const float *q = a->q + t * a->sq[0] + h * a->sq[1];
+    const unsigned char *row = tinyi_pool_row(&a->k, a->table[r[0] * a->n_table + j / a->k.block], kv / a->heads, j % a->k.block);
+    float k[TINYI_PAGED_PART];
+    double s = 0.0;
+    tiny_idx i, i0, n;
+    for (i0 = 0; i0 < a->d; i0 += n) {
+        n = TINYI_MIN(a->d - i0, TINYI_PAGED_PART);
+        tinyi_pool_some(&a->k, row, kv % a->heads * a->d + i0, n, k);
+        for (i = 0; i < n; i++) s += (double)q[(i0 + i) * a->sq[2]] * (double)k[i];
+    }
+    s *= (double)a->scale;
+    if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    return s;
+}
+
+/* Three passes over the keys, each score computed anew, as in tiny_attention. */
+static void tinyi_paged_ref(const tiny_op *op)
+{
+    tinyi_paged a;
+    const tinyi_pool *pool;
+    float v[TINYI_PAGED_PART];
+    double sum[TINYI_PAGED_PART];
+    tiny_idx t, h, j, i, i0, n;
+    tinyi_paged_read(op, &a);
+    pool = op->in[4] ? &a.v : &a.k;
+    for (t = 0; t < a.n_query; t++)
+        for (h = 0; h < a.n_head; h++) {
+            const int32_t *r = a.rows + 4 * t;
+            const tiny_idx kv = h / a.group, at = kv % a.heads * (op->in[4] ? a.d_v : a.d);
+            double m = a.sinks ? (double)a.sinks[h] : -INFINITY, l = 0.0;
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                if (s > m) m = s;
+            }
+            for (j = r[1]; j < r[2]; j++) {
+                const double s = tinyi_paged_score(&a, t, h, j);
+                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+            }
+            if (a.sinks && a.sinks[h] != -INFINITY) l += tinyi_exp64((double)a.sinks[h] - m);
+            for (i0 = 0; i0 < a.d_v; i0 += n) {
+                n = TINYI_MIN(a.d_v - i0, TINYI_PAGED_PART);
+                for (i = 0; i < n; i++) sum[i] = 0.0;
+                for (j = r[1]; j < r[2] && l != 0.0; j++) {
+                    const double s = tinyi_paged_score(&a, t, h, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (s == -INFINITY) continue;
+                    tinyi_pool_some(pool, tinyi_pool_row(pool, a.table[r[0] * a.n_table + j / pool->block], kv / a.heads, j % pool->block), at + i0, n, v);
+                    for (i = 0; i < n; i++) sum[i] += p * (double)v[i];
+                }
+                for (i = 0; i < n; i++) a.o[t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2]] = (float)(l != 0.0 ? sum[i] / l : 0.0);
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast ------------------------------------------------------------------------------------------------------- */
+
+/* how an operation is cut; the same on every thread */
+typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
+
+static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)     /* queries of one sequence from t on */
+{
+    tiny_idx n = 1;
+    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    return n;
+}
+static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
+{
+    tinyi_paged_cut c;
+    tiny_idx t, n, longest = 0, most = 1;
+    c.n_task = 0;
+    for (t = 0; t < a->n_query; t += n) {
+        n = tinyi_paged_run(a, t);
+        most = TINYI_MAX(most, n);
+        c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
+        longest = TINYI_MAX(longest, a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+    }
+    c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
+    c.n_split = 1;
+    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+    return c;
+}
+
+static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d, keys = TINYI_ATT_KEYS, rows = TINYI_ATT_ROWS;
+    const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
+    /* below 2 n tasks there are less than 4 n pieces, each with a state of a tile */
+    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * rows * (d_v + 2) * sizeof(float) : 0;
+    *own_bytes = sizeof(float) * (heads * rows * (d + d_v + 2) + rows * (keys + 1) + keys * d + keys * heads * (d + d_v));
+}
+
+typedef struct tinyi_paged_tile {           /* the thread's own memory */
+    float *q, *acc, *m, *l;                 /* (heads, rows, d or d_v), (heads, rows) */
+    float *s, *f, *kt, *k, *v;              /* (rows, KEYS), (rows), (d, KEYS), (KEYS, heads * d), (KEYS, heads * d_v) */
+} tinyi_paged_tile;
+
+/* cnt rows of a page as floats: where they lie, or unpacked to room */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, float *room)
+{
+    tiny_idx i, b;
+    if (p->type->id == TLLM_FORMAT_F32) return (const float *)(const void *)row;
+    if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
+    else if (p->type->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        const tiny_idx n = cnt * p->d_part / 32;
+        for (b = 0; b < n; b++, row += 34) unpack(room + 32 * b, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
+    } else
+        for (i = 0; i < cnt; i++) p->type->unpack(row + (size_t)i * p->row_bytes, room + i * p->d_part, (size_t)p->d_part);
+    return room;
+}
+
+/* Rows r0 .. r0 + n of a run that starts at query t0, for one part, over the cells c0 .. c1: the states of x. */
+static void tinyi_paged_keys(tiny_team *team, const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int n, tiny_idx part, tiny_idx c0, tiny_idx c1)
+{
+    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
+    const int32_t *table = a->table + a->rows[4 * t0] * a->n_table;
+    const tiny_idx block = a->k.block, dk = a->k.d_part, dv = vp->d_part, d = a->d, d_v = a->d_v, step_v = a->v.type ? d_v : d;
+    const int as_they_lie = n <= TINYI_PAGED_DOTS, half = a->k.type->id == TLLM_FORMAT_F16 && as_they_lie;
+    tiny_idx c, i, g, at, cnt;
+    int j, vis[TINYI_ATT_ROWS], lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];
+    for (c = c0; c < c1; c += TINYI_ATT_KEYS) {
+        const tiny_idx n_c = TINYI_MIN(c1 - c, TINYI_ATT_KEYS);
+        const void *kseg[TINYI_ATT_KEYS];
+        const float *vseg[TINYI_ATT_KEYS];
+        int off[TINYI_ATT_KEYS + 1], n_seg = 0, ragged = 0, k;
+        for (at = 0; at < n_c; at += cnt, n_seg++) {        /* runs of cells inside one page */
+            const int32_t page = table[(c + at) / block];
+            const tiny_idx in = (c + at) % block;
+            const unsigned char *krow = tinyi_pool_row(&a->k, page, part, in);
+            cnt = TINYI_MIN(block - in, n_c - at);
+            off[n_seg] = (int)at;
+            kseg[n_seg] = half ? (const void *)krow : (const void *)tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk);
+            if (!a->v.type) vseg[n_seg] = half ? tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk) : (const float *)kseg[n_seg];
+            else vseg[n_seg] = tinyi_paged_floats(team, &a->v, tinyi_pool_row(&a->v, page, part, in), cnt, x->v + at * dv);
+        }
+        off[n_seg] = (int)n_c;
+        for (j = 0; j < n; j++) {           /* the cells of this tile that a row sees */
+            const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group);
+            lo[j] = (int)TINYI_MIN(TINYI_MAX(r[1] - c, 0), n_c);
+            hi[j] = (int)TINYI_MAX(TINYI_MIN(r[2] - c, n_c), lo[j]);
+            ragged |= lo[j] > 0;
+        }
+        for (g = 0; g < a->heads; g++) {
+            const float *q = x->q + g * TINYI_ATT_ROWS * d;
+            float *acc = x->acc + g * TINYI_ATT_ROWS * d_v, *m = x->m + g * TINYI_ATT_ROWS, *l = x->l + g * TINYI_ATT_ROWS;
+            if (as_they_lie) {
+                for (k = 0; k < n_seg; k++)
+                    for (j = 0; j < n; j += 4)
+                        dot(x->s + j * TINYI_ATT_KEYS + off[k], 1, TINYI_ATT_KEYS,
+                            half ? (const void *)((const uint16_t *)kseg[k] + g * d) : (const void *)((const float *)kseg[k] + g * d), half ? TINY_F16 : TINY_F32, dk,
+                            (size_t)(off[k + 1] - off[k]), q + j * d, d, TINYI_MIN(n - j, 4), (size_t)d);
+            } else {
+                for (k = 0; k < n_seg; k++)
+                    for (at = off[k]; at < off[k + 1]; at++) {
+                        const float *row = (const float *)kseg[k] + (at - off[k]) * dk + g * d;
+                        for (i = 0; i < d; i++) x->kt[i * TINYI_ATT_KEYS + at] = row[i];
+                    }
+                for (i = 0; i < d && n_c < TINYI_ATT_KEYS; i++) memset(x->kt + i * TINYI_ATT_KEYS + n_c, 0, (size_t)(TINYI_ATT_KEYS - n_c) * sizeof(float));
+                scores(x->s, q, x->kt, n, d);
+            }
+            for (j = 0; j < n; j++) {
+                float *s = x->s + j * TINYI_ATT_KEYS;
+                x->f[j] = 1.0f;
+                if (lo[j] == hi[j]) continue;
+                if (a->slopes) {
+                    const tiny_idx h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+                    const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group), *pos = a->pos + r[0] * a->n_pos + c;
+                    for (k = lo[j]; k < hi[j]; k++) {
+                        if (a->softcap > 0.0f) s[k] = a->softcap * tinyi_tanh_ref(s[k] / a->softcap);
+                        s[k] -= a->slopes[h] * (float)(r[3] - pos[k]);
+                    }
+                }
+                x->f[j] = weights(s + lo[j], hi[j] - lo[j], a->slopes ? 0.0f : a->softcap, &m[j], &l[j]);
+            }
+            for (k = 0; k < n_seg; k++) {
+                const float *v = vseg[k] + g * step_v;
+                int any = 0;
+                if (ragged) {               /* the edge of a window: row by row */
+                    for (j = 0; j < n; j++) {
+                        const int from = TINYI_MAX(lo[j], off[k]), to = TINYI_MIN(hi[j], off[k + 1]), sees = to - from;
+                        if (sees > 0 || k == 0) {
+                            vis[0] = TINYI_MAX(sees, 0);
+                            mix(acc + j * d_v, x->s + j * TINYI_ATT_KEYS + (sees > 0 ? from : 0), &x->f[j], v + (sees > 0 ? from - off[k] : 0) * dv, dv, vis, 1, d_v);
+                            x->f[j] = 1.0f;
+                        }
+                    }
+                    continue;
+                }
+                for (j = 0; j < n; j++) {
+                    vis[j] = TINYI_MAX(TINYI_MIN(hi[j], off[k + 1]) - off[k], 0);
+                    any |= vis[j] > 0;
+                }
+                if (!any && k > 0) continue;
+                mix(acc, x->s + off[k], x->f, v, dv, vis, n, d_v);
+                for (j = 0; j < n; j++) x->f[j] = 1.0f;
+            }
+        }
+    }
+}
+
+/* the state of row j of head g, with the sink, becomes the answer */
+static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int j, tiny_idx part, tiny_idx g)
+{
+    const tiny_idx t = t0 + (r0 + j) / a->group, h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
+    const float *acc = x->acc + (g * TINYI_ATT_ROWS + j) * a->d_v;
+    float *to = a->o + t * a->so[0] + h * a->so[1], m = x->m[g * TINYI_ATT_ROWS + j], l = x->l[g * TINYI_ATT_ROWS + j], inv = 1.0f;
+    tiny_idx i;
+    if (a->sinks && a->sinks[h] != -INFINITY) {
+        if (m < a->sinks[h]) {
+            inv = tinyi_exp_ref(m - a->sinks[h]);
+            l = l * inv + 1.0f;
+        } else l += tinyi_exp_ref(a->sinks[h] - m);
+    }
+    inv = l != 0.0f ? inv / l : 0.0f;
+    for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
+}
+
+static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_paged a;
+    tinyi_paged_tile x;
+    tinyi_paged_cut cut;
+    tiny_idx task, end, i, g, state;
+    float *p = (float *)team->own;
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    tinyi_paged_read(op, &a);
+    if (!op->in[4]) a.v.type = NULL;
+    cut = tinyi_paged_plan(&a, team->n);
+    x.q = p;                 p += a.heads * TINYI_ATT_ROWS * a.d;
+    x.acc = p;               p += a.heads * TINYI_ATT_ROWS * a.d_v;
+    x.m = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.l = p;                 p += a.heads * TINYI_ATT_ROWS;
+    x.s = p;                 p += TINYI_ATT_ROWS * TINYI_ATT_KEYS;
+    x.f = p;                 p += TINYI_ATT_ROWS;
+    x.kt = p;                p += TINYI_ATT_KEYS * a.d;
+    x.k = p;                 p += TINYI_ATT_KEYS * a.heads * a.d;
+    x.v = p;
+    state = a.heads * TINYI_ATT_ROWS * (a.d_v + 2);     /* acc, m, l, as they lie in x */
+    while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
+        tiny_idx tile = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        int n, j;
+        for (;; t0 += n_run, tile -= tiles) {               /* the run in which the tile lies */
+            n_run = tinyi_paged_run(&a, t0);
+            tiles = (n_run * a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+            if (tile < tiles) break;
+        }
+        r0 = (tiles - 1 - tile) * TINYI_ATT_ROWS;           /* the last rows first: they see the most */
+        n = (int)TINYI_MIN(n_run * a.group - r0, TINYI_ATT_ROWS);
+        for (j = 0; j < n; j++) {
+            const tiny_idx t = t0 + (r0 + j) / a.group;
+            for (g = 0; g < a.heads; g++) {
+                const float *from = a.q + t * a.sq[0] + ((part * a.heads + g) * a.group + (r0 + j) % a.group) * a.sq[1];
+                float *to = x.q + (g * TINYI_ATT_ROWS + j) * a.d;
+                for (i = 0; i < a.d; i++) to[i] = from[i * a.sq[2]] * a.scale;
+                x.m[g * TINYI_ATT_ROWS + j] = -INFINITY;
+                x.l[g * TINYI_ATT_ROWS + j] = 0.0f;
+            }
+            if (a.rows[4 * t + 1] < a.rows[4 * t + 2]) {
+                lo = TINYI_MIN(lo, a.rows[4 * t + 1]);
+                hi = TINYI_MAX(hi, a.rows[4 * t + 2]);
+            }
+        }
+        for (g = 0; g < a.heads; g++) memset(x.acc + g * TINYI_ATT_ROWS * a.d_v, 0, (size_t)(n * a.d_v) * sizeof(float));
+        if (cut.n_split > 1 && lo < hi) {
+            const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+            lo = TINYI_MIN(lo + split * piece, hi);
+            hi = TINYI_MIN(lo + piece, hi);
+        }
+        if (lo < hi) tinyi_paged_keys(team, &a, &x, t0, r0, n, part, lo, hi);
+        if (cut.n_split > 1) memcpy((float *)team->shared + task * state, x.acc, (size_t)state * sizeof(float));
+        else for (g = 0; g < a.heads; g++) for (j = 0; j < n; j++) tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+    }
+    if (cut.n_split < 2) return;
+    tiny_barrier(team);
+    while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
+        const tiny_idx tiles = (a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS, part = task % a.n_part, t0 = task / a.n_part / tiles;
+        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * TINYI_ATT_ROWS;
+        const int n = (int)TINYI_MIN(a.group - r0, TINYI_ATT_ROWS);
+        tiny_idx s;
+        int j;
+        for (g = 0; g < a.heads; g++)
+            for (j = 0; j < n; j++) {
+                const tiny_idx row = g * TINYI_ATT_ROWS + j, n_acc = a.heads * TINYI_ATT_ROWS * a.d_v, n_m = a.heads * TINYI_ATT_ROWS;
+                float most = -INFINITY, *acc = x.acc + row * a.d_v;
+                memset(acc, 0, (size_t)a.d_v * sizeof *acc);
+                x.l[row] = 0.0f;
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state;
+                    most = TINYI_MAX(most, from[n_acc + row]);
+                }
+                for (s = 0; s < cut.n_split; s++) {
+                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state, l = from[n_acc + n_m + row];
+                    const float w = from[n_acc + row] == -INFINITY ? (l != l ? l : 0.0f) : tinyi_exp_ref(from[n_acc + row] - most);
+                    x.l[row] += w * l;
+                    for (i = 0; i < a.d_v; i++) acc[i] += w * from[row * a.d_v + i];
+                }
+                x.m[row] = most;
+                tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+            }
+    }
+}
+
+/* ---- the row ---------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_paged_pages_check(tiny_ctx *ctx, const char *what, const tiny_tensor *t, int format, tiny_idx n_part, tiny_idx block, tiny_idx want)
+{
+    tinyi_pool p;
+    char text[96];
+    if (t->rank != 4 || (t->dtype != TINY_F32 && t->dtype != TINY_F16 && t->dtype != TINY_U8) || !tiny_tensor_is_dense(t) || t->dim[1] != n_part || t->dim[2] != block || block < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: pages of %s are %s, they must be dense (blocks, %td parts, %td tokens, numbers) of f32, f16 or u8", what,
+                          tinyi_shape_text(t, text), n_part, block);
+    tinyi_paged_pool(&p, t, format);
+    if (!p.type || (t->dtype == TINY_U8 && p.type->values == 1) || p.row_bytes % (size_t)p.type->bytes)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "paged attention: pages of %s are bytes, format %d is no block format of which a row of %zu bytes is made", what, format, p.row_bytes);
+    if (p.d_part != want)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: a row of %s holds %td numbers, its heads have %td", what, p.d_part, want);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    static const char *const name[8] = { "q", "k", "table", "rows", "v", "pos", "slopes", "sinks" };
+    static const signed char rank[8] = { 3, 4, 2, 2, 4, 2, 1, 1 };
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1], *table = op->in[2], *rows = op->in[3];
+    const tiny_idx d_v = p && p->d_v ? p->d_v : q->rank == 3 ? q->dim[2] : 0;
+    tiny_idx dim[3], n_kv, n_part, t, j;
+    tiny_status st;
+    char text[96];
+    int i;
+    for (i = 0; i < 8; i++) {
+        const tiny_dtype dtype = i == 2 || i == 3 || i == 5 ? TINY_I32 : TINY_F32;
+        if (!op->in[i] || i == 1 || i == 4) continue;
+        if (op->in[i]->rank != rank[i] || op->in[i]->dtype != dtype || (i && !tiny_tensor_is_dense(op->in[i])))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %s is %s, it must have %d axes of %s%s", name[i], tinyi_shape_text(op->in[i], text), rank[i],
+                              tiny_dtype_name(dtype), i ? ", dense" : "");
+    }
+    if (k->rank != 4) return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: k is %s, it must be (blocks, parts, tokens, numbers)", tinyi_shape_text(k, text));
+    n_part = k->dim[1];
+    n_kv = p && p->n_kv ? p->n_kv : n_part;
+    if (n_part < 1 || n_kv < 1 || n_kv % n_part || q->dim[1] % n_kv)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
+    if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
+    st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
+    if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
+    if (st) return st;
+    if (op->in[4] && op->in[4]->dim[0] != k->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td blocks of keys and %td of values", k->dim[0], op->in[4]->dim[0]);
+    if (!op->in[4] && d_v > q->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: values of %td numbers are not in keys of %td", d_v, q->dim[2]);
+    if (rows->dim[0] != q->dim[0] || rows->dim[1] != 4)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: rows is %s, it must be (%td queries, 4)", tinyi_shape_text(rows, text), q->dim[0]);
+    if (op->in[6] && (op->in[6]->dim[0] != q->dim[1] || !op->in[5] || op->in[5]->dim[0] != table->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: slopes want a number for each of %td heads, and the positions of the cells of %td sequences", q->dim[1], table->dim[0]);
+    if (op->in[7] && op->in[7]->dim[0] != q->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td sinks for %td heads", op->in[7]->dim[0], q->dim[1]);
+    if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    /* what the tables say is data, but leads to memory: looked at before anything follows it */
+    for (t = 0; t < rows->dim[0] && rows->data && table->data; t++) {
+        const int32_t *r = (const int32_t *)rows->data + 4 * t;
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || (r[1] < r[2] && (r[2] - 1) / k->dim[2] >= table->dim[1]) || (op->in[6] && r[1] < r[2] && r[2] > op->in[5]->dim[1]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1],
+                              (int)r[2], (int)r[0], table->dim[0], table->dim[1], k->dim[2]);
+        if (r[1] >= r[2]) continue;
+        j = r[1] / k->dim[2];
+        if (t && r[0] == r[-4] && r[1] >= r[-3] && r[-3] < r[-2]) j = TINYI_MAX(j, (r[-2] - 1) / k->dim[2]);    /* the others were looked at with the row before */
+        for (; j <= (r[2] - 1) / k->dim[2]; j++) {
+            const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
+            if (page < 0 || page >= k->dim[0])
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    dim[0] = q->dim[0];
+    dim[1] = q->dim[1];
+    dim[2] = d_v;
+    tinyi_want(want, TINY_F32, 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
+{
+    const int32_t *r = (const int32_t *)op->in[3]->data;
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const double d = (double)op->in[0]->dim[2], d_v = p && p->d_v ? (double)p->d_v : d, heads = (double)op->in[0]->dim[1];
+    double keys = 0.0, each;
+    tiny_idx t;
+    for (t = 0; r && t < op->in[0]->dim[0]; t++) keys += r[4 * t + 2] > r[4 * t + 1] ? (double)(r[4 * t + 2] - r[4 * t + 1]) : 0.0;
+    each = (double)(op->in[1]->dim[1] * op->in[1]->dim[3]) * (double)tiny_dtype_bytes(op->in[1]->dtype);
+    if (op->in[4]) each += (double)(op->in[4]->dim[1] * op->in[4]->dim[3]) * (double)tiny_dtype_bytes(op->in[4]->dtype);
+    c->flops = 2.0 * heads * (d + d_v) * keys;
+    c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
+}
+
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const tiny_op_row tinyi_row_paged_attention = {
+    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
+    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
+    "o = softmax(scale q k^T) v over the pages of each sequence"
+};
+TINY_API const tiny_op_row *tllm_paged_attention_row(void) { return &tinyi_row_paged_attention; }
+
+TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
+                                          const tiny_tensor *rows, const tiny_tensor *pos, const tiny_tensor *slopes, const tiny_tensor *sinks,
+                                          const tllm_paged_params *params, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_paged_attention;
+    op.in[0] = q; op.in[1] = k; op.in[4] = v; op.in[2] = table; op.in[3] = rows; op.in[5] = pos; op.in[6] = slopes; op.in[7] = sinks;
+    op.out[0] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}

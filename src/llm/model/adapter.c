@@ -1,0 +1,768 @@
+/* src/llm/model/adapter.c
+ * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
+ *          h = W x + (alpha / r) B A x.
+ *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
+ * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
+ *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
+ *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
+ *          the scale is 1, as other readers have it.
+ *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1.
+ * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
+ *          float products of the target: the bound of matmul for sums of n_in and of r.
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
+ *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+#include "llm/model/inside.h"
+#include "llm/model/adapter.h"
+#include "llm/file/store.h"
+#include "core/half.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_ADAPTER_MAGIC 0x74706461u
+#define TINYI_ADAPTER_TILE 16
+#define TINYI_ADAPTER_ROWS 64               /* tokens whose A x is held at once */
+
+typedef struct tinyi_lm_pair {
+    const tinyi_lm_w *w;
+    const tllm_gguf_tensor *from_a, *from_b;    /* while it is opened */
+    const float *a, *b;                     /* (n_mat, r, n_in), (n_mat, n_out, r); of the embedding a is (n_out tokens, r), b (n_in, r) */
+    tiny_idx r;
+} tinyi_lm_pair;
+
+struct tllm_adapter {
+    uint32_t magic;
+    tllm_adapter_kind kind;
+    const tllm_model *m;
+    float scale_of;                         /* alpha; 0: none */
+    size_t n;
+    tinyi_lm_pair *pair;                    /* (n), by the address of the weight */
+    tinyi_lm_pair embd;                     /* w NULL: not there */
+    float *data;
+    const float **direction;                /* (n_layer), NULL: none for that layer */
+    tiny_idx rank, first, last;
+    double n_params;
+};
+
+typedef struct tinyi_lm_attached {
+    size_t n;
+    struct { const tllm_adapter *a; float weight; } list[TLLM_MAX_ATTACHED];
+    float *ax;                              /* (TINYI_ADAPTER_ROWS, rank) */
+    tiny_idx rank;
+} tinyi_lm_attached;
+
+/* ---- products --------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_thin {
+    const float *w, *x;                     /* (rows, k) dense; (n, k) rows ld_x apart */
+    float *y;
+    tiny_idx rows, k, n, ld_x, ld_y;
+    float scale;
+    int add, reference;                     /* y = w x, or y += scale * w x */
+} tinyi_lm_thin;
+
+TINY_REF_BEGIN
+static void tinyi_lm_thin_ref(const tinyi_lm_thin *p, tiny_idx r0, tiny_idx r1)
+{
+    tiny_idx i, r, k;
+    for (i = 0; i < p->n; i++)
+        for (r = r0; r < r1; r++) {
+            float *y = p->y + i * p->ld_y + r;
+            double s = 0.0;
+            for (k = 0; k < p->k; k++) s += (double)p->x[i * p->ld_x + k] * (double)p->w[r * p->k + k];
+            *y = (float)(p->add ? (double)*y + (double)p->scale * s : s);
+        }
+}
+TINY_REF_END
+
+static void tinyi_lm_thin_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_thin *p = (const tinyi_lm_thin *)arg;
+    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    float part[4 * TINYI_ADAPTER_TILE];
+    tiny_idx r0, r1, end, i, j, r;
+    while (tiny_take(team, p->rows, TINYI_ADAPTER_TILE, &r0, &end))
+        for (; r0 < end; r0 = r1) {         /* a team of one takes all at once */
+            r1 = TINYI_MIN(r0 + TINYI_ADAPTER_TILE, end);
+            if (p->reference) {
+                tinyi_lm_thin_ref(p, r0, r1);
+                continue;
+            }
+            for (i = 0; i < p->n; i += 4) {
+                const int m = (int)TINYI_MIN(p->n - i, 4);
+                dot(part, 1, TINYI_ADAPTER_TILE, p->w + r0 * p->k, TINY_F32, p->k, (size_t)(r1 - r0), p->x + i * p->ld_x, p->ld_x, m, (size_t)p->k);
+                for (j = 0; j < m; j++)
+                    for (r = r0; r < r1; r++) {
+                        float *y = p->y + (i + j) * p->ld_y + r;
+                        const float v = part[j * TINYI_ADAPTER_TILE + r - r0];
+                        *y = p->add ? *y + p->scale * v : v;
+                    }
+            }
+        }
+}
+
+static void tinyi_lm_thin_run(tinyi_lm_fwd *f, tinyi_lm_thin *p)
+{
+    if (f->st) return;
+    p->reference = f->ctx->target == TINY_TARGET_REFERENCE;
+    f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0, tinyi_lm_thin_team, p);
+}
+
+static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_lm_w *w)
+{
+    size_t lo = 0, hi = a->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (a->pair[mid].w == w) return &a->pair[mid];
+        if ((uintptr_t)a->pair[mid].w < (uintptr_t)w) lo = mid + 1;
+        else hi = mid;
+    }
+    return NULL;
+}
+
+/* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
+TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = a->kind == TLLM_ADAPTER_LORA ? tinyi_lm_pair_of(a, w) : NULL;
+        tinyi_lm_thin low;
+        if (!p) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            low.w = p->a + mat * p->r * w->n_in;
+            low.x = x + i0 * ld_x;
+            low.y = at->ax;
+            low.rows = low.ld_y = p->r;
+            low.k = w->n_in;
+            low.ld_x = ld_x;
+            low.scale = 1.0f;
+            low.add = 0;
+            tinyi_lm_thin_run(f, &low);
+            low.w = p->b + mat * w->n_out * p->r;
+            low.x = at->ax;
+            low.y = y + i0 * ld_y;
+            low.rows = w->n_out;
+            low.k = low.ld_x = p->r;
+            low.ld_y = ld_y;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+/* y (n, n_embd) += weight * scale * B a[token] */
+TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    tiny_idx i0, j;
+    if (!at || f->dry) return;
+    for (i = 0; i < at->n; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = &a->embd;
+        tinyi_lm_thin low;
+        if (!p->w) continue;
+        for (i0 = 0; i0 < n && !f->st; i0 += TINYI_ADAPTER_ROWS) {
+            low.n = TINYI_MIN(n - i0, TINYI_ADAPTER_ROWS);
+            for (j = 0; j < low.n; j++) memcpy(at->ax + j * p->r, p->a + tokens[i0 + j] * p->r, (size_t)p->r * sizeof *at->ax);
+            low.w = p->b;
+            low.x = at->ax;
+            low.y = y + i0 * p->w->n_in;
+            low.rows = low.ld_y = p->w->n_in;
+            low.k = low.ld_x = p->r;
+            low.scale = at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f);
+            low.add = 1;
+            tinyi_lm_thin_run(f, &low);
+        }
+    }
+}
+
+typedef struct tinyi_lm_steer_arg { float *x; const tinyi_lm_attached *at; tiny_idx layer, d; } tinyi_lm_steer_arg;
+TINY_REF_BEGIN
+static void tinyi_lm_steer_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_steer_arg *q = (const tinyi_lm_steer_arg *)arg;
+    tiny_idx i, j;
+    size_t k;
+    for (i = i0; i < i1; i++)
+        for (j = 0; j < q->d; j++) {
+            double s = (double)q->x[i * q->d + j];
+            for (k = 0; k < q->at->n; k++) {
+                const tllm_adapter *a = q->at->list[k].a;
+                if (a->direction && a->direction[q->layer] && q->layer >= a->first && q->layer <= a->last)
+                    s += (double)q->at->list[k].weight * (double)a->direction[q->layer][j];
+            }
+            q->x[i * q->d + j] = (float)s;
+        }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
+{
+    tinyi_lm_steer_arg q;
+    size_t k;
+    int any = 0;
+    q.at = f->s->attached;
+    if (!q.at || f->dry || f->st) return;
+    for (k = 0; k < q.at->n; k++) {
+        const tllm_adapter *a = q.at->list[k].a;
+        any |= a->direction && a->direction[layer] && layer >= a->first && layer <= a->last;
+    }
+    if (!any) return;
+    q.x = x;
+    q.layer = layer;
+    q.d = f->m->n_embd;
+    tinyi_lm_each(f, f->n, 4, tinyi_lm_steer_fn, &q);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_adapter_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    const char *path;
+    tllm_adapter *a;
+    tiny_status st;
+} tinyi_adapter_load;
+
+static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
+{
+    int i;
+    size_t at = 0;
+    text[0] = 0;
+    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+}
+
+static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
+{
+    int i;
+    for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
+    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
+}
+
+static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    char name[TINYI_SHOW];
+    uint64_t n = 1;
+    int i;
+    for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
+    if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
+                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
+    return 0;
+}
+
+/* Do A and B fit w? Leaves the rank. */
+static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
+{
+    char name[TINYI_SHOW], has_a[120], has_b[120];
+    const uint64_t r = tb->dim[0];
+    tiny_idx rank;
+    int fits;
+    if (ld->st) return;
+    (void)tinyi_show(w->t->name, name);
+    if (!w->format || w->v) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
+        return;
+    }
+    if (w->scale) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+        return;
+    }
+    rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
+    if (embd) fits = rank && tinyi_adapter_is(ta, rank, w->n_out, 1) && tinyi_adapter_is(tb, rank, w->n_in, 1);
+    else fits = rank && tinyi_adapter_is(ta, w->n_in, rank, w->n_mat) && tinyi_adapter_is(tb, rank, w->n_out, w->n_mat);
+    if (!fits) {
+        tinyi_adapter_dims(ta, has_a);
+        tinyi_adapter_dims(tb, has_b);
+        if (embd)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
+                                w->n_in);
+        else
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
+                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
+        return;
+    }
+    if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
+    p->w = w;
+    p->from_a = ta;
+    p->from_b = tb;
+    p->r = rank;
+    if (rank > ld->a->rank) ld->a->rank = rank;
+}
+
+static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
+{
+    char full[200];
+    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
+    return tllm_gguf_tensor_find(g, full);
+}
+
+/* The matrices of one layer (or of the model itself) that the file names: only counted with pair NULL. */
+static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    int t;
+    for (t = 0; t < TINYI_T_COUNT && !ld->st; t++) {
+        const tinyi_lm_w *w = l->w[t];
+        const tllm_gguf_tensor *ta, *tb;
+        /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
+        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
+        if (!w || !w->t || rows) continue;
+        ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
+        tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
+        if (!ta || !tb) continue;           /* one alone is found afterwards */
+        if (l == &m->top && t == TINYI_T_TOKEN_EMBD) tinyi_adapter_pair(ld, &ld->a->embd, w, ta, tb, 1);
+        else {
+            if (pair) tinyi_adapter_pair(ld, &pair[ld->a->n], w, ta, tb, 0);
+            if (!ld->st) ld->a->n++;
+        }
+    }
+}
+
+static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    tiny_idx i;
+    ld->a->n = 0;
+    tinyi_adapter_layer(ld, &m->top, pair);
+    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
+    for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
+}
+
+/* Every tensor of the file must be of use. */
+static void tinyi_adapter_rest(tinyi_adapter_load *ld)
+{
+    size_t i, k, n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], base[TINYI_SHOW];
+    if (!n && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the adapter has no tensors", ld->path);
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        tllm_text whole = t->name;
+        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
+        (void)tinyi_show(t->name, name);
+        if (!is_a && !is_b) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
+            return;
+        }
+        whole.n -= 7;
+        (void)tinyi_show(whole, base);
+        if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
+        else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
+        else {
+            if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
+            for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
+            if (k == ld->a->n)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
+        }
+    }
+}
+
+static const float *tinyi_adapter_floats(const tllm_gguf_tensor *t, float **at)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    const float *first = *at;
+    uint64_t n = 1, i;
+    int d;
+    for (d = 1; d < t->rank; d++) n *= t->dim[d];
+    for (i = 0; i < n; i++, *at += t->dim[0]) format->unpack(t->data + (size_t)i * row, *at, (size_t)t->dim[0]);
+    return first;
+}
+
+static int tinyi_adapter_count(const tllm_gguf_tensor *t, size_t *floats)
+{
+    uint64_t n = 1;
+    int d;
+    for (d = 0; d < t->rank; d++) n *= t->dim[d];           /* the reader has checked that this fits */
+    return n <= SIZE_MAX && tinyi_size_add(*floats, (size_t)n, floats);
+}
+
+static void tinyi_adapter_lora(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    size_t floats = 0, i, j;
+    float *at;
+    int ok = 1;
+    double alpha = 0.0;
+    const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
+    if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
+        return;
+    }
+    if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
+        return;
+    }
+    a->scale_of = (float)alpha;
+    tinyi_adapter_all(ld, NULL);
+    if (ld->st) return;
+    a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
+    if (!a->pair) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
+    tinyi_adapter_all(ld, a->pair);
+    tinyi_adapter_rest(ld);
+    if (ld->st) return;
+    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
+    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
+    if (!ok) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
+        return;
+    }
+    at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    for (i = 0; i < a->n; i++) {
+        a->pair[i].a = tinyi_adapter_floats(a->pair[i].from_a, &at);
+        a->pair[i].b = tinyi_adapter_floats(a->pair[i].from_b, &at);
+        a->pair[i].from_a = a->pair[i].from_b = NULL;       /* the file may be closed */
+    }
+    if (a->embd.w) {
+        a->embd.a = tinyi_adapter_floats(a->embd.from_a, &at);
+        a->embd.b = tinyi_adapter_floats(a->embd.from_b, &at);
+        a->embd.from_a = a->embd.from_b = NULL;
+    }
+    a->n_params = (double)floats;
+    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
+        for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
+            const tinyi_lm_pair p = a->pair[j];
+            a->pair[j] = a->pair[j - 1];
+            a->pair[j - 1] = p;
+        }
+}
+
+/* direction.N: N, or -1 */
+static tiny_idx tinyi_adapter_number(tllm_text name)
+{
+    tiny_idx n = 0;
+    size_t i;
+    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
+    for (i = 10; i < name.n; i++) {
+        if (name.at[i] < '0' || name.at[i] > '9') return -1;
+        n = n * 10 + (name.at[i] - '0');
+    }
+    return n;
+}
+
+static void tinyi_adapter_vector(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    const tllm_model *m = a->m;
+    const size_t n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], dims[120];
+    tllm_text hint;
+    size_t i, floats;
+    float *at;
+    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+        return;
+    }
+    if (!n) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the control vector has no tensors", ld->path);
+        return;
+    }
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        const tiny_idx layer = tinyi_adapter_number(t->name);
+        (void)tinyi_show(t->name, name);
+        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+        else if (layer >= m->n_layer)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
+        else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
+            tinyi_adapter_dims(t, dims);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
+        } else (void)tinyi_adapter_readable(ld, t);
+    }
+    if (ld->st) return;
+    /* names stand once in a file, so that there are fewer of them than layers */
+    a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
+    floats = n * (size_t)m->n_embd;
+    at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        a->direction[tinyi_adapter_number(t->name)] = tinyi_adapter_floats(t, &at);
+    }
+    a->n = n;
+    a->first = 1;
+    a->last = m->n_layer - 1;
+    a->n_params = (double)floats;
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+}
+
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tinyi_adapter_load ld;
+    tllm_text arch, type;
+    char shown[TINYI_SHOW];
+    int has_arch, has_type;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.path = tllm_gguf_path(file, 0);
+    ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
+    if (!ld.a) return ctx->status;
+    memset(ld.a, 0, sizeof *ld.a);
+    ld.a->magic = TINYI_ADAPTER_MAGIC;
+    ld.a->m = model;
+    has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
+    has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
+    if (has_arch && tllm_text_is(arch, "controlvector")) {
+        ld.a->kind = TLLM_ADAPTER_VECTOR;
+        tinyi_adapter_vector(&ld);
+    } else if (!has_type || !tllm_text_is(type, "adapter"))
+        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
+    else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (!has_arch || !tllm_text_is(arch, model->arch->name))
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
+                           model->arch->name);
+    else tinyi_adapter_lora(&ld);
+    if (ld.st) tllm_adapter_close(ctx, ld.a);
+    else *out = ld.a;
+    return ld.st;
+}
+
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out)
+{
+    tllm_gguf *g;
+    tiny_status st;
+    if (out) *out = NULL;
+    st = tllm_gguf_open(ctx, path, &g);
+    if (st) return st;
+    st = tllm_adapter_open(ctx, model, g, out);
+    tllm_gguf_close(ctx, g);
+    return st;
+}
+
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a)
+{
+    if (!a) return;
+    tiny_free(ctx, a->pair);
+    tiny_free(ctx, a->data);
+    tiny_free(ctx, (void *)(uintptr_t)a->direction);
+    tiny_free(ctx, a);
+}
+
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!a) return;
+    about->kind = a->kind;
+    about->n_places = a->n + (a->embd.w ? 1 : 0);
+    about->rank = a->rank;
+    about->alpha = (double)a->scale_of;
+    about->first = a->first;
+    about->last = a->last;
+    about->n_params = a->n_params;
+}
+
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+    if (first < 1 || last < first || last >= a->m->n_layer)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
+    a->first = first;
+    a->last = last;
+    return TINY_OK;
+}
+
+/* ---- using ------------------------------------------------------------------------------------------------------ */
+
+static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const tllm_adapter *a, float weight)
+{
+    if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
+    if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
+    if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, float weight)
+{
+    tinyi_lm_attached *at;
+    tiny_status st;
+    size_t i;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (!st) st = tinyi_adapter_enter(s->ctx, s->m, a, weight);
+    if (st) return st;
+    if (!s->attached) {
+        s->attached = (tinyi_lm_attached *)tinyi_alloc(s->ctx, 1, sizeof *s->attached);
+        if (!s->attached) return s->ctx->status;
+        memset(s->attached, 0, sizeof *s->attached);
+    }
+    at = s->attached;
+    for (i = 0; i < at->n && at->list[i].a != a; i++) {}
+    if (weight == 0.0f) {
+        if (i == at->n) return TINY_OK;
+        memmove(&at->list[i], &at->list[i + 1], (at->n - i - 1) * sizeof at->list[0]);
+        at->n--;
+        return TINY_OK;
+    }
+    if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
+    if (a->rank > at->rank) {
+        float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
+        if (!ax) return s->ctx->status;
+        tiny_free(s->ctx, at->ax);
+        at->ax = ax;
+        at->rank = a->rank;
+    }
+    at->list[i].a = a;
+    at->list[i].weight = weight;
+    if (i == at->n) at->n++;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
+{
+    if (!s->attached) return;
+    tiny_free(s->ctx, s->attached->ax);
+    tiny_free(s->ctx, s->attached);
+    s->attached = NULL;
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_lm_merge {
+    const tinyi_lm_w *w;
+    const float *each, *low;                /* row r gets scale * sum_k each[r k] * low[k step_k + c step_c] */
+    tiny_idx r, step_k, step_c, mat;
+    double scale;
+    unsigned char *to;
+    size_t row_bytes;
+    int half;
+} tinyi_lm_merge;
+
+TINY_REF_BEGIN
+static void tinyi_lm_merge_rows(const tinyi_lm_merge *q, double *sum, float *old, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_lm_w *w = q->w;
+    tiny_idx r, k, c;
+    for (r = r0; r < r1; r++) {
+        unsigned char *to = q->to + (size_t)r * q->row_bytes;
+        const size_t row = (size_t)(q->mat * w->n_out + r);
+        w->format->unpack(w->t->data + row * w->row_bytes, old, (size_t)w->n_in);
+        for (c = 0; c < w->n_in; c++) sum[c] = 0.0;
+        for (k = 0; k < q->r; k++)
+            for (c = 0; c < w->n_in; c++) sum[c] += (double)q->each[r * q->r + k] * (double)q->low[k * q->step_k + c * q->step_c];
+        for (c = 0; c < w->n_in; c++) {     /* little endian, as in a file */
+            const float v = (float)((double)old[c] + q->scale * sum[c]);
+            const uint32_t bits = q->half ? (uint32_t)tinyi_f32_to_f16(v) : tinyi_f32_bits(v);
+            *to++ = (unsigned char)bits;
+            *to++ = (unsigned char)(bits >> 8);
+            if (q->half) continue;
+            *to++ = (unsigned char)(bits >> 16);
+            *to++ = (unsigned char)(bits >> 24);
+        }
+    }
+}
+TINY_REF_END
+
+static void tinyi_lm_merge_team(tiny_team *team, void *arg)
+{
+    const tinyi_lm_merge *q = (const tinyi_lm_merge *)arg;
+    double *sum = (double *)team->own;
+    tiny_idx r0, r1;
+    while (tiny_take(team, q->w->n_out, 16, &r0, &r1)) tinyi_lm_merge_rows(q, sum, (float *)(void *)(sum + q->w->n_in), r0, r1);
+}
+
+TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const tllm_adapter *a, float weight, tiny_dtype dtype)
+{
+    const size_t each = dtype == TINY_F16 ? 2 : 4, n = a ? a->n + (a->embd.w ? 1 : 0) : 0;
+    const uint16_t one = 1;
+    unsigned char little, *data;
+    tllm_gguf_tensor *t;
+    tinyi_lm_w *fresh;
+    tinyi_lm_load ld;
+    tiny_status st = tinyi_ctx_check(ctx);
+    size_t bytes = 0, i;
+    int ok = 1;
+    memcpy(&little, &one, 1);
+    if (st) return st;
+    if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
+    st = tinyi_adapter_enter(ctx, model, a, weight);
+    if (st) return st;
+    if (a->kind != TLLM_ADAPTER_LORA) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
+    if (dtype != TINY_F32 && dtype != TINY_F16)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path, tiny_dtype_name(dtype));
+    for (i = 0; i < n && ok; i++) {
+        const tinyi_lm_w *w = i < a->n ? a->pair[i].w : a->embd.w;
+        size_t b = 0;
+        ok = tinyi_size_mul((size_t)w->n_in, (size_t)w->n_out, &b) && tinyi_size_mul(b, (size_t)w->n_mat, &b) && tinyi_size_mul(b, each, &b) && b <= SIZE_MAX - 64 &&
+             tinyi_size_add(bytes, (b + 63) & ~(size_t)63, &bytes);
+    }
+    if (!ok) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the merged weights are more than this machine can address", model->path);
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = model->file;
+    ld.m = model;
+    fresh = (tinyi_lm_w *)tinyi_lm_keep(&ld, 1, sizeof *fresh);
+    t = (tllm_gguf_tensor *)tinyi_lm_keep(&ld, n, sizeof *t);
+    data = (unsigned char *)tinyi_lm_keep(&ld, bytes, 1);
+    if (ld.st) return ld.st;
+    for (i = 0; i < n && !st; i++) {        /* first all numbers, so that a cancelled call changes nothing */
+        const int embd = i == a->n;
+        const tinyi_lm_pair *p = embd ? &a->embd : &a->pair[i];
+        tinyi_lm_merge q;
+        size_t own;
+        q.w = embd ? model->top.w[TINYI_T_TOKEN_EMBD] : p->w;      /* that of the embedding may be another since an earlier merge */
+        q.r = p->r;
+        q.half = dtype == TINY_F16;
+        q.scale = (double)(weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
+        q.row_bytes = (size_t)q.w->n_in * each;
+        q.step_k = embd ? 1 : q.w->n_in;
+        q.step_c = embd ? q.r : 1;
+        t[i] = *q.w->t;
+        t[i].data = data;
+        t[i].bytes = (size_t)q.w->n_out * (size_t)q.w->n_mat * q.row_bytes;
+        t[i].type = q.half ? (int)TLLM_FORMAT_F16 : (int)TLLM_FORMAT_F32;
+        if (!tinyi_size_mul((size_t)q.w->n_in, sizeof(double) + sizeof(float), &own)) own = SIZE_MAX;
+        for (q.mat = 0; q.mat < q.w->n_mat && !st; q.mat++) {
+            q.each = embd ? p->a : p->b + q.mat * q.w->n_out * q.r;
+            q.low = embd ? p->b : p->a + q.mat * q.r * q.w->n_in;
+            q.to = data + (size_t)q.mat * (size_t)q.w->n_out * q.row_bytes;
+            st = tiny_parallel(ctx, 0, 0, own, tinyi_lm_merge_team, &q);
+        }
+        data += (t[i].bytes + 63) & ~(size_t)63;
+    }
+    for (i = 0; i < n && !st; i++) {
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);     /* memory of the model, which is ours to change here */
+        if (i == a->n) {                    /* an output that is the embedding stays what it was */
+            *fresh = *model->top.w[TINYI_T_TOKEN_EMBD];
+            model->top.w[TINYI_T_TOKEN_EMBD] = w = fresh;
+        }
+        w->t = &t[i];
+        w->format = tllm_format_of(t[i].type);
+        w->row_bytes = (size_t)w->n_in * each;
+        w->dtype = little ? (int)dtype : -1;
+    }
+    return st;
+}

@@ -1,0 +1,342 @@
+/* src/llm/model/save.c - a state as bytes, and back
+ *
+ * Layout   all little endian
+ *          0   8 bytes "tinystat"; u32 version (1); u32 what: 0 one sequence, 1 all
+ *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
+ *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
+ *          64  i32 for each token kept beside
+ *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
+ *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
+ *          each layer the keys and values that the decoder looks at, f32
+ *          end u64 checksum of all bytes before it (FNV-1a: any one changed byte changes it)
+ * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
+ * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
+#include "llm/model/inside.h"
+#include "core/bytes.h"
+#include "core/file.h"
+#include "core/half.h"
+#include <string.h>
+
+#define TINYI_LM_SAVE_HEAD 64
+static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
+
+static uint64_t tinyi_lm_fnv(uint64_t h, const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+#define TINYI_LM_FNV UINT64_C(0xcbf29ce484222325)
+
+static uint64_t tinyi_lm_fnv_u64(uint64_t h, uint64_t v)
+{
+    unsigned char b[8];
+    int i;
+    for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
+    return tinyi_lm_fnv(h, b, 8);
+}
+
+/* names, types, shapes, and 64 bytes at four places of each tensor */
+static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
+{
+    uint64_t h = tinyi_lm_fnv(TINYI_LM_FNV, (const unsigned char *)m->arch->name, strlen(m->arch->name));
+    size_t i, k;
+    h = tinyi_lm_fnv_u64(h, (uint64_t)m->n_vocab);
+    for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
+        const size_t bytes = t->bytes;
+        h = tinyi_lm_fnv(h, (const unsigned char *)t->name.at, t->name.n);
+        h = tinyi_lm_fnv_u64(h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) h = tinyi_lm_fnv_u64(h, t->dim[k]);
+        for (k = 0; k < 4 && t->data; k++) {
+            const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
+            h = tinyi_lm_fnv(h, t->data + at, n);
+        }
+    }
+    return h;
+}
+
+/* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
+
+typedef struct tinyi_lm_out { unsigned char *at; size_t n; } tinyi_lm_out;
+static void tinyi_lm_put(tinyi_lm_out *o, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; o->at && i < bytes; i++) o->at[o->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    o->n += (size_t)bytes;
+}
+static void tinyi_lm_put_floats(tinyi_lm_out *o, const float *x, tiny_idx n)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += (size_t)n * 4; return; }
+    for (i = 0; i < n; i++) tinyi_lm_put(o, tinyi_f32_bits(x[i]), 4);
+}
+static void tinyi_lm_put_row(tinyi_lm_out *o, const tinyi_pool *p, const unsigned char *row)
+{
+    tiny_idx i;
+    if (!o->at) { o->n += p->row_bytes; return; }
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_lm_put(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else {
+        memcpy(o->at + o->n, row, p->row_bytes);
+        o->n += p->row_bytes;
+    }
+}
+
+static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
+{
+    const tinyi_lm_held *h = &s->held[layer];
+    return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
+}
+
+static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
+{
+    const tiny_idx n = tllm_pages_length(&s->pages, seq);
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tiny_idx i, j, part;
+    int k;
+    tinyi_lm_put(o, (uint64_t)n, 8);
+    for (j = 0; j < n; j++) tinyi_lm_put(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
+    tinyi_lm_put_floats(o, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_put_row(o, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+static int tinyi_lm_long_rope(const tllm_state *s)
+{
+    return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
+}
+
+static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+{
+    const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
+    tiny_idx i;
+    for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
+    tinyi_lm_put(o, 1, 4);
+    tinyi_lm_put(o, seq < 0, 4);
+    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
+    tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
+    tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
+    tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
+    tinyi_lm_put(o, (uint64_t)tinyi_lm_long_rope(s), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_kept, 8);
+    tinyi_lm_put(o, (uint64_t)(end - first), 4);
+    tinyi_lm_put(o, (uint64_t)s->n_encoded, 4);
+    tinyi_lm_put(o, (uint64_t)n_tokens, 8);
+    for (i = 0; i < n_tokens; i++) tinyi_lm_put(o, (uint32_t)tokens[i], 4);
+    for (i = first; i < end; i++) tinyi_lm_put_seq(o, s, i);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_put_floats(o, s->held[i].cross_k, s->n_encoded * l->n_kv * l->d_k);
+        tinyi_lm_put_floats(o, s->held[i].cross_v, s->n_encoded * l->n_kv * l->d_v);
+    }
+}
+
+static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
+{
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if ((st = tinyi_ctx_check(s->ctx)) != TINY_OK) return st;
+    if (seq < -1 || seq >= s->n_seq) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there is no sequence %td, this state has %td", s->m->path, seq, s->n_seq);
+    if (s->m->encoder || !s->m->n_layer) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: an encoder keeps nothing that could be saved", s->m->path);
+    if (seq >= 0 && s->m->n_enc && s->n_seq > 1)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: all sequences look at the same encoder: save or load all of them", s->m->path);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
+{
+    tinyi_lm_out o;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (bytes) *bytes = NULL;
+    if (st) return st;
+    if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
+    memset(&o, 0, sizeof o);
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    *n_bytes = o.n + 8;
+    o.at = (unsigned char *)tiny_alloc(s->ctx, o.n + 8);
+    if (!o.at) return tiny_ctx_status(s->ctx);
+    o.n = 0;
+    tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
+    tinyi_lm_put(&o, tinyi_lm_fnv(TINYI_LM_FNV, o.at, o.n), 8);
+    *bytes = o.at;
+    return TINY_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* bytes of the cells of one sequence */
+static size_t tinyi_lm_cell_bytes(const tllm_state *s)
+{
+    size_t n = 4;                           /* its position */
+    tiny_idx i;
+    int k;
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++)
+            if (tinyi_lm_pool_at(s, i, k)->type) n += (size_t)tinyi_lm_pool_at(s, i, k)->n_part * tinyi_lm_pool_at(s, i, k)->row_bytes;
+    return n;
+}
+
+static void tinyi_lm_get_floats(tinyi_cursor *c, float *x, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) (void)tinyi_rd_f32(c, &x[i]);
+}
+static void tinyi_lm_get_row(tinyi_cursor *c, const tinyi_pool *p, unsigned char *row)
+{
+    const unsigned char *b;
+    tiny_idx i;
+    if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_get_floats(c, (float *)(void *)row, p->d_part);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) (void)tinyi_rd_u16(c, (uint16_t *)(void *)row + i);
+    else if (tinyi_rd_bytes(c, p->row_bytes, &b)) memcpy(row, b, p->row_bytes);
+}
+
+static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
+{
+    const int32_t *table = tllm_pages_table(&s->pages, seq);
+    tllm_page_copy copy;
+    uint64_t n = 0;
+    uint32_t v = 0;
+    tiny_idx i, j, part;
+    int k;
+    (void)tinyi_rd_u64(c, &n);
+    tllm_seq_clear(s, seq);
+    (void)tllm_pages_append(&s->pages, seq, (tiny_idx)n, &copy);   /* that there is room was seen before */
+    for (j = 0; j < (tiny_idx)n; j++) {
+        (void)tinyi_rd_u32(c, &v);
+        s->pos[seq * s->n_ctx + j] = (int32_t)v;
+    }
+    tinyi_lm_get_floats(c, s->kept + seq * s->n_kept, s->n_kept);
+    for (i = 0; i < s->m->n_layer; i++)
+        for (k = 0; k < 3; k++) {
+            const tinyi_pool *p = tinyi_lm_pool_at(s, i, k);
+            for (j = 0; j < (tiny_idx)n && p->type; j++)
+                for (part = 0; part < p->n_part; part++) tinyi_lm_get_row(c, p, tinyi_pool_row(p, table[j / p->block], part, j % p->block));
+        }
+}
+
+#define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
+
+/* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
+static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsigned char *bytes, size_t n_bytes, tinyi_cursor *after, tiny_idx *n_tokens, tiny_idx *n_encoded)
+{
+    const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
+    const size_t cell = tinyi_lm_cell_bytes(s);
+    const unsigned char *magic, *skip;
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
+    uint32_t version, what, type_k, type_v, n_layer, rope, n_seq, encoded, v;
+    uint64_t print, kept, tokens, sum = 0, n;
+    tiny_idx blocks = 0, room, i, j;
+    size_t cross = 0;
+    if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
+           tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
+    if (version != 1) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version 1", s->m->path, (unsigned)version);
+    end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
+    (void)tinyi_rd_u64(&end, &sum);
+    if (sum != tinyi_lm_fnv(TINYI_LM_FNV, bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    c.left -= 8;
+    if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
+    if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
+                        s->type_k->name, s->type_v->name);
+    if (rope != (uint32_t)tinyi_lm_long_rope(s))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
+    if (what > 1 || what != (seq < 0)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
+    if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
+    if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+    if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
+    *after = c;
+    for (i = 0; i < (tiny_idx)n_seq; i++) {
+        int64_t before = -1;
+        if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
+            TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
+        for (j = 0; j < (tiny_idx)n; j++) {
+            (void)tinyi_rd_u32(&c, &v);
+            if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
+                TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
+                                (unsigned)v, (long long)before);
+            before = (int64_t)v;
+        }
+        (void)tinyi_rd_bytes(&c, (size_t)n * (cell - 4) + (size_t)s->n_kept * 4, &skip);
+        blocks += ((tiny_idx)n + s->pages.block - 1) / s->pages.block;
+    }
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
+    if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
+    room = seq < 0 ? s->pages.n_block : s->pages.n_free;
+    for (i = 0; seq >= 0 && i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
+    *n_tokens = (tiny_idx)tokens;
+    *n_encoded = (tiny_idx)encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens)
+{
+    tinyi_cursor c, t;
+    tiny_idx i, n = 0, encoded = 0;
+    uint32_t v = 0;
+    tiny_status st = tinyi_lm_save_check(s, seq);
+    if (n_tokens) *n_tokens = 0;
+    if (st) return st;
+    if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
+    st = tinyi_lm_unpack_check(s, seq, (const unsigned char *)bytes, n_bytes, &c, &n, &encoded);
+    if (st) return st;
+    if (tokens && n > room) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        if (v >= (uint32_t)s->m->n_vocab)
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i, (unsigned)v, s->m->n_vocab);
+    }
+    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
+    for (i = 0; i < n && tokens; i++) {
+        (void)tinyi_rd_u32(&t, &v);
+        tokens[i] = (int32_t)v;
+    }
+    if (n_tokens) *n_tokens = n;
+    if (seq < 0) {
+        const unsigned char *head = (const unsigned char *)bytes + 48;
+        const tiny_idx n_seq = (tiny_idx)head[0] | (tiny_idx)head[1] << 8 | (tiny_idx)head[2] << 16 | (tiny_idx)head[3] << 24;
+        tllm_state_clear(s);
+        for (i = 0; i < n_seq; i++) tinyi_lm_get_seq(&c, s, i);
+    } else tinyi_lm_get_seq(&c, s, seq);
+    for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
+        const tinyi_lm_layer *l = &s->m->layer[i];
+        tinyi_lm_get_floats(&c, s->held[i].cross_k, encoded * l->n_kv * l->d_k);
+        tinyi_lm_get_floats(&c, s->held[i].cross_v, encoded * l->n_kv * l->d_v);
+    }
+    s->n_encoded = encoded;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_state_save(tllm_state *s, tiny_idx seq, const char *path)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tllm_state_pack(s, seq, NULL, 0, &bytes, &n);
+    if (st) return st;
+    st = tiny_file_write(s->ctx, path, bytes, n);
+    tiny_free(s->ctx, bytes);
+    return st;
+}
+
+TINY_API tiny_status tllm_state_load(tllm_state *s, tiny_idx seq, const char *path)
+{
+    tiny_file f;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tiny_file_open(s->ctx, path, &f);
+    if (!st) st = tllm_state_unpack(s, seq, f.bytes, f.n_bytes, NULL, 0, NULL);
+    tiny_file_close(s->ctx, &f);
+    return st;
+}

@@ -1,0 +1,22 @@
+/* src/llm/session/inside.h - what a session is inside */
+#ifndef TINYI_SESSION_INSIDE_H
+#define TINYI_SESSION_INSIDE_H
+#include "core/file.h"
+#include "llm/session/session.h"
+TINYI_C_BEGIN
+
+struct tllm_session {
+    tiny_ctx *ctx;
+    tllm_gguf *file;
+    tllm_model *model;
+    tllm_vocab *vocab;
+    tllm_state *state;                      /* the text of the session is its sequence 0 */
+    tllm_about about;
+    tiny_idx n_ctx, n_batch;
+    int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
+    size_t n;
+    float *logits;                          /* (n_out) */
+};
+
+TINYI_C_END
+#endif

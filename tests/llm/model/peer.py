@@ -1,0 +1,426 @@
+#!/usr/bin/env python3
+"""tests/llm/model/peer.py - random models of many architectures, our numbers beside another engine's
+
+    python3 -m venv venv && venv/bin/pip install numpy xllamacpp
+    venv/bin/python tests/llm/model/peer.py --logits build/logits [--folder F] [--seeds N] [--plain] [NAME ...]
+
+The other engine is llama.cpp (MIT licence), as the package xllamacpp of PyPI carries it; its C functions are called through
+ctypes. Nobody tells it what a model consists of: a file is written with its numbers and no tensors, the engine says which
+tensor it misses and which shape it wants, and so on until it loads. Then every optional tensor of the list below is offered
+to it; those that it takes are filled too ("+all"). So neither the names nor the shapes are ours. Weights are random from a
+stated seed. The marks are those of ../shared/oracle/llm: max|diff| <= 2e-4 * (1 + rms); where the engine looks GELU up in a
+table of half precision (in every build that can be installed) 2e-3 * (1 + rms). Exit status 1: something differs.                                                          """
+import argparse, ctypes as C, importlib.util, os, re, struct, subprocess, sys
+import numpy as np
+
+# ---- the other engine ----------------------------------------------------------------------------------------------
+
+class Params(C.Structure):                      # larger than any of its structs; the fields below were found by their defaults
+    _fields_ = [('b', C.c_ubyte * 256)]
+
+class Batch(C.Structure):
+    _fields_ = [('n', C.c_int32), ('token', C.c_void_p), ('embd', C.c_void_p), ('pos', C.c_void_p), ('nseq', C.c_void_p), ('seq', C.c_void_p), ('logits', C.c_void_p)]
+
+LOG = []
+
+@C.CFUNCTYPE(None, C.c_int, C.c_char_p, C.c_void_p)
+def log_line(level, text, _):
+    LOG.append(text.decode('utf8', 'replace'))
+
+class Peer:
+    def __init__(self):
+        spec = importlib.util.find_spec('xllamacpp')
+        folder = os.path.dirname(spec.origin)
+        name = [f for f in os.listdir(folder) if f.startswith('xllamacpp') and f.endswith('.so')][0]
+        L = self.L = C.CDLL(os.path.join(folder, name))
+        p = C.c_void_p
+        for f, res, args in (
+                ('llama_log_set', None, [p, p]), ('llama_model_default_params', Params, []), ('llama_context_default_params', Params, []),
+                ('llama_model_load_from_file', p, [C.c_char_p, Params]), ('llama_init_from_model', p, [p, Params]), ('llama_batch_init', Batch, [C.c_int32] * 3),
+                ('llama_batch_free', None, [Batch]), ('llama_decode', C.c_int, [p, Batch]), ('llama_encode', C.c_int, [p, Batch]), ('llama_get_logits', p, [p]),
+                ('llama_get_embeddings', p, [p]), ('llama_free', None, [p]), ('llama_model_free', None, [p]), ('llama_model_get_vocab', p, [p]),
+                ('llama_vocab_n_tokens', C.c_int, [p]), ('llama_model_n_embd_out', C.c_int, [p]), ('llama_backend_init', None, []),
+                ('llama_tokenize', C.c_int32, [p, C.c_char_p, C.c_int32, p, C.c_int32, C.c_bool, C.c_bool])):
+            g = getattr(L, f)
+            g.restype, g.argtypes = res, args
+        L.llama_log_set(C.cast(log_line, p), None)
+        L.llama_backend_init()
+        # where the fields are: n_ctx, n_batch, n_ubatch start it; -1 four times, type F16 twice
+        c = bytes(L.llama_context_default_params().b)
+        i = struct.unpack('<64i', c)
+        if i[:4] != (512, 2048, 512, 1) or i[7:9] != (4, 4) or i[10:14] != (-1,) * 4 or i[26:28] != (1, 1) or c[137] != 1: sys.exit('peer.py: this version of xllamacpp has other parameters')
+
+    def load(self, path, vocab_only=False):
+        p = self.L.llama_model_default_params()
+        p.b[72] = vocab_only
+        p.b[74] = 0                             # no repacking
+        del LOG[:]
+        m = self.L.llama_model_load_from_file(path.encode(), p)
+        return (m, '') if m else (None, ''.join(LOG[-20:]))
+
+    def run(self, model, tokens, n_ctx, emb=False, decoder=None):
+        L, p, n = self.L, self.L.llama_context_default_params(), len(tokens)
+        def i32(at, v): C.c_int32.from_buffer(p, at).value = v
+        for at, v in ((0, n_ctx), (4, n_ctx), (8, n_ctx), (28, 1), (32, 1), (52, 0), (104, 0), (108, 0)): i32(at, v)    # cache F32, no flash attention
+        if emb:
+            p.b[136] = 1
+            i32(44, 0)
+        c = L.llama_init_from_model(model, p)
+        if not c: raise RuntimeError(''.join(LOG[-5:]))
+        def batch(ids):
+            b = L.llama_batch_init(len(ids), 0, 1)
+            b.n = len(ids)
+            for i, t in enumerate(ids):
+                C.c_int32.from_address(b.token + 4 * i).value = t
+                C.c_int32.from_address(b.pos + 4 * i).value = i
+                C.c_int32.from_address(b.nseq + 4 * i).value = 1
+                C.c_int32.from_address(C.c_void_p.from_address(b.seq + 8 * i).value).value = 0
+                C.c_int8.from_address(b.logits + i).value = 1
+            return b
+        b = batch(tokens)
+        r = L.llama_encode(c, b) if decoder else L.llama_decode(c, b)
+        if decoder and not r:
+            b, n = batch(decoder), len(decoder)
+            r = L.llama_decode(c, b)
+        if r: raise RuntimeError('decode: %d' % r)
+        w = L.llama_model_n_embd_out(model) if emb else L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+        at = (L.llama_get_embeddings if emb else L.llama_get_logits)(c)
+        out = np.array((C.c_float * (n * w)).from_address(at), dtype=np.float32).reshape(n, w).copy()
+        L.llama_free(c)
+        return out
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+def text(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack('<Q', len(s)) + s
+
+def value(v):
+    """ its GGUF type is told by its Python type """
+    if isinstance(v, bool): return 7, struct.pack('<?', v)
+    if isinstance(v, int): return (4, struct.pack('<I', v)) if v >= 0 else (5, struct.pack('<i', v))
+    if isinstance(v, float): return 6, struct.pack('<f', v)
+    if isinstance(v, (str, bytes)): return 8, text(v)
+    items = [value(x) for x in v]
+    return 9, struct.pack('<IQ', items[0][0], len(items)) + b''.join(x for _, x in items)
+
+def write(path, meta, tensors, weights):
+    """ tensors: name -> dims, innermost first """
+    head, data, at = [b'GGUF' + struct.pack('<IQQ', 3, len(tensors), len(meta))], [], 0
+    for k, v in meta.items():
+        t, b = value(v)
+        head.append(text(k) + struct.pack('<I', t) + b)
+    for name, dims in tensors.items():
+        head.append(text(name) + struct.pack('<I', len(dims)) + b''.join(struct.pack('<Q', d) for d in dims) + struct.pack('<IQ', 0, at))
+        b = weights(name, dims).astype('<f4').tobytes() if weights else bytes(4 * int(np.prod(dims)))
+        b += bytes(-len(b) % 32)
+        at += len(b)
+        data.append(b)
+    h = b''.join(head)
+    with open(path, 'wb') as f:
+        f.write(h + bytes(-len(h) % 32))
+        f.write(b''.join(data))
+
+def random_weights(seed):
+    rng = np.random.default_rng(seed)
+    def w(name, dims):
+        n, d = int(np.prod(dims)), dims[0]
+        x = rng.standard_normal(n)
+        if 'rope_f' in name: return 1 + 3 * rng.random(n)
+        if name.endswith('.scale') or 'act.scales' in name: return 0.5 + rng.random(n)
+        if 'norm' in name and name.endswith('.weight'): return 1 + 0.2 * x
+        if name.endswith('.bias') or len(dims) == 1: return 0.2 * x
+        if name in ('token_embd.weight', 'position_embd.weight', 'token_types.weight'): return x
+        if 'ffn_gate_inp' in name: return 2 * x / d ** 0.5
+        return 1.2 * x / d ** 0.5
+    return w
+
+OPTIONAL = ['output.weight', 'output.bias', 'output_norm.bias', 'token_embd_norm.weight', 'token_embd_norm.bias', 'position_embd.weight', 'token_types.weight', 'rope_freqs.weight'] + [
+    'blk.N.' + s for s in '''attn_norm.bias attn_norm_2.weight attn_norm_2.bias attn_q.bias attn_k.bias attn_v.bias attn_qkv.bias attn_output.bias attn_sinks.weight
+    attn_q_norm.weight attn_k_norm.weight attn_q_norm.bias attn_k_norm.bias post_attention_norm.weight ffn_norm.weight ffn_norm.bias post_ffw_norm.weight layer_out_scale.weight
+    ffn_gate_inp.bias exp_probs_b.bias ffn_gate.bias ffn_up.bias ffn_down.bias ffn_gate_exps.bias ffn_up_exps.bias ffn_down_exps.bias ffn_gate_inp_shexp.weight
+    ffn_gate_shexp.weight ffn_up_shexp.weight ffn_down_shexp.weight attn_sub_norm.weight ffn_sub_norm.weight ffn_act.scales rope_freqs.weight layer_output_norm.bias attn_output_norm.bias'''.split()]
+
+class Model:
+    def __init__(self, peer, path, meta, n_layer, first, emb, decoder):
+        self.emb, self.decoder = emb, decoder
+        self.peer, self.path, self.meta, self.n_layer = peer, path, meta, n_layer
+        self.tensors = dict(first)
+    def fit(self):
+        """ what the engine misses, in the shape that it wants, until it loads; else its words """
+        for _ in range(4000):
+            write(self.path, self.meta, self.tensors, None)
+            m, why = self.peer.load(self.path)
+            if m:
+                self.peer.L.llama_model_free(m)
+                return None
+            a = re.search(r"missing tensor '([^']+)'", why) or re.search(r"tensor '([^']+)' not found", why)
+            b = re.search(r"tensor '([^']+)' has wrong shape; expected ([0-9, ]+), got", why)
+            if b:
+                d = [int(x) for x in b.group(2).split(',')]
+                while len(d) > 1 and d[-1] == 1: d.pop()
+                if self.tensors[b.group(1)] == d: return why
+                self.tensors[b.group(1)] = d
+            elif a: self.tensors[a.group(1)] = [1]
+            else: return why
+        return 'no end of tensors'
+    def offer(self, name, careful=False):
+        old = dict(self.tensors)
+        for n in [name.replace('N', str(i)) for i in range(self.n_layer)] if '.N.' in name else [name]: self.tensors.setdefault(n, [1])
+        if self.tensors == old: return False
+        why = self.fit()
+        if why and 'wrong number of tensors' in why and '.N.' in name:      # not in every layer
+            some = old
+            for i in range(self.n_layer):
+                self.tensors = dict(some)
+                self.tensors.setdefault(name.replace('N', str(i)), [1])
+                if not self.fit(): some = self.tensors
+            if len(some) > len(old):
+                self.tensors = some
+                return True
+        if not why and careful and not self.runs(): why = 'it does not run'
+        if why: self.tensors = old
+        return not why
+    def runs(self):
+        """ some of what it takes it cannot use, and aborts: tried in a process of its own """
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            m, why = self.peer.load(self.path)
+            try: self.peer.run(m, [1, 2, 3], 64, self.emb, [1] if self.decoder else None)
+            except RuntimeError: os._exit(1)
+            os._exit(0)
+        return os.waitpid(child, 0)[1] == 0
+
+# ---- the models --------------------------------------------------------------------------------------------------------
+
+MOE = dict(expert_count=4, expert_used_count=2, expert_feed_forward_length=48)
+YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.original_context_length': 32}
+MLA = {'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.key_length': 24, 'attention.value_length': 20, 'rope.dimension_count': 8}
+W = 'attention.sliding_window'
+INDEXER = tuple('blk.%d.indexer.%s' % (i, s) for i in range(3) for s in ('k_norm.weight', 'k_norm.bias', 'proj.weight', 'attn_k.weight', 'attn_q_b.weight'))
+DISTANCES = ('enc.blk.0.attn_rel_b.weight', 'dec.blk.0.attn_rel_b.weight')
+GATES = tuple('blk.%d.ffn_gate_exps.weight' % i for i in range(3))         # optional to the engine, not to us
+
+# name: architecture, its numbers, what is more: t tokens, c context, fused, first tensors, emb
+SPECS = {
+    'llama': ('llama', {}, {}),
+    'llama-fused': ('llama', {}, {'fused': 1}),
+    'llama-yarn': ('llama', YARN, {'t': 60}),
+    'llama-yarn-betas': ('llama', {**YARN, 'rope.scaling.yarn_beta_fast': 8.0, 'rope.scaling.yarn_beta_slow': 2.0}, {'t': 60}),
+    'llama-yarn-ext': ('llama', {**YARN, 'rope.scaling.yarn_ext_factor': 0.5}, {'t': 60}),
+    'llama-yarn-attn': ('llama', {**YARN, 'rope.scaling.yarn_attn_factor': 0.7}, {'t': 60}),
+    'llama-yarn-attn2': ('llama', {**YARN, 'rope.scaling.attn_factor': 0.7}, {'t': 60}),
+    'llama-yarn-log': ('llama', {**YARN, 'rope.scaling.yarn_log_multiplier': 0.8}, {'t': 60}),
+    'llama-linear': ('llama', {'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0}, {'t': 60}),
+    'llama-scale-linear-old': ('llama', {'rope.scale_linear': 3.0}, {}),
+    'llama-moe-all': ('llama', {'expert_count': 4, 'expert_used_count': 4}, {'first': GATES}),
+    'llama-window': ('llama', {W: 8}, {'t': 60}),
+    'llama-longrope': ('llama', {'rope.scaling.type': 'longrope', 'rope.scaling.original_context_length': 32}, {'t': 60, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'llama-embed': ('llama-embed', {'attention.causal': False}, {'emb': 1}),
+    'mistral3': ('mistral3', {}, {}),
+    'mistral3-yarn': ('mistral3', {**YARN, 'rope.scaling.yarn_log_multiplier': 1.0, 'attention.temperature_scale': 0.1}, {'t': 60}),
+    'mistral3-moe': ('mistral3', MOE, {'first': GATES}),
+    'qwen2': ('qwen2', {}, {}),
+    'qwen2-yarn': ('qwen2', YARN, {'t': 60}),
+    'qwen2moe': ('qwen2moe', {**MOE, 'expert_shared_feed_forward_length': 80}, {}),
+    'qwen2vl': ('qwen2vl', {'rope.dimension_sections': [2, 3, 3, 0]}, {}),
+    'qwen3': ('qwen3', {'attention.key_length': 20, 'attention.value_length': 20}, {}),
+    'qwen3moe': ('qwen3moe', MOE, {}),
+    'qwen3vlmoe': ('qwen3vlmoe', {**MOE, 'rope.dimension_sections': [3, 3, 2, 0]}, {}),
+    'gemma2': ('gemma2', {'attn_logit_softcapping': 5.0, 'final_logit_softcapping': 3.0, W: 8, 'attention.key_length': 16, 'attention.value_length': 16}, {'t': 60}),
+    'gemma3': ('gemma3', {W: 8, 'attention.key_length': 16, 'attention.value_length': 16}, {'t': 60, 'l': 7}),
+    'phi2': ('phi2', {'rope.dimension_count': 8}, {}),
+    'phi3': ('phi3', {}, {'fused': 1}),
+    'phi3-separate': ('phi3', {}, {'first': tuple('blk.%d.attn_%s.weight' % (i, s) for i in range(3) for s in 'qkv')}),
+    'phi3-long': ('phi3', {'rope.scaling.type': 'longrope', 'rope.scaling.original_context_length': 32, 'rope.scaling.attn_factor': 1.19, 'rope.dimension_count': 12},
+                  {'t': 60, 'fused': 1, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'phi3-short': ('phi3', {'rope.scaling.type': 'longrope', 'rope.scaling.original_context_length': 512, 'context_length': 2048, 'rope.scaling.attn_factor': 1.19},
+                   {'t': 60, 'fused': 1, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'phi3-window': ('phi3', {W: 8}, {'fused': 1, 't': 60}),
+    'phimoe': ('phimoe', MOE, {}),
+    'phimoe-long': ('phimoe', {**MOE, 'rope.scaling.type': 'longrope', 'rope.scaling.original_context_length': 32, 'rope.scaling.attn_factor': 1.19},
+                    {'t': 60, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'gptneox': ('gptneox', {'use_parallel_residual': True, 'rope.dimension_count': 4, 'attention.head_count_kv': 4}, {}),
+    'gptneox-seq': ('gptneox', {'use_parallel_residual': False, 'attention.head_count_kv': 4}, {}),
+    'falcon-7b': ('falcon', {'attention.head_count_kv': 1}, {}),
+    'falcon-40b': ('falcon', {}, {}),
+    'gpt2': ('gpt2', {'attention.head_count_kv': 4}, {}),
+    'bloom': ('bloom', {'attention.head_count_kv': 4}, {}),
+    'mpt': ('mpt', {'attention.head_count_kv': 4, 'attention.max_alibi_bias': 8.0}, {}),
+    'mpt-clamp': ('mpt', {'attention.head_count_kv': 4, 'attention.max_alibi_bias': 6.0, 'attention.clamp_kqv': 0.7}, {}),
+    'mpt-no-alibi': ('mpt', {'attention.head_count_kv': 4, 'attention.max_alibi_bias': 0.0}, {}),
+    'starcoder': ('starcoder', {'attention.head_count_kv': 1}, {}),
+    'starcoder2': ('starcoder2', {}, {}),
+    'starcoder2-window': ('starcoder2', {W: 8}, {'t': 60}),
+    'codeshell': ('codeshell', {}, {'first': ('token_embd.weight',)}),
+    'stablelm': ('stablelm', {'rope.dimension_count': 4}, {}),
+    'xverse': ('xverse', {}, {}),
+    'openelm': ('openelm', {'attention.head_count': [4, 8, 6], 'attention.head_count_kv': [2, 4, 3], 'feed_forward_length': [96, 64, 128], 'attention.key_length': 16, 'attention.value_length': 16}, {}),
+    'deepseek': ('deepseek', {**MOE, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3}, {}),
+    'deepseek2-lite': ('deepseek2', {**MOE, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3, 'attention.kv_lora_rank': 16, 'attention.head_count_kv': 1,
+                       'attention.key_length': 24, 'attention.value_length': 20, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12, 'rope.dimension_count': 8}, {'l': 27}),
+    'deepseek2-yarn': ('deepseek2', {**MOE, **YARN, 'rope.scaling.yarn_log_multiplier': 0.0707, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16,
+                       'attention.head_count_kv': 1, 'attention.key_length': 24, 'attention.value_length': 16, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12, 'rope.dimension_count': 8,
+                       'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_group_count': 2, 'expert_group_used_count': 1}, {'t': 60}),
+    'olmo2': ('olmo2', {}, {}),
+    'olmo2-window': ('olmo2', {W: 8}, {'t': 60, 'l': 5}),
+    'olmoe': ('olmoe', {**MOE, 'attention.head_count_kv': 4}, {}),
+    'granite': ('granite', {'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 4.0}, {}),
+    'granite-plain': ('granite', {'logit_scale': 1.0}, {}),
+    'granitemoe-shared': ('granitemoe', {**MOE, 'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 4.0, 'expert_shared_feed_forward_length': 80}, {'first': GATES}),
+    'minicpm': ('minicpm', {'embedding_scale': 12.0, 'residual_scale': 0.4, 'logit_scale': 0.25}, {}),
+    'minicpm-old': ('minicpm', {}, {}),
+    'minicpm-long': ('minicpm', {'rope.scaling.type': 'longrope', 'rope.scaling.original_context_length': 32}, {'t': 60, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'minicpm3': ('minicpm3', {**MLA, 'attention.head_count_kv': 4}, {}),
+    'minicpm3-long': ('minicpm3', {**MLA, 'attention.head_count_kv': 4, 'rope.scaling.original_context_length': 32}, {'t': 60, 'first': ('rope_factors_long.weight', 'rope_factors_short.weight')}),
+    'glm4': ('glm4', {'rope.dimension_count': 8}, {}),
+    'chatglm': ('chatglm', {'rope.dimension_count': 8}, {}),
+    'glm4moe': ('glm4moe', {**MOE, 'rope.dimension_count': 8, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'expert_weights_scale': 1.5, 'expert_weights_norm': True}, {}),
+    'glm-dsa': ('glm-dsa', {**MOE, 'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.head_count_kv': 1, 'attention.key_length': 24, 'attention.value_length': 16,
+                'attention.key_length_mla': 16, 'attention.value_length_mla': 12, 'rope.dimension_count': 8, 'expert_shared_count': 1, 'expert_group_count': 1, 'expert_group_used_count': 1, 'expert_gating_func': 2,
+                'expert_weights_scale': 2.5, 'leading_dense_block_count': 1, 'expert_weights_norm': True, 'attention.indexer.head_count': 4, 'attention.indexer.key_length': 16, 'attention.indexer.top_k': 8}, {'t': 40, 'first': INDEXER}),
+    'command-r': ('command-r', {'logit_scale': 0.0625, 'attention.head_count_kv': 4}, {}),
+    'command-r-64': ('command-r', {'logit_scale': 0.0625, 'attention.head_count_kv': 2}, {'l': 64}),
+    'cohere2': ('cohere2', {'logit_scale': 0.25, W: 8}, {'t': 60, 'l': 5}),
+    'cohere2moe': ('cohere2moe', {**MOE, 'logit_scale': 0.25, W: 8, 'expert_shared_count': 1, 'leading_dense_block_count': 1}, {'t': 60, 'l': 5}),
+    'internlm2': ('internlm2', {}, {}),
+    'exaone': ('exaone', {}, {}),
+    'exaone4': ('exaone4', {}, {}),
+    'exaone-moe': ('exaone-moe', {**MOE, W: 8, 'expert_shared_count': 1, 'leading_dense_block_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_gating_func': 2}, {'t': 60, 'l': 5}),
+    'nemotron': ('nemotron', {'rope.dimension_count': 8}, {}),
+    'arcee': ('arcee', {}, {}),
+    'smollm3': ('smollm3', {}, {'l': 5}),
+    'seed_oss': ('seed_oss', {}, {}),
+    'bailingmoe': ('bailingmoe', {**MOE, 'expert_shared_count': 2, 'leading_dense_block_count': 0, 'expert_weights_norm': True, 'expert_weights_scale': 1.5}, {}),
+    'bailingmoe2': ('bailingmoe2', {**MOE, 'expert_shared_count': 1, 'leading_dense_block_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_gating_func': 2, 'expert_group_count': 2,
+                    'expert_group_used_count': 1, 'rope.dimension_count': 8, 'expert_shared_feed_forward_length': 48}, {}),
+    'dots1': ('dots1', {**MOE, 'expert_gating_func': 2, 'attention.head_count_kv': 4, 'expert_shared_count': 2, 'leading_dense_block_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 2.5}, {}),
+    'ernie4_5-moe': ('ernie4_5-moe', {**MOE, 'interleave_moe_layer_step': 1, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'expert_shared_feed_forward_length': 48}, {'first': GATES[1:]}),
+    'hunyuan-moe': ('hunyuan-moe', {**MOE, 'expert_shared_feed_forward_length': 48}, {}),
+    'minimax-m2': ('minimax-m2', {**MOE, 'expert_gating_func': 2, 'rope.dimension_count': 8}, {}),
+    'gpt-oss': ('gpt-oss', {**MOE, **YARN, W: 8, 'attention.key_length': 16, 'attention.value_length': 16}, {'t': 60, 'l': 4}),
+    'smallthinker': ('smallthinker', {**MOE, W: 8, 'expert_gating_func': 2}, {'t': 60, 'l': 5}),
+    'bert': ('bert', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
+    'nomic-bert': ('nomic-bert', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
+    'nomic-bert-moe': ('nomic-bert-moe', {'expert_count': 4, 'expert_used_count': 2, 'moe_every_n_layers': 2, 'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1, 'l': 4}),
+    'jina-bert-v2': ('jina-bert-v2', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1, 'first': {'blk.%d.ffn_up.weight' % i: [64, 192] for i in range(3)}}),
+    'jina-bert-v3': ('jina-bert-v3', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
+    'eurobert': ('eurobert', {'attention.causal': False}, {'emb': 1}),
+    'modern-bert': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8}, {'emb': 1, 't': 60, 'l': 5}),
+    't5': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 16, 'attention.value_length': 16, 'attention.relative_buckets_count': 8, 'decoder_start_token_id': 0}, {'decoder': 1, 'first': DISTANCES}),
+    't5-gated': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 12, 'attention.value_length': 12, 'attention.relative_buckets_count': 32, 'decoder_start_token_id': 0},
+                 {'decoder': 1, 't': 60, 'first': DISTANCES + tuple('%s.blk.%d.ffn_gate.weight' % (s, i) for s in ('enc', 'dec') for i in range(3))}),
+    'jamba': ('jamba', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'ssm.conv_kernel': 4, 'ssm.inner_size': 128, 'ssm.state_size': 12, 'ssm.time_step_rank': 6}, {}),
+    'lfm2': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3}, {}),
+}
+GELU = {'gemma', 'gemma2', 'gemma3', 'phi2', 'gpt2', 'gptneox', 'falcon', 'bloom', 'mpt', 'starcoder', 'starcoder2', 'codeshell', 'bert', 'nomic-bert-moe', 'jina-bert-v2', 'jina-bert-v3', 'modern-bert', 't5'}
+
+def numbers(arch, own, more, seed):
+    n_layer = more.get('l', 3)
+    m = {'block_count': n_layer, 'context_length': 128, 'embedding_length': 64, 'feed_forward_length': 96, 'attention.head_count': 4, 'attention.head_count_kv': 2,
+         'attention.layer_norm_rms_epsilon': 1e-5, 'attention.layer_norm_epsilon': 1e-5, 'rope.freq_base': 10000.0, 'vocab_size': 320}
+    if arch in ('cohere2moe',) and seed % 2 == 0: del m['attention.layer_norm_rms_epsilon']
+    if seed:                                    # other widths: no vector divides them
+        r = np.random.default_rng(seed)
+        heads, d = int(r.choice([2, 3, 6])), int(r.choice([12, 20, 28]))
+        m.update({'embedding_length': heads * d, 'attention.head_count': heads, 'attention.head_count_kv': 1, 'feed_forward_length': int(r.choice([36, 100, 132])), 'rope.freq_base': 500000.0})
+    m.update(own)
+    if seed and own.get('attention.head_count_kv') == 4: m['attention.head_count_kv'] = m['attention.head_count']
+    meta = {'general.architecture': arch, 'tokenizer.ggml.model': 'no_vocab', 'tokenizer.ggml.token_type_count': 2}
+    meta.update({arch + '.' + k: v for k, v in m.items()})
+    return meta, n_layer
+
+UNUSED = {'mpt': ('blk.N.attn_q_norm.weight', 'blk.N.attn_k_norm.weight', 'blk.N.attn_q_norm.bias', 'blk.N.attn_k_norm.bias'), 'ernie4_5-moe': ('blk.N.attn_output.bias',), 'qwen2vl': ('output.bias',), 'nomic-bert': ('blk.N.ffn_up.bias', 'blk.N.ffn_down.bias')}     # loaded by the other engine and not used, or not as the model has it
+
+def one(peer, name, a):
+    """ a model and its form with everything optional; how many were compared, how many differ """
+    arch, own, more = SPECS[name]
+    bad = count = 0
+    for seed in range(a.seeds):
+        meta, n_layer = numbers(arch, own, more, seed)
+        path = os.path.join(a.folder, '%s-%d.gguf' % (name, seed))
+        first = more.get('first', ())
+        first = dict(first) if isinstance(first, dict) else {t: [1] for t in first}
+        if more.get('fused'): first.update({'blk.%d.attn_qkv.weight' % i: [1] for i in range(n_layer)})
+        model = Model(peer, path, meta, n_layer, first, bool(more.get('emb')), 'decoder' in more)
+        why = model.fit()
+        if why:
+            print('%-24s the other engine does not load it: %s' % (name, ' '.join(why.split())[-200:]), flush=True)
+            bad += 1
+            continue
+        for everything in (0,) if a.plain else (0, 1):
+            took = []
+            path = model.path = os.path.join(a.folder, '%s-%d%s.gguf' % (name, seed, '+all' if everything else ''))
+            if everything:
+                plain = dict(model.tensors)
+                fused = any('attn_qkv.weight' in t for t in model.tensors)         # then biases of the three would be no file's
+                took = [o for o in OPTIONAL if not (fused and re.search('attn_[qkv].bias', o)) and o not in UNUSED.get(arch, ()) and model.offer(o)]
+                if took and not model.runs():
+                    model.tensors = plain
+                    took = [o for o in took if model.offer(o, True)]
+                if not took: continue
+            write(path, meta, model.tensors, random_weights(seed + 100 * everything + 7))
+            rng = np.random.default_rng(seed)
+            tokens = [int(x) for x in rng.integers(0, 320, more.get('t', 24))]
+            dec = [int(x) for x in rng.integers(0, 320, 9)] if more.get('decoder') else None
+            m, why = peer.load(path)
+            try:
+                want = peer.run(m, tokens, 64, bool(more.get('emb')), dec)
+            except RuntimeError as e:
+                print('%-24s the other engine does not run it: %s' % (name, ' '.join(str(e).split())[-200:]), flush=True)
+                bad += 1
+                continue
+            finally:
+                peer.L.llama_model_free(m)
+            cmd = [a.logits, path, '--tokens', ','.join(map(str, tokens))] + (['--decoder-tokens', ','.join(map(str, dec))] if dec else [])
+            worst, note = 0.0, ''
+            for extra in ([], ['--ref']):
+                r = subprocess.run(cmd + extra, capture_output=True)
+                got = np.frombuffer(r.stdout, dtype='<f4')
+                if r.returncode or got.size != want.size:
+                    worst, note = float('inf'), r.stderr.decode()[-200:].strip() or '%d numbers, not %d' % (got.size, want.size)
+                    break
+                worst = max(worst, float(np.abs(got.reshape(want.shape) - want).max()))
+            rms = float(np.sqrt((want.astype('f8') ** 2).mean()))
+            mark = (2e-3 if arch in GELU else 2e-4) * (1 + rms)
+            ok = worst <= mark and bool(np.isfinite(want).all())
+            bad, count = bad + (not ok), count + 1
+            print('%-24s %-4s rms %.3g diff %.2g %s %s' % (os.path.basename(path)[:-5], 'ok' if ok else 'BAD', rms, worst, note, ' '.join(o.replace('blk.N.', '') for o in took)), flush=True)
+    return count, bad
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument('--logits', default='build/logits')
+    ap.add_argument('--folder', default='peer-models')
+    ap.add_argument('--seeds', type=int, default=1)
+    ap.add_argument('--plain', action='store_true', help='without the optional tensors: a minute and not ten')
+    ap.add_argument('names', nargs='*')
+    a = ap.parse_args()
+    os.makedirs(a.folder, exist_ok=True)
+    os.environ['GGML_NO_BACKTRACE'] = '1'
+    total = bad = 0
+    for name in a.names or SPECS:
+        r, w = os.pipe()
+        sys.stdout.flush()
+        child = os.fork()                       # a process for each: the other engine aborts on what it does not like
+        if not child:
+            os.close(r)
+            n, b = one(Peer(), name, a)
+            os.write(w, struct.pack('<2i', n, b))
+            sys.stdout.flush()
+            os._exit(0)
+        os.close(w)
+        got = os.read(r, 8)
+        os.close(r)
+        status = os.waitpid(child, 0)[1]
+        if len(got) < 8:
+            print('%-24s the other engine ended with status %d' % (name, status), flush=True)
+            got = struct.pack('<2i', 0, 1)
+        n, b = struct.unpack('<2i', got)
+        total, bad = total + n, bad + b
+    print('%d models compared, %d bad' % (total, bad))
+    return 1 if bad else 0
+
+if __name__ == '__main__': sys.exit(main())

@@ -1,0 +1,309 @@
+/* tests/llm/programs.c - the programs of examples/ as a user runs them: arguments, standard input and output, exit statuses
+ *
+ * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the arguments are wrong. The models are those of
+ * the oracle, and stories260K where there is ../shared.                                                                  */
+#include "t.h"
+
+#if defined __unix__ || defined __APPLE__
+#include <sys/wait.h>
+
+static char folder[200], said[60000], errors[60000];
+
+static size_t slurp(const char *name, char *text, size_t most)
+{
+    char path[300];
+    size_t n;
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "rb");
+    n = f ? fread(text, 1, most - 1, f) : 0;
+    text[n] = 0;
+    if (f) (void)fclose(f);
+    return n;
+}
+static void spill(const char *name, const char *text)
+{
+    char path[300];
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    T_TRUE(f && fputs(text, f) >= 0);
+    if (f) (void)fclose(f);
+}
+
+/* Runs BUILD/line; input: its standard input. Leaves said and errors, returns the exit status. */
+TINYI_PRINTF(2, 3) static int run(const char *input, const char *format, ...)
+{
+    const char *build = getenv("BUILD");
+    char line[3000];
+    va_list args;
+    int at = snprintf(line, sizeof line, "%s/", build ? build : "build"), status;
+    va_start(args, format);
+    at += vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    va_end(args);
+    spill("in", input);
+    (void)snprintf(line + at, sizeof line - (size_t)at, " <%s/in >%s/out 2>%s/err", folder, folder, folder);
+    status = system(line);
+    (void)slurp("out", said, sizeof said);
+    (void)slurp("err", errors, sizeof errors);
+    return status == -1 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
+}
+static void has(const char *text, const char *part, int line)
+{
+    if (!strstr(text, part)) t_fail(__FILE__, line, "\"%.300s\" is without \"%s\"", text, part);
+}
+#define SAYS(part) has(said, part, __LINE__)
+#define COMPLAINS(part) has(errors, part, __LINE__)
+
+static const char *const programs[] = { "generate", "chat", "perplexity", "embed", "inspect", "logits", "tokenize" };
+
+static int is_there(void)
+{
+    static int asked, there;
+    const char *tmp = getenv("TMPDIR");
+    size_t i;
+    if (!asked++) {
+        (void)snprintf(folder, sizeof folder, "%.150s/tinyprogramsXXXXXX", tmp ? tmp : P_tmpdir);
+        there = mkdtemp(folder) != NULL;
+        for (i = 0; i < T_COUNT(programs) && there; i++) there = run("", "%s --help", programs[i]) == 0;
+    }
+    if (!there) t_skip("the programs do not run here");
+    return there;
+}
+
+static void test_usage(void)
+{
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(programs); i++) {
+        T_EQ_INT(run("", "%s --help", programs[i]), 0);
+        has(said, programs[i], __LINE__);
+        T_EQ_TEXT(errors, "");
+        T_EQ_INT(run("", "%s", programs[i]), 2);
+        T_TRUE(!*said && *errors);
+        T_EQ_INT(run("", "%s model --no-such-option", programs[i]), 2);
+        T_TRUE(!*said);
+        COMPLAINS("--no-such-option");
+    }
+}
+
+static void test_missing(void)
+{
+    if (!is_there()) return;
+    T_EQ_INT(run("", "generate there/is/none.gguf Once"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("", "chat there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("a text", "perplexity there/is/none.gguf -"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("a text", "embed there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("", "inspect there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("", "logits there/is/none.gguf --tokens 1"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    spill("not.gguf", "this is no model");
+    T_EQ_INT(run("", "generate %s/not.gguf Once", folder), 1);
+    COMPLAINS("not.gguf");
+    T_EQ_TEXT(said, "");
+}
+
+static void test_generate(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    static char first[60000];
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("", "generate %s Once --n 12 --echo --threads 1 --target reference", m), 0);
+    T_TRUE(!strncmp(said, "Once", 4));
+    T_EQ_TEXT(errors, "");
+    memcpy(first, said, sizeof first);
+    T_EQ_INT(run("Once", "generate %s - --n 12 --echo --threads 2 --target reference", m), 0);
+    T_EQ_TEXT(said, first);                                 /* the same bits, from standard input too */
+    T_EQ_INT(run("", "generate %s Once --n 5 --stats", m), 0);
+    COMPLAINS("text: 5 tokens");
+    T_EQ_INT(run("", "generate %s Once --n 12 --temp 1 --seed 3 --threads 1 --target reference", m), 0);
+    memcpy(first, said, sizeof first);
+    T_EQ_INT(run("", "generate %s Once --n 12 --temp 1 --seed 3 --threads 1 --target reference", m), 0);
+    T_EQ_TEXT(said, first);
+    T_EQ_INT(run("", "generate %s Once --n", m), 2);
+    COMPLAINS("--n: a value is missing");
+    T_EQ_INT(run("", "generate %s Once --n many", m), 2);
+    T_EQ_INT(run("", "generate %s Once --target z80", m), 2);
+    T_EQ_INT(run("", "generate %s Once --grammar %s/none", m, folder), 1);
+    COMPLAINS("none: cannot be opened");
+    T_EQ_INT(run("", "generate %s Once twice", m), 2);
+    COMPLAINS("a second prompt");
+}
+
+static void test_adapters(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    char path[300];
+    float zeros[256] = { 0 }, v[64];
+    tllm_writer_desc d = { 0 };
+    tllm_writer *w;
+    tllm_text a = { "blk.0.attn_q.weight.lora_a", 26 }, b = { "blk.0.attn_q.weight.lora_b", 26 }, dir = { "direction.1", 11 };
+    const uint64_t dim_a[2] = { 64, 2 }, dim_b[2] = { 2, 64 };
+    static char plain[60000];
+    size_t i, n;
+    if (m && is_there()) {
+        (void)snprintf(path, sizeof path, "%s/zero.gguf", folder);
+        d.path = path;
+        T_OK(tllm_writer_open(ctx, &d, &w));
+        (void)tllm_writer_put_text(ctx, w, "general.type", "adapter");
+        (void)tllm_writer_put_text(ctx, w, "general.architecture", "llama");
+        (void)tllm_writer_put_text(ctx, w, "adapter.type", "lora");
+        (void)tllm_writer_put_f32(ctx, w, "adapter.lora.alpha", 4.0f);
+        (void)tllm_writer_put_tensor(ctx, w, a, TLLM_FORMAT_F32, 2, dim_a, zeros);
+        (void)tllm_writer_put_tensor(ctx, w, b, TLLM_FORMAT_F32, 2, dim_b, zeros);
+        T_OK(tllm_writer_finish(ctx, w));
+        tllm_writer_close(ctx, w);
+        (void)snprintf(path, sizeof path, "%s/turn.gguf", folder);
+        T_OK(tllm_writer_open(ctx, &d, &w));
+        for (i = 0; i < 64; i++) v[i] = i % 2 ? 3.0f : -3.0f;
+        (void)tllm_writer_put_text(ctx, w, "general.architecture", "controlvector");
+        (void)tllm_writer_put_tensor(ctx, w, dir, TLLM_FORMAT_F32, 1, dim_a, v);
+        T_OK(tllm_writer_finish(ctx, w));
+        tllm_writer_close(ctx, w);
+        T_EQ_INT(run("", "logits %s --tokens 1,5,9 --ref", m), 0);
+        n = slurp("out", plain, sizeof plain);
+        T_EQ_INT(n, 3 * 320 * 4);
+        T_EQ_INT(run("", "logits %s --tokens 1,5,9 --ref --lora %s/zero.gguf", m, folder), 0);
+        (void)slurp("out", said, sizeof said);
+        T_TRUE(!memcmp(said, plain, n));                    /* nothing is added */
+        T_EQ_INT(run("", "logits %s --tokens 1,5,9 --ref --lora %s/zero.gguf=0.5 --lora-merge", m, folder), 0);
+        T_TRUE(!memcmp(said, plain, n));
+        T_EQ_INT(run("", "logits %s --tokens 1,5,9 --ref --control-vector %s/turn.gguf=-1.5", m, folder), 0);
+        T_TRUE(memcmp(said, plain, n) != 0);
+        T_EQ_INT(run("", "logits %s --tokens 1 --control-vector %s/turn.gguf --control-layers 1-2", m, folder), 1);
+        COMPLAINS("layers 1 to 2: 1 to 1 are possible");
+        T_EQ_INT(run("", "logits %s --tokens 1 --lora %s/none.gguf", m, folder), 1);
+        COMPLAINS("none.gguf: cannot be opened");
+        T_EQ_INT(run("", "logits %s --tokens 1 --lora %s", m, m), 1);
+        COMPLAINS("neither an adapter nor a control vector");
+        T_EQ_INT(run("", "generate %s Once --n 3 --lora %s/zero.gguf --control-vector %s/turn.gguf=0.1 --control-layers 1-1", m, folder, folder), 0);
+        T_EQ_INT(run("", "generate %s Once --n 3 --lora %s/zero.gguf=x", m, folder), 2);
+        T_EQ_INT(run("", "generate %s Once --n 3 --lora", m), 2);
+        T_EQ_INT(run("", "generate %s Once --n 3 --control-layers 3", m), 2);
+        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/zero.gguf --lora-merge", m, folder), 0);
+        SAYS("perplexity ");
+        T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet --lora %s/none.gguf", m, folder), 1);
+        COMPLAINS("none.gguf: cannot be opened");
+    }
+    t_close(ctx);
+}
+
+static void test_perplexity(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf"), *bert = t_shared("oracle/llm/bert.gguf");
+    double p = 0, e = 0;
+    if (!m || !bert || !is_there()) return;
+    T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --quiet", m), 0);
+    T_TRUE(sscanf(said, "perplexity %lf +- %lf over", &p, &e) == 2 && p > 1 && e >= 0);
+    T_EQ_TEXT(errors, "");
+    T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s - --json --context 8 --windows 2", m), 0);
+    T_TRUE(sscanf(said, "{\"perplexity\": %lf", &p) == 1 && p > 1);
+    SAYS("\"windows\": 2");
+    T_EQ_INT(run("a text", "perplexity %s - --quiet", bert), 1);
+    COMPLAINS("does not foresee its text");
+    T_EQ_INT(run("", "perplexity %s - --quiet", m), 1);
+    T_EQ_INT(run("", "perplexity %s %s/none.txt", m, folder), 1);
+    COMPLAINS("cannot be read");
+}
+
+static void test_embed(void)
+{
+    const char *m = t_shared("oracle/llm/bert.gguf");
+    double a = 0, b = 0;
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("one text\nanother text\none text\n", "embed %s --similar --pooling mean", m), 0);
+    T_TRUE(sscanf(said, "%lf %lf", &a, &b) == 2);
+    T_CLOSE(a, 1.0, 1e-4);
+    T_TRUE(b < 1.0001);
+    T_EQ_INT(run("one text\n", "embed %s --raw", m), 0);
+    T_EQ_INT(slurp("out", said, sizeof said) % 4, 0);
+    T_EQ_INT(run("one text\n", "embed %s --pooling most", m), 2);
+}
+
+static void test_inspect(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    size_t n;
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("", "inspect %s --json", m), 0);
+    n = strlen(said);
+    T_TRUE(n > 2 && said[0] == '{' && said[n - 1] == '\n' && said[n - 2] == '}');
+    SAYS("token_embd.weight");
+    T_EQ_INT(run("", "inspect %s --tensors", m), 0);
+    SAYS("blk.0.attn_q.weight");
+    T_EQ_INT(run("", "inspect %s --keys", m), 0);
+    SAYS("llama.block_count");
+}
+
+static void test_chat(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    if (!m || !is_there()) return;
+    spill("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
+    T_EQ_INT(run("/help\nOnce\n/show\n/undo\n/reset\n/quit\nnot read\n", "chat %s --template %s/template --n 4 --temp 0 --threads 1", m, folder), 0);
+    SAYS("/again");
+    T_EQ_INT(run("Once\n", "chat %s --template %s/template --n 4 --temp 0", m, folder), 0);      /* the end of the input ends it */
+    T_EQ_INT(run("", "chat %s --template %s/none", m, folder), 1);
+    COMPLAINS("none");
+}
+
+/* the story that other programs tell with this model, greedily */
+static void test_stories(void)
+{
+    const char *places[] = { "../shared", "../../shared", "shared" };
+    const char *base = getenv("TINY_SHARED");
+    char path[600];
+    size_t i;
+    FILE *f = NULL;
+    if (!is_there()) return;
+    if (base) places[0] = base;
+    for (i = 0; i < T_COUNT(places) && !f; i++) {
+        (void)snprintf(path, sizeof path, "%s/data/tinystories/stories260K-f32.gguf", places[i]);
+        f = fopen(path, "rb");
+    }
+    if (!f) { T_SKIP("no ../shared"); return; }
+    (void)fclose(f);
+    T_EQ_INT(run("", "generate %s \"Once upon a time\" --n 20 --echo", path), 0);
+    has(said, "Once upon a time, there was a little girl named Lily.", __LINE__);
+}
+
+static void tidy(void)
+{
+    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template" };
+    char path[300];
+    size_t i;
+    for (i = 0; i < T_COUNT(names); i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        (void)remove(path);
+    }
+    (void)rmdir(folder);
+}
+
+int main(void)
+{
+    T_RUN(test_usage);
+    T_RUN(test_missing);
+    T_RUN(test_generate);
+    T_RUN(test_adapters);
+    T_RUN(test_perplexity);
+    T_RUN(test_embed);
+    T_RUN(test_inspect);
+    T_RUN(test_chat);
+    T_RUN(test_stories);
+    tidy();
+    return t_done();
+}
+#else
+int main(void)
+{
+    puts("skipped: main: it needs a shell");
+    puts("0 passed, 0 failed, 1 skipped");
+    return 0;
+}
+#endif
