@@ -245,9 +245,9 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
 
 /* ---- drawing side by side --------------------------------------------------------------------------------------- */
 
-typedef struct tinyi_parallel { tllm_sampler **sampler; float *logits; tllm_item *item; size_t *of; } tinyi_parallel;
+typedef struct tinyi_beam_draws { tllm_sampler **sampler; float *logits; tllm_item *item; size_t *of; } tinyi_beam_draws;
 
-static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_parallel *p, tllm_continuation *out)
+static tiny_status tinyi_parallel_loop(tllm_session *s, const tllm_parallel_desc *d, tinyi_beam_draws *p, tllm_continuation *out)
 {
     const size_t V = (size_t)s->about.n_vocab;
     size_t i, live = d->n_texts, left;
@@ -289,7 +289,7 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
 {
     const tllm_step warm = tllm_step_temperature(1.0f);
     tllm_parallel_desc d;
-    tinyi_parallel p;
+    tinyi_beam_draws p;
     const float *logits = NULL;
     size_t i, k, rows;
     tiny_status st;
