@@ -224,7 +224,7 @@ static void test_gradient(void)
     t_close(first);
 }
 
-/* A model of 110 thousand weights learns four sequences of 32 tokens by heart; the size of the recipe would take minutes. */
+/* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
 static void test_overfit(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -233,8 +233,7 @@ static void test_overfit(void)
     tllm_train_report r;
     int32_t *tokens;
     int i;
-    d.embedding = 64;
-    d.context = 32;
+    d.embedding = d.context = 64;
     d.hidden = 128;
     d.steps = 300;
     d.warmup = 20;
