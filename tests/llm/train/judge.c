@@ -82,7 +82,7 @@ static void test_random_model(void)
     /* of two that know different nothings: the divergence is positive, and cross-entropy minus entropy on the stories' side holds */
     if (write_random(ctx, 2) && load(ctx, path, &b)) {
         T_OK(tllm_judge(ctx, b.model, a.model, &d, &k));
-        T_TRUE(k.kl > 0.1 && k.agree < 0.5 && k.base_bits == j.bits && k.bits != j.bits);
+        T_TRUE(k.kl > 0.1 && k.base_bits == j.bits && k.bits != j.bits);
         unload(ctx, &b);
     }
     d.stories = -1;
@@ -107,21 +107,21 @@ static void test_other_vocabulary(void)
 }
 
 /* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the target. */
-static void test_committed(tiny_target target)
+static void test_committed(void)
 {
-    static const struct { const char *path; double excess; size_t valid; } file[2] = { { committed, 0.09, 1 }, { small, 0.25, 0 } };
+    static const struct { const char *path; double excess; size_t sums; } file[2] = { { committed, 0.09, 150 }, { small, 0.13, 100 } };
     size_t f;
     for (f = 0; f < 2; f++) {
-        tiny_ctx *ctx = t_ctx(target, 1);
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
         tllm_judge_desc d;
         tllm_judgement j;
         loaded a;
         memset(&d, 0, sizeof d);
-        d.stories = T_SLOW ? 5 : 60;
-        d.samples = d.greedy = T_SLOW ? 2 : 20;
+        d.stories = T_SLOW ? 2 : 40;
+        d.samples = d.greedy = T_SLOW ? 1 : 4;
         if (load(ctx, file[f].path, &a) && T_OK(tllm_judge(ctx, a.model, NULL, &d, &j)) && !T_SLOW) {
             T_TRUE(j.bits - j.floor < file[f].excess);
-            T_TRUE(j.drawn.valid >= file[f].valid && j.greedy.valid >= file[f].valid);
+            T_TRUE(j.sums_right >= file[f].sums);
         }
         unload(ctx, &a);
         t_close(ctx);
@@ -157,7 +157,7 @@ int main(void)
 {
     T_RUN(test_random_model);
     T_RUN(test_other_vocabulary);
-    T_RUN_TARGETS(test_committed);
+    T_RUN(test_committed);
     T_RUN(test_memory);
     return t_done();
 }
