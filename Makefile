@@ -37,16 +37,29 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all demo test sweep run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all demo machine retrain retrain-check test sweep run-tests programs bench bench-quick bench-peers conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
-demo: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
+demo: $(BUILD)/story-demo       ## the model that comes with the library tells a story, at speed
+	@$(BUILD)/story-demo examples/models/story.gguf
+
+machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
 	$(BUILD)/demo
 	$(BUILD)/conformance --cases 12
+
+retrain: $(BUILD)/train-story $(BUILD)/judge  ## trains the story model anew (minutes), and judges it beside the committed one
+	$(BUILD)/train-story --config examples/story.cfg --seed 1 --out $(BUILD)/story.gguf
+	$(BUILD)/judge examples/models/story.gguf
+	$(BUILD)/judge $(BUILD)/story.gguf
+
+retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss within 0.01 bits of the recorded course
+	$(BUILD)/train-story --config examples/story.cfg --seed 1 --out $(BUILD)/story-check.gguf --stop 30 --quiet
+	@awk '!/^#/ { d = $$2 - want[$$1]; if (FNR == NR) want[$$1] = $$2; else if ($$1 in want) { n++; if (d < 0) d = -d; if (d > worst) worst = d } } \
+	  END { printf "%d steps compared, largest difference %.5f bits\n", n, worst; exit !(n == 30 && worst < 0.01) }' docs/story-model.tsv $(BUILD)/story-check.gguf.tsv
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
@@ -168,6 +181,18 @@ $(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c $(HEADERS) $
 $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
+
+# one program with its own implementation, compiled for a short wait: the targets that most machines have
+$(BUILD)/story-demo: examples/story.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_CONFORM -DTINY_NO_W128 -DTINY_NO_AVX512 $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
+
+# the small model as bytes, and a program that carries it
+$(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf
+	$(BUILD)/bytes examples/models/story-small.gguf story_model > $@.part
+	mv $@.part $@
+$(BUILD)/story-linked: examples/story.c $(BUILD)/story-model.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
 $(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a

@@ -1,224 +1,232 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     224  the manual
- *     293  math/kernels.h
- *    6409  llm/quant/kernels.h
- *    8605  options and names
- *    9183  core/config.h
- *    9307  core/status.h
- *    9340  core/tensor.h
- *    9393  core/ctx.h
- *    9470  core/mem.h
- *    9511  core/thread.h
- *    9562  core/rng.h
- *    9588  core/op.h
- *    9682  core/record.h
- *    9704  core/accel.h
- *    9741  core/bytes.h
- *    9766  core/file.h
- *    9810  core/checkpoint.h
- *    9909  core/time.h
- *    9919  core/conform.h
- *   10002  math/binary.h
- *   10043  math/elem.h
- *   10110  math/convert.h
- *   10151  math/reduce.h
- *   10198  math/softmax.h
- *   10249  math/norm.h
- *   10298  math/matmul.h
- *   10366  math/layout.h
- *   10419  math/conv.h
- *   10473  math/sort.h
- *   10534  math/linalg_lu.h
- *   10551  math/linalg_qr.h
- *   10567  math/linalg_eig.h
- *   10580  math/linalg_svd.h
- *   10593  math/linalg.h
- *   10649  math/fft.h
- *   10718  math/fwht.h
- *   10741  math/attention.h
- *   10770  math/slope.h
- *   10791  math/loss.h
- *   10811  math/rope.h
- *   10832  math/patch.h
- *   10861  math/sparse.h
- *   10934  math/edges.h
- *   11005  math/ops.h
- *   11023  math/optim.h
- *   11136  math/tape.h
- *   11240  math/layer.h
- *   11285  math/train.h
- *   11339  math/all.h
- *   11345  the shared functions again, where the other header came first
- *   11748  llm/quant/format.h
- *   11837  llm/quant/matmul.h
- *   11865  llm/file/fd.h
- *   11877  llm/file/gguf.h
- *   11973  llm/file/gguf_write.h
- *   12029  llm/file/safetensors.h
- *   12048  llm/file/llama2c.h
- *   12067  llm/file/open.h
- *   12088  llm/token/unicode.h
- *   12115  llm/token/split.h
- *   12165  llm/token/vocab.h
- *   12286  llm/chat/template.h
- *   12354  llm/attention/pages.h
- *   12430  llm/attention/paged.h
- *   12482  llm/model/model.h
- *   12607  llm/model/adapter.h
- *   12657  llm/sample/sample.h
- *   12752  llm/sample/stop.h
- *   12779  llm/sample/grammar.h
- *   12830  llm/sample/schema.h
- *   12852  llm/session/session.h
- *   12947  llm/session/beam.h
- *   12993  llm/tinyllm.h
- *   13010  internal functions
- *   13068  core/status.c
- *   13078  core/atomic.h
- *   13130  core/state.h
- *   13220  core/tensor.c
- *   13371  core/cpu.h
- *   13405  core/ctx.c
- *   13645  core/mem.c
- *   13741  core/thread.c
- *   14215  core/rng.c
- *   14298  core/op.c
- *   14640  core/record.c
- *   14738  core/bytes.c
- *   14818  core/file.c
- *   15057  core/hash.h
- *   15077  core/checkpoint.c
- *   15740  core/time.c
- *   15787  core/half.h
- *   15840  core/conform.c
- *   16599  math/grad.h
- *   16631  math/table.h
- *   16678  math/rows.h
- *   16743  math/walk.h
- *   16862  math/binary.c
- *   17153  math/elem.c
- *   17889  math/convert.c
- *   18364  math/reduce.c
- *   18882  math/softmax.c
- *   19245  math/norm.c
- *   19770  math/gemm.h
- *   19849  math/gemm_i8.h
- *   19865  math/matmul.c
- *   20222  math/layout.c
- *   20965  math/conv.c
- *   21489  math/sort.c
- *   22372  math/linalg_block.h
- *   22518  math/linalg_lu.c
- *   22863  math/linalg_qr.c
- *   23210  math/linalg_eig.c
- *   23718  math/linalg_svd.c
- *   24113  math/linalg.c
- *   24381  math/fft.c
- *   25308  math/fwht.c
- *   25451  math/attention.c
- *   25748  math/slope.c
- *   25929  math/loss.c
- *   26095  math/rope.c
- *   26238  math/patch.c
- *   26536  math/sparse.c
- *   27525  math/edges.c
- *   28402  math/ops.c
- *   28439  math/optim.c
- *   29060  math/tape.c
- *   29908  math/layer.c
- *   30372  math/train.c
- *   30566  math/normal.c
- *   30585  core/target.h
- *   30909  math/targets.c
- *   31038  math/all.c
- *   31042  core/cpu.c
- *   31256  core/hash.c
- *   31359  math/grad.c
- *   32140  math/matvec.h
- *   32151  math/gemm.c
- *   32735  math/gemm_i8.c
- *   32958  math/linalg_block.c
- *   33491  math/matvec.c
- *   33543  the shared functions forwarded, where the other header has their bodies
- *   33941  internal functions of this header
- *   33964  llm/quant/blocks.h
- *   34029  llm/quant/direct.h
- *   34044  llm/quant/kformats.h
- *   34055  llm/quant/lattice.h
- *   34066  llm/quant/format.c
- *   34112  llm/quant/block.h
- *   34170  llm/quant/matmul.c
- *   34630  llm/file/fd.c
- *   34751  llm/file/store.h
- *   34830  llm/file/gguf.c
- *   35115  llm/file/gguf_write.c
- *   35742  llm/file/json.h
- *   35767  llm/file/safetensors.c
- *   36045  llm/file/llama2c.c
- *   36322  llm/file/open.c
- *   36431  llm/token/unicode.c
- *   36916  llm/token/split.c
- *   37499  llm/token/parts.h
- *   37654  llm/token/vocab.c
- *   38440  llm/chat/value.h
- *   38557  llm/chat/compile.h
- *   38620  llm/chat/builtin.h
- *   38652  llm/chat/template.c
- *   39375  llm/attention/pages.c
- *   39667  llm/attention/paged.c
- *   40224  llm/model/arch.h
- *   40334  llm/model/inside.h
- *   40706  llm/model/model.c
- *   41305  llm/model/adapter.c
- *   42070  llm/sample/sample.c
- *   42692  llm/sample/stop.c
- *   42819  llm/sample/grammar.c
- *   43803  llm/sample/schema.c
- *   44234  llm/session/inside.h
- *   44255  llm/session/session.c
- *   44692  llm/session/beam.c
- *   45025  llm/quant/direct.c
- *   45547  llm/quant/kformats.c
- *   46380  llm/quant/lattice.c
- *   47053  llm/quant/block.c
- *   47196  llm/file/store.c
- *   47734  llm/file/json.c
- *   47881  llm/token/parts.c
- *   48353  llm/chat/value.c
- *   49297  llm/chat/parse.h
- *   49372  llm/chat/compile.c
- *   49985  llm/chat/rows.h
- *   50037  llm/chat/text.h
- *   50074  llm/chat/builtin.c
- *   50460  llm/model/arch.c
- *   50640  llm/chat/text.c
- *   50998  llm/token/encode.c
- *   51225  llm/token/decode.c
- *   51404  llm/token/spm.c
- *   51485  llm/token/bpe.c
- *   51632  llm/token/wordpiece.c
- *   51712  llm/token/unigram.c
- *   51926  llm/token/rwkv.c
- *   51952  llm/chat/filters.c
- *   52362  llm/chat/methods.c
- *   52713  llm/chat/emit.c
- *   52806  llm/chat/words.c
- *   52980  llm/chat/expression.c
- *   53461  llm/model/load.c
- *   53793  llm/model/step.c
- *   54225  llm/model/attn.c
- *   54813  llm/model/mla.c
- *   55002  llm/model/delta.c
- *   55299  llm/model/ssm.c
- *   55670  llm/model/rwkv.c
- *   56129  llm/model/ffn.c
- *   56479  llm/model/streams.c
- *   56728  llm/model/forward.c
- *   57377  llm/model/seq.c
- *   57581  llm/model/save.c
- *   57920  llm/tinyllm.c
- *   57933  the licence
+ *     232  the manual
+ *     302  math/kernels.h
+ *    6418  llm/quant/kernels.h
+ *    8614  options and names
+ *    9192  core/config.h
+ *    9316  core/status.h
+ *    9349  core/tensor.h
+ *    9402  core/ctx.h
+ *    9479  core/mem.h
+ *    9520  core/thread.h
+ *    9571  core/rng.h
+ *    9597  core/op.h
+ *    9691  core/record.h
+ *    9713  core/accel.h
+ *    9750  core/bytes.h
+ *    9775  core/file.h
+ *    9819  core/checkpoint.h
+ *    9918  core/time.h
+ *    9928  core/conform.h
+ *   10011  math/binary.h
+ *   10052  math/elem.h
+ *   10119  math/convert.h
+ *   10160  math/reduce.h
+ *   10207  math/softmax.h
+ *   10258  math/norm.h
+ *   10307  math/matmul.h
+ *   10375  math/layout.h
+ *   10428  math/conv.h
+ *   10482  math/sort.h
+ *   10543  math/linalg_lu.h
+ *   10560  math/linalg_qr.h
+ *   10576  math/linalg_eig.h
+ *   10589  math/linalg_svd.h
+ *   10602  math/linalg.h
+ *   10658  math/fft.h
+ *   10727  math/fwht.h
+ *   10750  math/attention.h
+ *   10779  math/slope.h
+ *   10800  math/loss.h
+ *   10820  math/rope.h
+ *   10841  math/patch.h
+ *   10870  math/sparse.h
+ *   10943  math/edges.h
+ *   11014  math/ops.h
+ *   11032  math/optim.h
+ *   11145  math/tape.h
+ *   11249  math/layer.h
+ *   11294  math/train.h
+ *   11348  math/all.h
+ *   11354  the shared functions again, where the other header came first
+ *   11757  llm/quant/format.h
+ *   11846  llm/quant/matmul.h
+ *   11874  llm/file/fd.h
+ *   11886  llm/file/gguf.h
+ *   11982  llm/file/gguf_write.h
+ *   12038  llm/file/safetensors.h
+ *   12057  llm/file/llama2c.h
+ *   12076  llm/file/open.h
+ *   12097  llm/token/unicode.h
+ *   12124  llm/token/split.h
+ *   12174  llm/token/vocab.h
+ *   12295  llm/chat/template.h
+ *   12363  llm/attention/pages.h
+ *   12439  llm/attention/paged.h
+ *   12491  llm/model/model.h
+ *   12616  llm/model/adapter.h
+ *   12666  llm/sample/sample.h
+ *   12761  llm/sample/stop.h
+ *   12788  llm/sample/grammar.h
+ *   12839  llm/sample/schema.h
+ *   12861  llm/session/session.h
+ *   12956  llm/session/beam.h
+ *   13002  llm/train/story.h
+ *   13090  llm/train/trainer.h
+ *   13172  llm/train/judge.h
+ *   13218  llm/tinyllm.h
+ *   13235  internal functions
+ *   13293  core/status.c
+ *   13303  core/atomic.h
+ *   13355  core/state.h
+ *   13445  core/tensor.c
+ *   13596  core/cpu.h
+ *   13630  core/ctx.c
+ *   13870  core/mem.c
+ *   13966  core/thread.c
+ *   14440  core/rng.c
+ *   14523  core/op.c
+ *   14865  core/record.c
+ *   14963  core/bytes.c
+ *   15043  core/file.c
+ *   15282  core/hash.h
+ *   15302  core/checkpoint.c
+ *   15965  core/time.c
+ *   16012  core/half.h
+ *   16065  core/conform.c
+ *   16824  math/grad.h
+ *   16856  math/table.h
+ *   16903  math/rows.h
+ *   16968  math/walk.h
+ *   17087  math/binary.c
+ *   17378  math/elem.c
+ *   18114  math/convert.c
+ *   18589  math/reduce.c
+ *   19107  math/softmax.c
+ *   19470  math/norm.c
+ *   19995  math/gemm.h
+ *   20074  math/gemm_i8.h
+ *   20090  math/matmul.c
+ *   20447  math/layout.c
+ *   21190  math/conv.c
+ *   21714  math/sort.c
+ *   22597  math/linalg_block.h
+ *   22743  math/linalg_lu.c
+ *   23088  math/linalg_qr.c
+ *   23435  math/linalg_eig.c
+ *   23943  math/linalg_svd.c
+ *   24338  math/linalg.c
+ *   24606  math/fft.c
+ *   25533  math/fwht.c
+ *   25676  math/attention.c
+ *   25973  math/slope.c
+ *   26154  math/loss.c
+ *   26320  math/rope.c
+ *   26463  math/patch.c
+ *   26761  math/sparse.c
+ *   27750  math/edges.c
+ *   28627  math/ops.c
+ *   28664  math/optim.c
+ *   29285  math/tape.c
+ *   30133  math/layer.c
+ *   30597  math/train.c
+ *   30791  math/normal.c
+ *   30810  core/target.h
+ *   31134  math/targets.c
+ *   31263  math/all.c
+ *   31267  core/cpu.c
+ *   31481  core/hash.c
+ *   31584  math/grad.c
+ *   32365  math/matvec.h
+ *   32376  math/gemm.c
+ *   32960  math/gemm_i8.c
+ *   33183  math/linalg_block.c
+ *   33716  math/matvec.c
+ *   33768  the shared functions forwarded, where the other header has their bodies
+ *   34166  internal functions of this header
+ *   34189  llm/quant/blocks.h
+ *   34254  llm/quant/direct.h
+ *   34269  llm/quant/kformats.h
+ *   34280  llm/quant/lattice.h
+ *   34291  llm/quant/format.c
+ *   34337  llm/quant/block.h
+ *   34395  llm/quant/matmul.c
+ *   34855  llm/file/fd.c
+ *   34976  llm/file/store.h
+ *   35055  llm/file/gguf.c
+ *   35340  llm/file/gguf_write.c
+ *   35967  llm/file/json.h
+ *   35992  llm/file/safetensors.c
+ *   36270  llm/file/llama2c.c
+ *   36547  llm/file/open.c
+ *   36656  llm/token/unicode.c
+ *   37141  llm/token/split.c
+ *   37724  llm/token/parts.h
+ *   37879  llm/token/vocab.c
+ *   38665  llm/chat/value.h
+ *   38782  llm/chat/compile.h
+ *   38845  llm/chat/builtin.h
+ *   38877  llm/chat/template.c
+ *   39600  llm/attention/pages.c
+ *   39892  llm/attention/paged.c
+ *   40449  llm/model/arch.h
+ *   40559  llm/model/inside.h
+ *   40931  llm/model/model.c
+ *   41530  llm/model/adapter.c
+ *   42295  llm/sample/sample.c
+ *   42917  llm/sample/stop.c
+ *   43044  llm/sample/grammar.c
+ *   44028  llm/sample/schema.c
+ *   44459  llm/session/inside.h
+ *   44480  llm/session/session.c
+ *   44917  llm/session/beam.c
+ *   45250  llm/train/story.c
+ *   45982  llm/train/decoder.h
+ *   46020  llm/train/trainer.c
+ *   46788  llm/train/judge.c
+ *   47063  llm/quant/direct.c
+ *   47585  llm/quant/kformats.c
+ *   48418  llm/quant/lattice.c
+ *   49091  llm/quant/block.c
+ *   49234  llm/file/store.c
+ *   49772  llm/file/json.c
+ *   49919  llm/token/parts.c
+ *   50391  llm/chat/value.c
+ *   51335  llm/chat/parse.h
+ *   51410  llm/chat/compile.c
+ *   52023  llm/chat/rows.h
+ *   52075  llm/chat/text.h
+ *   52112  llm/chat/builtin.c
+ *   52498  llm/model/arch.c
+ *   52678  llm/train/decoder.c
+ *   53148  llm/chat/text.c
+ *   53506  llm/token/encode.c
+ *   53733  llm/token/decode.c
+ *   53912  llm/token/spm.c
+ *   53993  llm/token/bpe.c
+ *   54140  llm/token/wordpiece.c
+ *   54220  llm/token/unigram.c
+ *   54434  llm/token/rwkv.c
+ *   54460  llm/chat/filters.c
+ *   54870  llm/chat/methods.c
+ *   55221  llm/chat/emit.c
+ *   55314  llm/chat/words.c
+ *   55488  llm/chat/expression.c
+ *   55969  llm/model/load.c
+ *   56301  llm/model/step.c
+ *   56733  llm/model/attn.c
+ *   57321  llm/model/mla.c
+ *   57510  llm/model/delta.c
+ *   57807  llm/model/ssm.c
+ *   58178  llm/model/rwkv.c
+ *   58637  llm/model/ffn.c
+ *   58987  llm/model/streams.c
+ *   59236  llm/model/forward.c
+ *   59885  llm/model/seq.c
+ *   60089  llm/model/save.c
+ *   60428  llm/tinyllm.c
+ *   60441  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -262,6 +270,7 @@
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
+ *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory
@@ -12988,6 +12997,222 @@ typedef struct tllm_parallel_desc {
 TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out);
 
 TINYI_C_END
+#endif
+
+/* src/llm/train/story.h - stories of a small language whose entropy is known exactly
+ *
+ *   tllm_story s = tllm_story_start(seed);
+ *   int32_t t = tllm_story_draw(&s, &bits, &tag);      the next token, -log2 of its probability, what it asks of a reader
+ *
+ * A probabilistic grammar tells of two friends, what they have, give, lose and find, and what they ask each other. Each choice
+ * decides the very next token, and no two choices of a place begin alike: the probability of a token after all before it is
+ * exact, and so is the least loss that any model can reach on such text (0.7020 bits a token; tllm_story_next has the whole
+ * distribution, and its entropy). 28 tokens of 100 carry a choice; the others follow from what was said before, and their tags
+ * say from what: a number kept in mind, a name, the plural of a noun, a sum.
+ *
+ * The state is a plain struct: a copy of it is another reader at the same place. Nothing fails, nothing allocates. Tokens are
+ * those of the vocabulary below: 0 unknown, 1 end of a story and start of the text, 2 padding, 3 not used, 4 to 259 the bytes,
+ * 260 to 543 the words in the order of their bytes, each with a blank before it.                                          */
+#ifndef TINYI_STORY_H
+#define TINYI_STORY_H
+#ifndef TINYLLM_NO_TRAIN
+TINYI_C_BEGIN
+
+#define TLLM_STORY_VOCAB 544
+#define TLLM_STORY_BYTE 4                   /* the first of the bytes */
+#define TLLM_STORY_WORD 260                 /* the first of the words */
+#define TLLM_STORY_END 1                    /* ends each story; stands before the first */
+#define TLLM_STORY_ITEMS 48                 /* most tokens that can follow somewhere */
+#define TLLM_STORY_LONGEST 256              /* no story has more tokens */
+
+/* What a token asks of its reader. */
+typedef enum tllm_story_tag {
+    TLLM_STORY_CHOICE,                      /* drawn: it could have been another */
+    TLLM_STORY_PLAIN,                       /* forced by the words just before it */
+    TLLM_STORY_HERO, TLLM_STORY_FRIEND, TLLM_STORY_ACTOR, TLLM_STORY_OTHER,    /* a name: of the story, of the sentence, of the other one */
+    TLLM_STORY_PRONOUN,                     /* he or she, his or her, by the name */
+    TLLM_STORY_CONSEQUENCE,                 /* what the hungry do, and the tired */
+    TLLM_STORY_COUNT,                       /* how many somebody has */
+    TLLM_STORY_NOUN,                        /* what, and one or many of it */
+    TLLM_STORY_IS,                          /* is or are, it is or they are */
+    TLLM_STORY_PLACE, TLLM_STORY_YES, TLLM_STORY_COMPARE, TLLM_STORY_COLOUR,
+    TLLM_STORY_SUM,                         /* of a lesson at school */
+    TLLM_STORY_TAGS
+} tllm_story_tag;
+TINY_API const char *tllm_story_tag_name(int tag);
+
+typedef struct tllm_story {
+    uint64_t seed;                          /* of the numbers that are drawn next */
+    int16_t word[40];                       /* tokens that are forced */
+    uint8_t tag[40];
+    uint8_t at, n;                          /* of them: the next, how many */
+    uint8_t choice;                         /* what is chosen after them */
+    uint8_t segment;                        /* sentences told after the opening */
+    uint8_t name[2], type[2], colour, prep, place;  /* of hero and friend; what they have */
+    uint8_t a, b, t, k, verb, plural;       /* the sentence: who, the other, of what, how many */
+    uint8_t count[2][2];                    /* person, type */
+    int8_t need[2];                         /* -1: none */
+    int8_t event, affected, actor;          /* what the last sentence did; -1: nothing */
+} tllm_story;
+
+typedef struct tllm_story_items {           /* what may follow: token[i] with probability weight[i] / total */
+    int n, tag;
+    uint32_t total;
+    int32_t token[TLLM_STORY_ITEMS];
+    uint32_t weight[TLLM_STORY_ITEMS];
+} tllm_story_items;
+
+/* Stories one after another, all from one stream of numbers (splitmix64). */
+TINY_API tllm_story tllm_story_start(uint64_t seed);
+TINY_API void tllm_story_next(const tllm_story *s, tllm_story_items *items);
+/* Goes on with this token; 0, and nothing changed, when it cannot follow. bits and tag may be NULL. */
+TINY_API int tllm_story_take(tllm_story *s, int32_t token, double *bits, int *tag);
+/* Draws the next token and goes on with it. */
+TINY_API int32_t tllm_story_draw(tllm_story *s, double *bits, int *tag);
+/* How many of the tokens, which start with a story, follow the grammar: n, or the place of the first that cannot stand there.
+ * bits (n) and tags (n): of each token; may be NULL. */
+TINY_API size_t tllm_story_score(const int32_t *tokens, size_t n, double *bits, uint8_t *tags);
+TINY_API double tllm_story_entropy(const tllm_story_items *items);      /* bits */
+
+/* ---- as text ---- */
+
+TINY_API const char *tllm_story_word(int32_t token);        /* without its blank; NULL: no word */
+TINY_API int32_t tllm_story_find(const char *word, size_t n);           /* -1: no word of a story */
+
+/* The keys tokenizer.ggml.* of a model file: greedy longest match over bytes (the kind "rwkv"). Text that is to be read starts with
+ * a blank, as each word does. */
+TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w);
+
+TINYI_C_END
+#endif
+#endif
+
+/* src/llm/train/trainer.h - trains a small decoder on stories
+ *
+ *   tllm_train_desc d;
+ *   memset(&d, 0, sizeof d);                           all zero: the recipe of docs/story-model.md
+ *   if (tllm_trainer_open(ctx, &d, &t)) ...
+ *   while (tllm_trainer_at(t) < d.steps) { st = tllm_trainer_step(t, &report); ... }
+ *   tllm_trainer_save(t, "run.ckpt");                  all that is needed to go on: the file grows beside its place
+ *   tllm_trainer_model(t, "story.gguf", "Q8_0");       what any engine loads
+ *   tllm_trainer_close(t);
+ *
+ * Tokens are always fresh: the sequences of step n are the n-th piece of the stream that the seed names, and the exact floor of
+ * just these tokens is known. A sequence is the token that ends stories, then whole stories, the last one cut off.
+ *
+ * The sequences of a step are cut into four lanes; a thread takes a whole lane forward and back, and the gradients of the lanes
+ * are added in their order. Neither the number of threads nor who computed what enters the result: on one SIMD target the same
+ * seed gives the same bits, also when the run was stopped and resumed.                                                       */
+#ifndef TINYI_TRAINER_H
+#define TINYI_TRAINER_H
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+TINYI_C_BEGIN
+
+#define TLLM_TRAIN_LANES 4
+
+typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
+
+typedef struct tllm_train_desc {            /* zero: the value in brackets */
+    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256] */
+    int sequences;                          /* of a step, a multiple of 4 [16] */
+    int steps;                              /* of the whole run: what the rates follow [1000] */
+    int warmup;                             /* steps until the rates are whole [40] */
+    double constant;                        /* the part of the run after which they fall to 0 [0.6] */
+    int optimizer;                          /* of the matrices: Muon, or AdamW */
+    double matrix_rate, decay, momentum;    /* of the matrices [Muon 0.02, 0.01, 0.95; AdamW 0.003, 0.1] */
+    double rate, beta1, beta2, eps;         /* AdamW of the others [0.003, 0.9, 0.95, 1e-8] */
+    double clip;                            /* most length of all gradients together [1] */
+    double spread;                          /* of the first numbers of the embedding [0.5]; the last norm starts at 1 / (spread sqrt(embedding)), at most 1 */
+    double rope_base, norm_eps;             /* [10000, 1e-5] */
+    uint64_t seed;                          /* of the first weights and of the stories [1] */
+} tllm_train_desc;
+
+/* "key = value" lines, # begins a comment; keys are the names above. Sets what it names; a failure names file, line and limit. */
+TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const char *text, size_t n, tllm_train_desc *desc);
+
+typedef struct tllm_train_report {
+    int64_t step;                           /* that was just made, counted from 1 */
+    double bits, floor;                     /* a token: of the model before the step, of the best that could be */
+    double length;                          /* of the gradient, before clipping */
+    double factor;                          /* of the rates */
+    size_t tokens;
+} tllm_train_report;
+
+typedef struct tllm_trainer tllm_trainer;
+/* The context must stay. On failure *out is NULL. Takes about 4 times the weights and 60 MB for each thread at the default sizes. */
+TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *desc, tllm_trainer **out);
+TINY_API void tllm_trainer_close(tllm_trainer *t);          /* takes NULL */
+TINY_API const tllm_train_desc *tllm_trainer_desc(const tllm_trainer *t);      /* with the defaults written in */
+TINY_API int64_t tllm_trainer_at(const tllm_trainer *t);    /* steps made */
+TINY_API size_t tllm_trainer_params(const tllm_trainer *t);
+
+/* One step on fresh stories. A loss or gradient that is no finite number fails, with the step and the tensor in the sentence,
+ * and changes nothing. */
+TINY_API tiny_status tllm_trainer_step(tllm_trainer *t, tllm_train_report *report);
+/* The same on tokens of the caller: (sequences, context + 1); report->floor is 0. */
+TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens, tllm_train_report *report);
+/* Loss (bits a token) and gradient without a step; see tllm_trainer_tensor. */
+TINY_API tiny_status tllm_trainer_gradient(tllm_trainer *t, const int32_t *tokens, double *bits);
+/* Bits a token, and their floor, of the first n_batches * sequences sequences of the stream `seed`, which is not the training's. */
+TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_batches, double *bits, double *floor);
+/* Tensor i as files name it, its values and the gradient of the last step, (rows, cols); 0 past the end. */
+TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value, tiny_tensor *gradient);
+
+/* After a failure of save the file is what it was; after one of load the trainer is what it was. A checkpoint of another
+ * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
+TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
+TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
+/* A GGUF file of architecture "llama" with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
+TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
+
+TINYI_C_END
+#endif
+#endif
+
+/* src/llm/train/judge.h - what a model knows of the language of the stories, and what it lost
+ *
+ *   tllm_judgement j;
+ *   if (tllm_judge(ctx, model, base, NULL, &j)) ...        base: the same model before it was compressed; or NULL
+ *   ... j.bits - j.floor ...                                bits a token above what the best reader needs
+ *
+ * Held-out stories are read by the model (teacher forced): bits a token, and for each kind of forced token the share that the
+ * model finds by its likeliest guess. Then it tells stories itself, which the grammar parses, and answers every sum of the
+ * lessons. Any model whose vocabulary has the 544 tokens of the stories can be judged.                                        */
+#ifndef TINYI_JUDGE_H
+#define TINYI_JUDGE_H
+#ifndef TINYLLM_NO_TRAIN
+TINYI_C_BEGIN
+
+typedef struct tllm_judge_desc {            /* zero: the value in brackets */
+    uint64_t seed;                          /* of the stories [999] */
+    int stories;                            /* held out [2000] */
+    int samples, greedy;                    /* stories that it tells, drawn and by the likeliest token [1000]; below 0: none */
+} tllm_judge_desc;
+
+typedef struct tllm_judge_tag { size_t n, right; double excess; } tllm_judge_tag;      /* excess: bits a token of the kind */
+
+typedef struct tllm_told {                  /* stories that the model told */
+    size_t n, valid, tokens;                /* tokens up to the first fault, or the end */
+    size_t unfinished;                      /* no fault, and no end within 256 tokens */
+    size_t fault[TLLM_STORY_TAGS];          /* what was asked for where the first fault is */
+} tllm_told;
+
+typedef struct tllm_judgement {
+    size_t stories, tokens;
+    double bits, floor;                     /* a token */
+    double low, high;                       /* of bits - floor: 95 of 100 samples of as many stories (bootstrap) */
+    tllm_judge_tag tag[TLLM_STORY_TAGS];
+    size_t sums, sums_right;                /* each sum and difference of the lessons, asked once */
+    tllm_told drawn, greedy;
+    int has_base;
+    double base_bits, kl, agree;            /* bits a token of the base; of KL(base, model); the share of tokens with the same best guess */
+} tllm_judgement;
+
+/* desc and base may be NULL. */
+TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tllm_model *base, const tllm_judge_desc *desc, tllm_judgement *out);
+
+TINYI_C_END
+#endif
 #endif
 
 #ifndef TINYI_TINYLLM_H
@@ -45022,6 +45247,1819 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
     return st;
 }
 
+/* src/llm/train/story.c
+ *
+ * Source   the grammar of our own "tiny language" (docs/story-model.md prints it whole); S. Vigna's splitmix64 for the numbers.
+ * Form     An automaton: a short list of tokens that are forced, and behind them one choice. Taking an item of the choice
+ *          changes the state and writes the next list. A choice of weights w_0 .. w_n, W their sum, takes one number z:
+ *          u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two draws and one
+ *          token (the sentence and who; the kind of a look and its first word; a noun and its number): their items have
+ *          the products as weights.
+ * Checked  against the recorded story, sums and CRC of the specification.                                              */
+#ifndef TINYLLM_NO_TRAIN
+#include <string.h>
+#include <stdio.h>
+
+#define TINYI_STORY_WORDS(W) \
+    W(BANG, "!") W(QUOTE, "\"") W(COMMA, ",") W(DOT, ".") W(ASK, "?") W(ANNA, "Anna") W(BEN, "Ben") W(ELLA, "Ella") W(EMMA, "Emma") \
+    W(FINN, "Finn") W(JACK, "Jack") W(LEO, "Leo") W(LILY, "Lily") W(MAX, "Max") W(MIA, "Mia") W(NINA, "Nina") W(OTTO, "Otto") W(ROSA, "Rosa") \
+    W(SAM, "Sam") W(SARA, "Sara") W(TOM, "Tom") W(A, "a") W(AM, "am") W(AND, "and") W(APPLE, "apple") W(APPLES, "apples") W(ARE, "are") \
+    W(ASKED, "asked") W(AT, "at") W(ATE, "ate") W(BALL, "ball") W(BALLS, "balls") W(BARN, "barn") W(BEACH, "beach") W(BEAR, "bear") \
+    W(BEARS, "bears") W(BEHIND, "behind") W(BENCH, "bench") W(BENCHES, "benches") W(BIG, "big") W(BIRD, "bird") W(BIRDS, "birds") \
+    W(BLACK, "black") W(BLUE, "blue") W(BOAT, "boat") W(BOATS, "boats") W(BOOK, "book") W(BOOKS, "books") W(BORED, "bored") W(BOX, "box") \
+    W(BOXES, "boxes") W(BREAD, "bread") W(BROWN, "brown") W(BUSH, "bush") W(BUSHES, "bushes") W(BY, "by") W(CAKE, "cake") W(CAKES, "cakes") \
+    W(CALLED, "called") W(CAT, "cat") W(CATS, "cats") W(CHAIR, "chair") W(CHAIRS, "chairs") W(CLEAN, "clean") W(CLOUDY, "cloudy") \
+    W(COAT, "coat") W(COIN, "coin") W(COINS, "coins") W(COLD, "cold") W(COLOR, "color") W(CRIED, "cried") W(CUP, "cup") W(CUPS, "cups") \
+    W(DANCE, "dance") W(DANCES, "dances") W(DAY, "day") W(DIRTY, "dirty") W(DO, "do") W(DOCTOR, "doctor") W(DOG, "dog") W(DOGS, "dogs") \
+    W(DOOR, "door") W(DOORS, "doors") W(DOWN, "down") W(DRANK, "drank") W(DRUM, "drum") W(DRUMS, "drums") W(DUCK, "duck") W(DUCKS, "ducks") \
+    W(EGG, "egg") W(EGGS, "eggs") W(EIGHT, "eight") W(EIGHTEEN, "eighteen") W(ELEVEN, "eleven") W(END, "end") W(EVENING, "evening") \
+    W(FARM, "farm") W(FENCE, "fence") W(FENCES, "fences") W(FIFTEEN, "fifteen") W(FIVE, "five") W(FLOWER, "flower") W(FLOWERS, "flowers") \
+    W(FOR, "for") W(FOREST, "forest") W(FOUND, "found") W(FOUR, "four") W(FOURTEEN, "fourteen") W(FOX, "fox") W(FOXES, "foxes") \
+    W(FRIEND, "friend") W(FROG, "frog") W(FROGS, "frogs") W(GAME, "game") W(GARDEN, "garden") W(GAVE, "gave") W(GLAD, "glad") W(GOAT, "goat") \
+    W(GOATS, "goats") W(GREEN, "green") W(HAD, "had") W(HAPPY, "happy") W(HAS, "has") W(HAT, "hat") W(HATS, "hats") W(HAVE, "have") W(HE, "he") \
+    W(HEAVY, "heavy") W(HELP, "help") W(HEN, "hen") W(HENS, "hens") W(HER, "her") W(HIDE, "hide") W(HIDES, "hides") W(HILL, "hill") \
+    W(HIM, "him") W(HIS, "his") W(HOME, "home") W(HORSE, "horse") W(HORSES, "horses") W(HOW, "how") W(HUNGRY, "hungry") W(SELF, "i") W(IN, "in") \
+    W(IS, "is") W(IT, "it") W(JUMP, "jump") W(JUMPS, "jumps") W(KEY, "key") W(KEYS, "keys") W(KIND, "kind") W(KITCHEN, "kitchen") \
+    W(KITE, "kite") W(KITES, "kites") W(LAMP, "lamp") W(LAMPS, "lamps") W(LAUGHED, "laughed") W(LEAF, "leaf") W(LEAVES, "leaves") \
+    W(LIBRARY, "library") W(LIGHT, "light") W(LITTLE, "little") W(LOOK, "look") W(LOST, "lost") W(MANY, "many") W(MARKET, "market") \
+    W(MICE, "mice") W(MINUS, "minus") W(MORE, "more") W(MORNING, "morning") W(MOUSE, "mouse") W(NAMED, "named") W(NEAR, "near") W(NEW, "new") \
+    W(NINE, "nine") W(NINETEEN, "nineteen") W(NO, "no") W(NONE, "none") W(NOT, "not") W(NOW, "now") W(NUT, "nut") W(NUTS, "nuts") W(OLD, "old") \
+    W(ON, "on") W(ONE, "one") W(PARK, "park") W(PEAR, "pear") W(PEARS, "pears") W(PEN, "pen") W(PENS, "pens") W(PINK, "pink") \
+    W(PLAYED, "played") W(PLUS, "plus") W(PUT, "put") W(RABBIT, "rabbit") W(RABBITS, "rabbits") W(RAINY, "rainy") W(RED, "red") W(REST, "rest") \
+    W(RESTS, "rests") W(RING, "ring") W(RINGS, "rings") W(RIVER, "river") W(ROCK, "rock") W(ROCKS, "rocks") W(ROUND, "round") W(RUN, "run") \
+    W(RUNS, "runs") W(SAD, "sad") W(SAID, "said") W(SAME, "same") W(SAT, "sat") W(SCARED, "scared") W(SCHOOL, "school") W(SEVEN, "seven") \
+    W(SEVENTEEN, "seventeen") W(SHE, "she") W(SHELL, "shell") W(SHELLS, "shells") W(SHINY, "shiny") W(SICK, "sick") W(SING, "sing") \
+    W(SINGS, "sings") W(SIX, "six") W(SIXTEEN, "sixteen") W(SLEEP, "sleep") W(SLEEPS, "sleeps") W(SMALL, "small") W(SO, "so") W(SOAP, "soap") \
+    W(SOFT, "soft") W(SOME, "some") W(SPOON, "spoon") W(SPOONS, "spoons") W(STAR, "star") W(STARS, "stars") W(STONE, "stone") \
+    W(STONES, "stones") W(SUDDENLY, "suddenly") W(SUNNY, "sunny") W(TABLE, "table") W(TABLES, "tables") W(TEACHER, "teacher") W(TEN, "ten") \
+    W(THANKED, "thanked") W(THE, "the") W(THEN, "then") W(THERE, "there") W(THEY, "they") W(THIRSTY, "thirsty") W(THIRTEEN, "thirteen") \
+    W(THREE, "three") W(TIRED, "tired") W(TO, "to") W(TOY, "toy") W(TOYS, "toys") W(TREE, "tree") W(TREES, "trees") W(TWELVE, "twelve") \
+    W(TWENTY, "twenty") W(TWO, "two") W(UNDER, "under") W(WAIT, "wait") W(WAITS, "waits") W(WALL, "wall") W(WALLS, "walls") W(WARM, "warm") \
+    W(WAS, "was") W(WASHED, "washed") W(WATER, "water") W(WE, "we") W(WENT, "went") W(WHAT, "what") W(WHERE, "where") W(WHITE, "white") \
+    W(WHO, "who") W(WINDY, "windy") W(WITH, "with") W(YELLOW, "yellow") W(YES, "yes") W(YOU, "you") W(YOUNG, "young") W(YOUR, "your") \
+    W(ZERO, "zero")
+
+#define TINYI_STORY_WORD_ENUM(name, text) TINYI_W_##name,
+enum { TINYI_W_BEFORE = TLLM_STORY_WORD - 1, TINYI_STORY_WORDS(TINYI_STORY_WORD_ENUM) TINYI_W_END_OF_ALL };
+#undef TINYI_STORY_WORD_ENUM
+#define TINYI_STORY_WORD_TEXT(name, text) text,
+static const char *const tinyi_story_text[] = { TINYI_STORY_WORDS(TINYI_STORY_WORD_TEXT) NULL };
+#undef TINYI_STORY_WORD_TEXT
+
+/* ---- the lists of the grammar, in its order ------------------------------------------------------------------------------- */
+
+#define TINYI_SW(name) TINYI_W_##name
+static const int16_t tinyi_story_names[16] = {
+    TINYI_SW(ANNA), TINYI_SW(MIA), TINYI_SW(LILY), TINYI_SW(SARA), TINYI_SW(EMMA), TINYI_SW(ROSA), TINYI_SW(NINA), TINYI_SW(ELLA), TINYI_SW(TOM),
+    TINYI_SW(BEN), TINYI_SW(MAX), TINYI_SW(SAM), TINYI_SW(LEO), TINYI_SW(JACK), TINYI_SW(FINN), TINYI_SW(OTTO) };
+static const int16_t tinyi_story_preps[4] = { TINYI_SW(IN), TINYI_SW(AT), TINYI_SW(ON), TINYI_SW(BY) };
+static const struct { uint8_t prep; int16_t word; } tinyi_story_places[12] = {
+    { 0, TINYI_SW(PARK) }, { 0, TINYI_SW(GARDEN) }, { 0, TINYI_SW(KITCHEN) }, { 0, TINYI_SW(FOREST) }, { 1, TINYI_SW(SCHOOL) }, { 1,
+    TINYI_SW(BEACH) }, { 2, TINYI_SW(FARM) }, { 1, TINYI_SW(MARKET) },
+    { 3, TINYI_SW(RIVER) }, { 2, TINYI_SW(HILL) }, { 0, TINYI_SW(BARN) }, { 0, TINYI_SW(LIBRARY) } };
+static const int16_t tinyi_story_objects[24][2] = {
+    { TINYI_SW(APPLE), TINYI_SW(APPLES) }, { TINYI_SW(BALL), TINYI_SW(BALLS) }, { TINYI_SW(BOOK), TINYI_SW(BOOKS) }, { TINYI_SW(CAKE),
+    TINYI_SW(CAKES) }, { TINYI_SW(CUP), TINYI_SW(CUPS) }, { TINYI_SW(EGG), TINYI_SW(EGGS) },
+    { TINYI_SW(FLOWER), TINYI_SW(FLOWERS) }, { TINYI_SW(HAT), TINYI_SW(HATS) }, { TINYI_SW(KEY), TINYI_SW(KEYS) }, { TINYI_SW(KITE),
+    TINYI_SW(KITES) }, { TINYI_SW(LEAF), TINYI_SW(LEAVES) }, { TINYI_SW(NUT), TINYI_SW(NUTS) },
+    { TINYI_SW(PEAR), TINYI_SW(PEARS) }, { TINYI_SW(SHELL), TINYI_SW(SHELLS) }, { TINYI_SW(STONE), TINYI_SW(STONES) }, { TINYI_SW(TOY),
+    TINYI_SW(TOYS) }, { TINYI_SW(BOAT), TINYI_SW(BOATS) }, { TINYI_SW(COIN), TINYI_SW(COINS) },
+    { TINYI_SW(DRUM), TINYI_SW(DRUMS) }, { TINYI_SW(LAMP), TINYI_SW(LAMPS) }, { TINYI_SW(PEN), TINYI_SW(PENS) }, { TINYI_SW(RING), TINYI_SW(RINGS)
+    }, { TINYI_SW(SPOON), TINYI_SW(SPOONS) }, { TINYI_SW(STAR), TINYI_SW(STARS) } };
+static const int16_t tinyi_story_colours[8] = { TINYI_SW(RED), TINYI_SW(BLUE), TINYI_SW(GREEN), TINYI_SW(YELLOW), TINYI_SW(WHITE),
+    TINYI_SW(BLACK), TINYI_SW(BROWN), TINYI_SW(PINK) };
+static const int16_t tinyi_story_animals[12][2] = {
+    { TINYI_SW(DOG), TINYI_SW(DOGS) }, { TINYI_SW(CAT), TINYI_SW(CATS) }, { TINYI_SW(FOX), TINYI_SW(FOXES) }, { TINYI_SW(BEAR), TINYI_SW(BEARS) },
+    { TINYI_SW(RABBIT), TINYI_SW(RABBITS) }, { TINYI_SW(DUCK), TINYI_SW(DUCKS) },
+    { TINYI_SW(GOAT), TINYI_SW(GOATS) }, { TINYI_SW(MOUSE), TINYI_SW(MICE) }, { TINYI_SW(BIRD), TINYI_SW(BIRDS) }, { TINYI_SW(FROG),
+    TINYI_SW(FROGS) }, { TINYI_SW(HEN), TINYI_SW(HENS) }, { TINYI_SW(HORSE), TINYI_SW(HORSES) } };
+static const int16_t tinyi_story_adjectives[10] = {
+    TINYI_SW(BIG), TINYI_SW(SMALL), TINYI_SW(OLD), TINYI_SW(NEW), TINYI_SW(SOFT), TINYI_SW(SHINY), TINYI_SW(CLEAN), TINYI_SW(ROUND),
+    TINYI_SW(HEAVY), TINYI_SW(LIGHT) };
+static const int16_t tinyi_story_weather[6] = { TINYI_SW(SUNNY), TINYI_SW(RAINY), TINYI_SW(COLD), TINYI_SW(WINDY), TINYI_SW(WARM), TINYI_SW(CLOUDY) };
+static const int16_t tinyi_story_landmarks[10][2] = {
+    { TINYI_SW(TREE), TINYI_SW(TREES) }, { TINYI_SW(ROCK), TINYI_SW(ROCKS) }, { TINYI_SW(BENCH), TINYI_SW(BENCHES) }, { TINYI_SW(WALL),
+    TINYI_SW(WALLS) }, { TINYI_SW(BOX), TINYI_SW(BOXES) },
+    { TINYI_SW(TABLE), TINYI_SW(TABLES) }, { TINYI_SW(DOOR), TINYI_SW(DOORS) }, { TINYI_SW(FENCE), TINYI_SW(FENCES) }, { TINYI_SW(BUSH),
+    TINYI_SW(BUSHES) }, { TINYI_SW(CHAIR), TINYI_SW(CHAIRS) } };
+static const int16_t tinyi_story_verbs[8][2] = {
+    { TINYI_SW(RUNS), TINYI_SW(RUN) }, { TINYI_SW(SLEEPS), TINYI_SW(SLEEP) }, { TINYI_SW(SINGS), TINYI_SW(SING) }, { TINYI_SW(JUMPS),
+    TINYI_SW(JUMP) }, { TINYI_SW(WAITS), TINYI_SW(WAIT) }, { TINYI_SW(HIDES), TINYI_SW(HIDE) },
+    { TINYI_SW(DANCES), TINYI_SW(DANCE) }, { TINYI_SW(RESTS), TINYI_SW(REST) } };
+static const int16_t tinyi_story_needs[8] = { TINYI_SW(HUNGRY), TINYI_SW(TIRED), TINYI_SW(COLD), TINYI_SW(SCARED), TINYI_SW(THIRSTY),
+    TINYI_SW(DIRTY), TINYI_SW(BORED), TINYI_SW(SICK) };
+static const int16_t tinyi_story_so[8][4] = {      /* what follows from each */
+    { TINYI_SW(ATE), TINYI_SW(SOME), TINYI_SW(BREAD), 0 }, { TINYI_SW(SAT), TINYI_SW(DOWN), 0, 0 }, { TINYI_SW(PUT), TINYI_SW(ON), TINYI_SW(A),
+    TINYI_SW(COAT) }, { TINYI_SW(CALLED), TINYI_SW(FOR), TINYI_SW(HELP), 0 },
+    { TINYI_SW(DRANK), TINYI_SW(SOME), TINYI_SW(WATER), 0 }, { TINYI_SW(WASHED), TINYI_SW(WITH), TINYI_SW(SOAP), 0 }, { TINYI_SW(PLAYED),
+    TINYI_SW(A), TINYI_SW(GAME), 0 }, { TINYI_SW(WENT), TINYI_SW(TO), TINYI_SW(THE), TINYI_SW(DOCTOR) } };
+static const int16_t tinyi_story_numbers[21] = {
+    TINYI_SW(ZERO), TINYI_SW(ONE), TINYI_SW(TWO), TINYI_SW(THREE), TINYI_SW(FOUR), TINYI_SW(FIVE), TINYI_SW(SIX), TINYI_SW(SEVEN),
+    TINYI_SW(EIGHT), TINYI_SW(NINE), TINYI_SW(TEN), TINYI_SW(ELEVEN), TINYI_SW(TWELVE), TINYI_SW(THIRTEEN),
+    TINYI_SW(FOURTEEN), TINYI_SW(FIFTEEN), TINYI_SW(SIXTEEN), TINYI_SW(SEVENTEEN), TINYI_SW(EIGHTEEN), TINYI_SW(NINETEEN), TINYI_SW(TWENTY) };
+static const uint8_t tinyi_story_owned[9] = { 2, 3, 3, 3, 2, 2, 1, 1, 1 };     /* weights of one to nine */
+
+/* The items of a choice that never differ. */
+static const int16_t tinyi_story_open[3] = { TINYI_SW(ONE), TINYI_SW(ON), TINYI_SW(THERE) };
+static const int16_t tinyi_story_daytime[2] = { TINYI_SW(MORNING), TINYI_SW(EVENING) };
+static const int16_t tinyi_story_kind[3] = { TINYI_SW(LITTLE), TINYI_SW(YOUNG), TINYI_SW(KIND) };
+static const int16_t tinyi_story_near[3] = { TINYI_SW(UNDER), TINYI_SW(BEHIND), TINYI_SW(NEAR) };
+static const int16_t tinyi_story_hidden[2] = { TINYI_SW(BEHIND), TINYI_SW(UNDER) };
+static const int16_t tinyi_story_sign[2] = { TINYI_SW(PLUS), TINYI_SW(MINUS) };
+static const int16_t tinyi_story_does[3] = { TINYI_SW(ASKED), TINYI_SW(SAID), TINYI_SW(WAS) };
+static const int16_t tinyi_story_ask[5] = { TINYI_SW(HOW), TINYI_SW(WHERE), TINYI_SW(ARE), TINYI_SW(WHO), TINYI_SW(WHAT) };
+static const int16_t tinyi_story_act[3] = { TINYI_SW(GAVE), TINYI_SW(LOST), TINYI_SW(FOUND) };
+static const uint8_t tinyi_story_2[2] = { 3, 2 }, tinyi_story_3[3] = { 3, 2, 5 }, tinyi_story_4[3] = { 4, 4, 2 }, tinyi_story_5[5] = { 3, 2, 2, 2, 3 },
+                     tinyi_story_6[4] = { 6, 3, 2, 1 };
+
+enum { TINYI_GAVE, TINYI_LOST, TINYI_FOUND };
+enum { TINYI_PREP_IN, TINYI_PREP_AT, TINYI_PREP_ON, TINYI_PREP_BY };
+
+/* What is chosen. */
+enum {
+    TINYI_SC_OPEN, TINYI_SC_WEATHER, TINYI_SC_DAYTIME, TINYI_SC_KIND, TINYI_SC_NAMED, TINYI_SC_HERO, TINYI_SC_PREP, TINYI_SC_PLACE, TINYI_SC_OWNED,
+    TINYI_SC_COLOUR, TINYI_SC_OBJECT, TINYI_SC_FRIEND, TINYI_SC_OWNED2, TINYI_SC_OBJECT2, TINYI_SC_SEGMENT, TINYI_SC_THEN, TINYI_SC_ACT, TINYI_SC_MORE,
+    TINYI_SC_FOUND, TINYI_SC_NEAR, TINYI_SC_LANDMARK, TINYI_SC_GIVEN, TINYI_SC_GIFT, TINYI_SC_SUDDENLY, TINYI_SC_NEED, TINYI_SC_SUM_A, TINYI_SC_SIGN,
+    TINYI_SC_SUM_B, TINYI_SC_PUPIL, TINYI_SC_DOES, TINYI_SC_LOOK, TINYI_SC_THING, TINYI_SC_BESIDE, TINYI_SC_LOOKS, TINYI_SC_ANIMAL, TINYI_SC_HIDDEN,
+    TINYI_SC_PLACE_OF, TINYI_SC_MOVES, TINYI_SC_ASK, TINYI_SC_MANY, TINYI_SC_ARE, TINYI_SC_WHO_HAS
+};
+
+/* ---- what may follow ---------------------------------------------------------------------------------------------------- */
+
+static void tinyi_story_item(tllm_story_items *q, int word, unsigned weight)
+{
+    q->token[q->n] = word;
+    q->weight[q->n++] = weight;
+    q->total += weight;
+}
+static void tinyi_story_list(tllm_story_items *q, const int16_t *word, const uint8_t *weight, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) tinyi_story_item(q, word[i], weight ? weight[i] : 1u);
+}
+static void tinyi_story_nouns(tllm_story_items *q, const int16_t (*noun)[2], int n)
+{
+    int i;
+    for (i = 0; i < 2 * n; i++) tinyi_story_item(q, noun[i / 2][i % 2], 1u);
+}
+static int tinyi_story_thing(const tllm_story *s, int t, int n) { return tinyi_story_objects[s->type[t]][n != 1]; }
+static int tinyi_story_she(const tllm_story *s, int who) { return s->name[who] < 8; }
+
+/* Whether a may give (and b take), lose or find type t. */
+static int tinyi_story_can(const tllm_story *s, int act, int t)
+{
+    const int a = s->count[s->a][t], b = s->count[s->b][t];
+    return act == TINYI_GAVE ? a > 0 && b <= 12 : act == TINYI_LOST ? a > 0 : a <= 12;
+}
+
+static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
+{
+    int i, t, k;
+    switch (s->choice) {
+    case TINYI_SC_OPEN: tinyi_story_list(q, tinyi_story_open, tinyi_story_4, 3); break;
+    case TINYI_SC_WEATHER: tinyi_story_list(q, tinyi_story_weather, NULL, 6); break;
+    case TINYI_SC_DAYTIME: tinyi_story_list(q, tinyi_story_daytime, NULL, 2); break;
+    case TINYI_SC_KIND: tinyi_story_list(q, tinyi_story_kind, NULL, 3); break;
+    case TINYI_SC_NAMED:
+        for (i = 0; i < 12; i++) tinyi_story_item(q, tinyi_story_animals[i][0], 1u);
+        break;
+    case TINYI_SC_HERO: tinyi_story_list(q, tinyi_story_names, NULL, 16); break;
+    case TINYI_SC_PREP: tinyi_story_list(q, tinyi_story_preps, tinyi_story_6, 4); break;
+    case TINYI_SC_PLACE:
+        for (i = 0; i < 12; i++)
+            if (tinyi_story_places[i].prep == s->prep) tinyi_story_item(q, tinyi_story_places[i].word, 1u);
+        break;
+    case TINYI_SC_OWNED: case TINYI_SC_OWNED2: tinyi_story_list(q, tinyi_story_numbers + 1, tinyi_story_owned, 9); break;
+    case TINYI_SC_COLOUR: tinyi_story_list(q, tinyi_story_colours, NULL, 8); break;
+    case TINYI_SC_OBJECT:
+        for (i = 0; i < 24; i++) tinyi_story_item(q, tinyi_story_objects[i][s->k != 1], 1u);
+        break;
+    case TINYI_SC_FRIEND:
+        for (i = 0; i < 16; i++)
+            if (i != s->name[0]) tinyi_story_item(q, tinyi_story_names[i], 1u);
+        break;
+    case TINYI_SC_OBJECT2:
+        for (i = 0; i < 24; i++)
+            if (i != s->type[0]) tinyi_story_item(q, tinyi_story_objects[i][s->k != 1], 1u);
+        break;
+    case TINYI_SC_SEGMENT:                  /* then 5, suddenly 2, one of the names 4, at 1, in 4; twice that for the names' sake */
+        tinyi_story_item(q, TINYI_SW(THEN), 10u);
+        tinyi_story_item(q, TINYI_SW(SUDDENLY), 4u);
+        tinyi_story_item(q, tinyi_story_names[s->name[0]], 4u);
+        tinyi_story_item(q, tinyi_story_names[s->name[1]], 4u);
+        tinyi_story_item(q, TINYI_SW(AT), 2u);
+        if (s->segment > 0) tinyi_story_item(q, TINYI_SW(IN), 8u);
+        break;
+    case TINYI_SC_THEN: case TINYI_SC_SUDDENLY: case TINYI_SC_PUPIL:
+        for (i = 0; i < 2; i++) tinyi_story_item(q, tinyi_story_names[s->name[i]], 1u);
+        break;
+    case TINYI_SC_ACT:
+        for (i = 0; i < 3; i++)
+            if (tinyi_story_can(s, i, 0) || tinyi_story_can(s, i, 1)) tinyi_story_item(q, tinyi_story_act[i], i == TINYI_LOST ? 2u : 3u);
+        break;
+    case TINYI_SC_MORE: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, 5); break;
+    case TINYI_SC_FOUND:
+        for (t = 0; t < 2; t++)
+            if (tinyi_story_can(s, TINYI_FOUND, t)) tinyi_story_item(q, tinyi_story_thing(s, t, s->k), 1u);
+        break;
+    case TINYI_SC_NEAR: tinyi_story_list(q, tinyi_story_near, NULL, 3); break;
+    case TINYI_SC_LANDMARK:
+        for (i = 0; i < 10; i++) tinyi_story_item(q, tinyi_story_landmarks[i][0], 1u);
+        break;
+    case TINYI_SC_GIVEN:                    /* as many ways as there are types of which so many can be given */
+        for (k = 1; k <= 5; k++) {
+            unsigned ways = 0;
+            for (t = 0; t < 2; t++) ways += tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= k;
+            if (ways) tinyi_story_item(q, tinyi_story_numbers[k], ways);
+        }
+        break;
+    case TINYI_SC_GIFT:
+        for (t = 0; t < 2; t++)
+            if (tinyi_story_can(s, s->verb, t) && s->count[s->a][t] >= s->k) tinyi_story_item(q, tinyi_story_thing(s, t, s->k), 1u);
+        break;
+    case TINYI_SC_NEED: tinyi_story_list(q, tinyi_story_needs, NULL, 8); break;
+    case TINYI_SC_SUM_A: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, 10); break;
+    case TINYI_SC_SIGN: tinyi_story_list(q, tinyi_story_sign, tinyi_story_2, 2); break;
+    case TINYI_SC_SUM_B: tinyi_story_list(q, tinyi_story_numbers + 1, NULL, s->verb ? s->k : 10); break;
+    case TINYI_SC_DOES: tinyi_story_list(q, tinyi_story_does, tinyi_story_3, s->event >= 0 && s->affected == s->a ? 3 : 2); break;
+    case TINYI_SC_LOOK:                     /* a form of two, then 8 colours or 10 adjectives */
+        for (i = 0; i < 8; i++) tinyi_story_item(q, tinyi_story_colours[i], 5u);
+        for (i = 0; i < 10; i++) tinyi_story_item(q, tinyi_story_adjectives[i], 4u);
+        break;
+    case TINYI_SC_THING: tinyi_story_nouns(q, tinyi_story_objects, 24); break;
+    case TINYI_SC_BESIDE: case TINYI_SC_PLACE_OF: tinyi_story_nouns(q, tinyi_story_landmarks, 10); break;
+    case TINYI_SC_LOOKS: tinyi_story_list(q, tinyi_story_adjectives, NULL, 10); break;
+    case TINYI_SC_ANIMAL: tinyi_story_nouns(q, tinyi_story_animals, 12); break;
+    case TINYI_SC_HIDDEN: tinyi_story_list(q, tinyi_story_hidden, NULL, 2); break;
+    case TINYI_SC_MOVES:
+        for (i = 0; i < 8; i++) tinyi_story_item(q, tinyi_story_verbs[i][s->plural], 1u);
+        break;
+    case TINYI_SC_ASK: tinyi_story_list(q, tinyi_story_ask, tinyi_story_5, s->b == 0 && s->count[0][0] > 0 ? 5 : 4); break;
+    case TINYI_SC_MANY: case TINYI_SC_WHO_HAS:
+        for (t = 0; t < 2; t++) tinyi_story_item(q, tinyi_story_thing(s, t, 2), 1u);
+        break;
+    default:                                /* TINYI_SC_ARE */
+        for (i = 0; i < 8; i++) tinyi_story_item(q, tinyi_story_needs[i], s->need[s->b] == i ? 7u : 1u);
+        break;
+    }
+}
+
+TINY_API void tllm_story_next(const tllm_story *s, tllm_story_items *items)
+{
+    items->n = 0;
+    items->total = 0;
+    items->tag = TLLM_STORY_CHOICE;
+    if (s->at < s->n) {
+        tinyi_story_item(items, s->word[s->at], 1u);
+        items->tag = s->tag[s->at];
+    } else {
+        tinyi_story_choice(s, items);
+        if (items->n == 1) items->tag = TLLM_STORY_PLAIN;
+    }
+}
+
+TINY_API double tllm_story_entropy(const tllm_story_items *items)
+{
+    double sum = 0.0;
+    int i;
+    for (i = 0; i < items->n; i++) sum += (double)items->weight[i] * tinyi_log64((double)items->weight[i]);
+    return (tinyi_log64((double)items->total) - sum / (double)items->total) * 1.4426950408889634;
+}
+
+/* ---- what follows from it ----------------------------------------------------------------------------------------------- */
+
+static void tinyi_story_put(tllm_story *s, int word, int tag)
+{
+    s->word[s->n] = (int16_t)word;
+    s->tag[s->n++] = (uint8_t)tag;
+}
+/* words with a blank between them */
+static void tinyi_story_say(tllm_story *s, const char *text)
+{
+    while (*text) {
+        size_t n = 0;
+        while (text[n] && text[n] != ' ') n++;
+        tinyi_story_put(s, tllm_story_find(text, n), TLLM_STORY_PLAIN);
+        text += n + (text[n] == ' ');
+    }
+}
+static void tinyi_story_dot(tllm_story *s) { tinyi_story_put(s, TINYI_SW(DOT), TLLM_STORY_PLAIN); }
+static void tinyi_story_who(tllm_story *s, int who, int tag) { tinyi_story_put(s, tinyi_story_names[s->name[who]], tag); }
+/* five apples, no apples */
+static void tinyi_story_count(tllm_story *s, int n, int zero) { tinyi_story_put(s, n ? tinyi_story_numbers[n] : zero, TLLM_STORY_COUNT); }
+static void tinyi_story_has(tllm_story *s, int who, int t)
+{
+    const int n = s->count[who][t];
+    tinyi_story_put(s, TINYI_SW(HAD), TLLM_STORY_PLAIN);
+    tinyi_story_count(s, n, TINYI_SW(NO));
+    tinyi_story_put(s, tinyi_story_thing(s, t, n), TLLM_STORY_NOUN);
+}
+/* ? " B said , " */
+static void tinyi_story_answer(tllm_story *s, int who, int tag)
+{
+    tinyi_story_say(s, "? \"");
+    tinyi_story_who(s, who, tag);
+    tinyi_story_say(s, "said , \"");
+}
+static void tinyi_story_close(tllm_story *s)
+{
+    tinyi_story_say(s, ". \"");
+}
+
+/* now A had three apples [and B had two] . */
+static void tinyi_story_now(tllm_story *s)
+{
+    tinyi_story_put(s, TINYI_SW(NOW), TLLM_STORY_PLAIN);
+    tinyi_story_who(s, s->a, TLLM_STORY_ACTOR);
+    tinyi_story_has(s, s->a, s->t);
+    if (s->verb == TINYI_GAVE) {
+        tinyi_story_put(s, TINYI_SW(AND), TLLM_STORY_PLAIN);
+        tinyi_story_who(s, s->b, TLLM_STORY_OTHER);
+        tinyi_story_put(s, TINYI_SW(HAD), TLLM_STORY_PLAIN);
+        tinyi_story_count(s, s->count[s->b][s->t], TINYI_SW(NO));
+    }
+    tinyi_story_dot(s);
+    s->event = (int8_t)s->verb;
+    s->actor = (int8_t)s->a;
+    s->affected = (int8_t)(s->verb == TINYI_GAVE ? s->b : s->a);
+}
+
+static void tinyi_story_end(tllm_story *s)
+{
+    tinyi_story_say(s, "the end ,");
+    tinyi_story_who(s, 0, TLLM_STORY_HERO);
+    tinyi_story_has(s, 0, 0);
+    tinyi_story_put(s, TINYI_SW(AND), TLLM_STORY_PLAIN);
+    tinyi_story_who(s, 1, TLLM_STORY_FRIEND);
+    tinyi_story_has(s, 1, 1);
+    tinyi_story_say(s, ". they went home .");
+    tinyi_story_put(s, TLLM_STORY_END, TLLM_STORY_PLAIN);
+    s->choice = TINYI_SC_OPEN;
+}
+
+/* The sentence is through: the next one; the seventh can only be the last. */
+static void tinyi_story_sentence(tllm_story *s)
+{
+    s->choice = TINYI_SC_SEGMENT;
+    if (s->segment == 6) {
+        tinyi_story_put(s, TINYI_SW(IN), TLLM_STORY_PLAIN);
+        tinyi_story_end(s);
+    }
+}
+
+static void tinyi_story_asked(tllm_story *s, int i)
+{
+    const int one = s->count[0][0] == 1;
+    switch (i) {
+    case 0: tinyi_story_say(s, "many"); s->choice = TINYI_SC_MANY; break;
+    case 1:
+        tinyi_story_say(s, "are we");
+        tinyi_story_answer(s, s->b, TLLM_STORY_OTHER);
+        tinyi_story_say(s, "we are");
+        tinyi_story_put(s, tinyi_story_preps[s->prep], TLLM_STORY_PLACE);
+        tinyi_story_put(s, TINYI_SW(THE), TLLM_STORY_PLAIN);
+        tinyi_story_put(s, tinyi_story_places[s->place].word, TLLM_STORY_PLACE);
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    case 2: tinyi_story_say(s, "you"); s->choice = TINYI_SC_ARE; break;
+    case 3: tinyi_story_say(s, "has more"); s->choice = TINYI_SC_WHO_HAS; break;
+    default:
+        tinyi_story_say(s, "color");
+        tinyi_story_put(s, one ? TINYI_SW(IS) : TINYI_SW(ARE), TLLM_STORY_IS);
+        tinyi_story_say(s, "your");
+        tinyi_story_put(s, tinyi_story_thing(s, 0, s->count[0][0]), TLLM_STORY_NOUN);
+        tinyi_story_answer(s, s->b, TLLM_STORY_OTHER);
+        tinyi_story_put(s, one ? TINYI_SW(IT) : TINYI_SW(THEY), TLLM_STORY_IS);
+        tinyi_story_put(s, one ? TINYI_SW(IS) : TINYI_SW(ARE), TLLM_STORY_IS);
+        tinyi_story_put(s, tinyi_story_colours[s->colour], TLLM_STORY_COLOUR);
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    }
+}
+
+/* Item i of the choice, its word. */
+static void tinyi_story_chosen(tllm_story *s, int i, int word)
+{
+    int j, t, sum;
+    switch (s->choice) {
+    case TINYI_SC_OPEN:
+        s->plural = (uint8_t)i;             /* how it was opened */
+        if (i == 0) tinyi_story_say(s, "day ,");
+        else if (i == 1) tinyi_story_say(s, "a");
+        else tinyi_story_say(s, "was a");
+        s->choice = i == 0 ? TINYI_SC_HERO : i == 1 ? TINYI_SC_WEATHER : TINYI_SC_KIND;
+        break;
+    case TINYI_SC_WEATHER: s->choice = TINYI_SC_DAYTIME; break;
+    case TINYI_SC_DAYTIME: tinyi_story_say(s, ","); s->choice = TINYI_SC_HERO; break;
+    case TINYI_SC_KIND: s->choice = TINYI_SC_NAMED; break;
+    case TINYI_SC_NAMED: tinyi_story_say(s, "named"); s->choice = TINYI_SC_HERO; break;
+    case TINYI_SC_HERO:
+        s->name[0] = (uint8_t)i;
+        if (s->plural == 2) {
+            tinyi_story_dot(s);
+            tinyi_story_put(s, tinyi_story_she(s, 0) ? TINYI_SW(SHE) : TINYI_SW(HE), TLLM_STORY_PRONOUN);
+        }
+        tinyi_story_say(s, "was");
+        s->choice = TINYI_SC_PREP;
+        break;
+    case TINYI_SC_PREP: s->prep = (uint8_t)i; tinyi_story_say(s, "the"); s->choice = TINYI_SC_PLACE; break;
+    case TINYI_SC_PLACE:
+        for (j = 0; j < 12; j++)
+            if (tinyi_story_places[j].word == word) s->place = (uint8_t)j;
+        tinyi_story_dot(s);
+        tinyi_story_put(s, tinyi_story_she(s, 0) ? TINYI_SW(SHE) : TINYI_SW(HE), TLLM_STORY_PRONOUN);
+        tinyi_story_say(s, "had");
+        s->choice = TINYI_SC_OWNED;
+        break;
+    case TINYI_SC_OWNED: s->k = (uint8_t)(i + 1); s->choice = TINYI_SC_COLOUR; break;
+    case TINYI_SC_COLOUR: s->colour = (uint8_t)i; s->choice = TINYI_SC_OBJECT; break;
+    case TINYI_SC_OBJECT:
+        s->type[0] = (uint8_t)i;
+        s->count[0][0] = s->k;
+        tinyi_story_dot(s);
+        tinyi_story_put(s, tinyi_story_she(s, 0) ? TINYI_SW(HER) : TINYI_SW(HIS), TLLM_STORY_PRONOUN);
+        tinyi_story_say(s, "friend");
+        s->choice = TINYI_SC_FRIEND;
+        break;
+    case TINYI_SC_FRIEND: s->name[1] = (uint8_t)(i + (i >= s->name[0])); tinyi_story_say(s, "had"); s->choice = TINYI_SC_OWNED2; break;
+    case TINYI_SC_OWNED2: s->k = (uint8_t)(i + 1); s->choice = TINYI_SC_OBJECT2; break;
+    case TINYI_SC_OBJECT2:
+        s->type[1] = (uint8_t)(i + (i >= s->type[0]));
+        s->count[1][1] = s->k;
+        s->count[0][1] = s->count[1][0] = 0;
+        s->need[0] = s->need[1] = -1;
+        s->event = s->affected = s->actor = -1;
+        s->segment = 0;
+        tinyi_story_dot(s);
+        s->choice = TINYI_SC_SEGMENT;
+        break;
+    case TINYI_SC_SEGMENT:
+        s->segment++;
+        if (i == 0) s->choice = TINYI_SC_THEN;
+        else if (i == 1) s->choice = TINYI_SC_SUDDENLY;
+        else if (i == 2 || i == 3) {
+            s->a = (uint8_t)(i - 2);
+            s->b = (uint8_t)(3 - i);
+            s->choice = TINYI_SC_DOES;
+        } else if (i == 4) {
+            tinyi_story_say(s, "school , the teacher asked , \" what is");
+            s->choice = TINYI_SC_SUM_A;
+        } else tinyi_story_end(s);
+        if (i == 1 || i > 3) s->event = -1; /* "then" says a new one, a name may still look back */
+        break;
+    case TINYI_SC_THEN: s->a = (uint8_t)i; s->b = (uint8_t)(1 - i); s->choice = TINYI_SC_ACT; break;
+    case TINYI_SC_ACT:
+        for (j = 0; j < 3; j++)
+            if (tinyi_story_act[j] == word) s->verb = (uint8_t)j;
+        s->choice = s->verb == TINYI_FOUND ? TINYI_SC_MORE : TINYI_SC_GIVEN;
+        break;
+    case TINYI_SC_MORE: s->k = (uint8_t)(i + 1); tinyi_story_say(s, "more"); s->choice = TINYI_SC_FOUND; break;
+    case TINYI_SC_FOUND: case TINYI_SC_GIFT:
+        t = word == tinyi_story_thing(s, 0, s->k) ? 0 : 1;
+        s->t = (uint8_t)t;
+        if (s->choice == TINYI_SC_FOUND) {
+            s->count[s->a][t] = (uint8_t)(s->count[s->a][t] + s->k);
+            s->choice = TINYI_SC_NEAR;
+            break;
+        }
+        s->count[s->a][t] = (uint8_t)(s->count[s->a][t] - s->k);
+        if (s->verb == TINYI_GAVE) {
+            s->count[s->b][t] = (uint8_t)(s->count[s->b][t] + s->k);
+            tinyi_story_say(s, "to");
+            tinyi_story_who(s, s->b, TLLM_STORY_OTHER);
+        }
+        tinyi_story_dot(s);
+        tinyi_story_now(s);
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_NEAR: tinyi_story_say(s, "the"); s->choice = TINYI_SC_LANDMARK; break;
+    case TINYI_SC_LANDMARK:
+        tinyi_story_dot(s);
+        tinyi_story_now(s);
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_GIVEN:
+        for (j = 1; j <= 5; j++)
+            if (tinyi_story_numbers[j] == word) s->k = (uint8_t)j;
+        s->choice = TINYI_SC_GIFT;
+        break;
+    case TINYI_SC_SUDDENLY: s->a = (uint8_t)i; tinyi_story_say(s, "was"); s->choice = TINYI_SC_NEED; break;
+    case TINYI_SC_NEED:
+        s->need[s->a] = (int8_t)i;
+        tinyi_story_say(s, ", so");
+        tinyi_story_put(s, tinyi_story_she(s, s->a) ? TINYI_SW(SHE) : TINYI_SW(HE), TLLM_STORY_PRONOUN);
+        for (j = 0; j < 4 && tinyi_story_so[i][j]; j++) tinyi_story_put(s, tinyi_story_so[i][j], TLLM_STORY_CONSEQUENCE);
+        tinyi_story_dot(s);
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_SUM_A: s->k = (uint8_t)(i + 1); s->choice = TINYI_SC_SIGN; break;
+    case TINYI_SC_SIGN: s->verb = (uint8_t)i; s->choice = TINYI_SC_SUM_B; break;
+    case TINYI_SC_SUM_B:
+        sum = s->verb ? s->k - (i + 1) : s->k + i + 1;
+        s->k = (uint8_t)sum;
+        tinyi_story_say(s, "? \"");
+        s->choice = TINYI_SC_PUPIL;
+        break;
+    case TINYI_SC_PUPIL:
+        tinyi_story_say(s, "said , \"");
+        tinyi_story_put(s, tinyi_story_numbers[s->k], TLLM_STORY_SUM);
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_DOES:
+        if (i == 0) {
+            tinyi_story_say(s, ", \"");
+            s->choice = TINYI_SC_ASK;
+        } else if (i == 1) {
+            tinyi_story_say(s, ", \" look , the");
+            s->choice = TINYI_SC_LOOK;
+        } else {
+            if (s->event == TINYI_GAVE) {
+                tinyi_story_say(s, "glad and thanked");
+                tinyi_story_put(s, tinyi_story_she(s, s->actor) ? TINYI_SW(HER) : TINYI_SW(HIM), TLLM_STORY_PRONOUN);
+                tinyi_story_dot(s);
+            } else if (s->event == TINYI_LOST) tinyi_story_say(s, "sad and cried .");
+            else tinyi_story_say(s, "happy and laughed .");
+            tinyi_story_sentence(s);
+        }
+        s->event = -1;
+        break;
+    case TINYI_SC_LOOK: s->choice = i < 8 ? TINYI_SC_THING : TINYI_SC_ANIMAL; break;
+    case TINYI_SC_THING: s->plural = (uint8_t)(i % 2); tinyi_story_say(s, "near the"); s->choice = TINYI_SC_BESIDE; break;
+    case TINYI_SC_BESIDE: tinyi_story_put(s, s->plural ? TINYI_SW(ARE) : TINYI_SW(IS), TLLM_STORY_IS); s->choice = TINYI_SC_LOOKS; break;
+    case TINYI_SC_ANIMAL: s->plural = (uint8_t)(i % 2); s->choice = TINYI_SC_HIDDEN; break;
+    case TINYI_SC_HIDDEN: tinyi_story_say(s, "the"); s->choice = TINYI_SC_PLACE_OF; break;
+    case TINYI_SC_PLACE_OF: s->choice = TINYI_SC_MOVES; break;
+    case TINYI_SC_LOOKS: case TINYI_SC_MOVES:
+        tinyi_story_say(s, "! \"");
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_ASK: tinyi_story_asked(s, i); break;
+    case TINYI_SC_MANY:
+        tinyi_story_say(s, "do you have");
+        tinyi_story_answer(s, s->b, TLLM_STORY_OTHER);
+        tinyi_story_say(s, "i have");
+        tinyi_story_count(s, s->count[s->b][i], TINYI_SW(NONE));
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    case TINYI_SC_ARE:
+        tinyi_story_answer(s, s->b, TLLM_STORY_OTHER);
+        j = s->n;
+        if (s->need[s->b] == i) tinyi_story_say(s, "yes , i am");
+        else tinyi_story_say(s, "no , i am not");
+        s->tag[j] = TLLM_STORY_YES;
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    default:                                /* TINYI_SC_WHO_HAS */
+        tinyi_story_answer(s, s->b, TLLM_STORY_OTHER);
+        j = s->n;
+        if (s->count[s->b][i] > s->count[s->a][i]) tinyi_story_say(s, "i do");
+        else if (s->count[s->b][i] < s->count[s->a][i]) tinyi_story_say(s, "you do");
+        else tinyi_story_say(s, "we have the same");
+        s->tag[j] = TLLM_STORY_COMPARE;
+        tinyi_story_close(s);
+        tinyi_story_sentence(s);
+        break;
+    }
+}
+
+static double tinyi_story_bits(uint32_t weight, uint32_t total)
+{
+    return weight == total ? 0.0 : (tinyi_log64((double)total) - tinyi_log64((double)weight)) * 1.4426950408889634;
+}
+static int32_t tinyi_story_go(tllm_story *s, const tllm_story_items *q, int i, double *bits, int *tag)
+{
+    if (bits) *bits = tinyi_story_bits(q->weight[i], q->total);
+    if (tag) *tag = q->tag;
+    if (s->at < s->n) s->at++;
+    else {
+        s->at = s->n = 0;
+        tinyi_story_chosen(s, i, q->token[i]);
+    }
+    return q->token[i];
+}
+
+TINY_API int tllm_story_take(tllm_story *s, int32_t token, double *bits, int *tag)
+{
+    tllm_story_items q;
+    int i;
+    tllm_story_next(s, &q);
+    for (i = 0; i < q.n; i++)
+        if (q.token[i] == token) {
+            (void)tinyi_story_go(s, &q, i, bits, tag);
+            return 1;
+        }
+    return 0;
+}
+
+static uint64_t tinyi_story_random(uint64_t *s)
+{
+    uint64_t z = *s += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+static int tinyi_story_below(uint64_t *s, uint32_t total) { return (int)((tinyi_story_random(s) >> 32) * total >> 32); }
+
+TINY_API int32_t tllm_story_draw(tllm_story *s, double *bits, int *tag)
+{
+    tllm_story_items q;
+    int i = 0, u;
+    tllm_story_next(s, &q);
+    if (s->at == s->n) switch (s->choice) {
+    case TINYI_SC_SEGMENT:                  /* then 5, suddenly 2, a name 4, at 1, in 4; then which name */
+        u = tinyi_story_below(&s->seed, s->segment > 0 ? 16 : 12);
+        i = u < 5 ? 0 : u < 7 ? 1 : u < 11 ? 2 + tinyi_story_below(&s->seed, 2) : u < 12 ? 4 : 5;
+        break;
+    case TINYI_SC_LOOK: i = tinyi_story_below(&s->seed, 2) ? 8 + tinyi_story_below(&s->seed, 10) : tinyi_story_below(&s->seed, 8); break;
+    case TINYI_SC_THING: case TINYI_SC_BESIDE: case TINYI_SC_ANIMAL: case TINYI_SC_PLACE_OF:
+        i = 2 * tinyi_story_below(&s->seed, (uint32_t)q.n / 2);
+        i += tinyi_story_below(&s->seed, 2);
+        break;
+    default:
+        u = tinyi_story_below(&s->seed, q.total);
+        while (u >= (int)q.weight[i]) u -= (int)q.weight[i++];
+        break;
+    }
+    return tinyi_story_go(s, &q, i, bits, tag);
+}
+
+TINY_API tllm_story tllm_story_start(uint64_t seed)
+{
+    tllm_story s;
+    memset(&s, 0, sizeof s);
+    s.seed = seed;
+    s.choice = TINYI_SC_OPEN;
+    return s;
+}
+
+TINY_API size_t tllm_story_score(const int32_t *tokens, size_t n, double *bits, uint8_t *tags)
+{
+    tllm_story s = tllm_story_start(0);
+    size_t i;
+    for (i = 0; i < n; i++) {
+        double b;
+        int tag;
+        if (!tllm_story_take(&s, tokens[i], &b, &tag)) return i;
+        if (bits) bits[i] = b;
+        if (tags) tags[i] = (uint8_t)tag;
+    }
+    return n;
+}
+
+TINY_API const char *tllm_story_tag_name(int tag)
+{
+    static const char *const name[TLLM_STORY_TAGS] = { "choice", "other forced", "hero", "friend", "actor", "other", "pronoun", "consequence", "count",
+                                                       "noun number", "is/are", "place", "yes/no", "comparison", "colour", "lesson sum" };
+    return tag >= 0 && tag < TLLM_STORY_TAGS ? name[tag] : "?";
+}
+
+/* ---- words and the vocabulary -------------------------------------------------------------------------------------------- */
+
+TINY_API const char *tllm_story_word(int32_t token)
+{
+    return token >= TLLM_STORY_WORD && token < TLLM_STORY_VOCAB ? tinyi_story_text[token - TLLM_STORY_WORD] : NULL;
+}
+
+TINY_API int32_t tllm_story_find(const char *word, size_t n)
+{
+    int lo = 0, hi = TLLM_STORY_VOCAB - TLLM_STORY_WORD;
+    while (lo < hi) {
+        const int mid = (lo + hi) / 2;
+        const char *w = tinyi_story_text[mid];
+        const size_t m = strlen(w);
+        int order = memcmp(word, w, n < m ? n : m);
+        if (!order) order = n < m ? -1 : n > m;
+        if (!order) return TLLM_STORY_WORD + mid;
+        if (order < 0) hi = mid;
+        else lo = mid + 1;
+    }
+    return -1;
+}
+
+/* Tokens as files of this kind write them: quotes around, what is no plain character escaped. */
+TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
+{
+    static const char *const special[4] = { "<unk>", "<eos>", "<pad>", "<none>" };
+    tllm_text text[TLLM_STORY_VOCAB];
+    char room[TLLM_STORY_VOCAB][24];
+    int32_t type[TLLM_STORY_VOCAB];
+    tiny_status st;
+    int i;
+    for (i = 0; i < TLLM_STORY_VOCAB; i++) {
+        const int byte = i - TLLM_STORY_BYTE;
+        int n;
+        type[i] = i ? TLLM_TOKEN_NORMAL : TLLM_TOKEN_UNKNOWN;
+        if (i < TLLM_STORY_BYTE) {
+            n = snprintf(room[i], sizeof room[i], "%s", special[i]);
+            if (i) type[i] = TLLM_TOKEN_CONTROL;
+        } else if (i >= TLLM_STORY_WORD) n = snprintf(room[i], sizeof room[i], " %s", tinyi_story_text[i - TLLM_STORY_WORD]);
+        else if (byte == '\\') n = snprintf(room[i], sizeof room[i], "\\\\");
+        else if (byte >= 32 && byte < 127) n = snprintf(room[i], sizeof room[i], "%c", byte);
+        else n = snprintf(room[i], sizeof room[i], "\\x%02x", (unsigned)byte);
+        text[i].at = room[i];
+        text[i].n = (size_t)n;
+    }
+    st = tllm_writer_put_text(ctx, w, "tokenizer.ggml.model", "rwkv");
+    if (!st) st = tllm_writer_put_array(ctx, w, "tokenizer.ggml.tokens", TLLM_STRING, text, TLLM_STORY_VOCAB);
+    if (!st) st = tllm_writer_put_array(ctx, w, "tokenizer.ggml.token_type", TLLM_I32, type, TLLM_STORY_VOCAB);
+    if (!st) st = tllm_writer_put_u32(ctx, w, "tokenizer.ggml.bos_token_id", TLLM_STORY_END);
+    if (!st) st = tllm_writer_put_u32(ctx, w, "tokenizer.ggml.eos_token_id", TLLM_STORY_END);
+    if (!st) st = tllm_writer_put_u32(ctx, w, "tokenizer.ggml.unknown_token_id", 0);
+    if (!st) st = tllm_writer_put_u32(ctx, w, "tokenizer.ggml.padding_token_id", 2);
+    if (!st) st = tllm_writer_put_bool(ctx, w, "tokenizer.ggml.add_bos_token", 1);
+    if (!st) st = tllm_writer_put_bool(ctx, w, "tokenizer.ggml.add_eos_token", 0);
+    if (!st) st = tllm_writer_put_bool(ctx, w, "tokenizer.ggml.add_space_prefix", 1);
+    return st;
+}
+#undef TINYI_SW
+#endif
+
+/* src/llm/train/decoder.h - inside the trainer: loss and gradient of a small decoder, written out by hand
+ *
+ * One family: tied embedding, layers of RMSNorm, grouped attention with rotated pairs, RMSNorm, gated SiLU, and a norm before
+ * the head. A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
+ * weights and nothing else, so that who computed which does not matter.                                                   */
+#ifndef TINYI_DECODER_H
+#define TINYI_DECODER_H
+TINYI_C_BEGIN
+
+#define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
+#define TINYI_DEC_LAYERS 64
+
+typedef struct tinyi_dec {
+    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head */
+    float theta, eps;
+    const float *turn;                      /* (context, d_head / 2, 2) cosine and sine */
+} tinyi_dec;
+
+/* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
+typedef enum tinyi_dec_what {
+    TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM
+} tinyi_dec_what;
+typedef struct tinyi_dec_tensor { int what; tiny_idx layer, rows, cols, at; } tinyi_dec_tensor;
+
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m);                /* how many */
+TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i);
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m);                 /* floats of all of them */
+TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
+/* floats that a lane of n_seq sequences works in */
+TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
+
+/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p. g NULL: the loss only; else it is overwritten with
+ * the gradient of `share` times that sum. one: a context of one thread. */
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
+
+TINYI_C_END
+#endif
+
+/* src/llm/train/trainer.c
+ *
+ * Papers   K. Jordan et al., "Muon", 2024; I. Loshchilov, F. Hutter, 2019 (AdamW); S. Hu et al., "MiniCPM", 2024: warm-up, a
+ *          constant rate, and a fall to zero at the end.
+ * Form     A step: lanes (forward, back) by whoever is free; the sum of their gradients in the order of the lanes, and its
+ *          length; then each thread's own optimiser for its own tensors. Threads meet twice a step.
+ *          Each thread has a context of one thread for the operations inside of a lane; their memory comes from the caller's
+ *          context, one at a time.
+ * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_TRAIN_PIECE 16384             /* gradients that a thread adds at once */
+
+struct tllm_trainer {
+    tiny_ctx *ctx;
+    tllm_train_desc desc;
+    tinyi_dec m;
+    size_t n;                               /* weights */
+    int n_workers;
+    tiny_idx busy;                          /* a worker is in the allocator of ctx */
+    tiny_ctx *one[TLLM_TRAIN_LANES];        /* of each worker */
+    tiny_optim *optim[TLLM_TRAIN_LANES];    /* of its tensors */
+    float *w, *g[TLLM_TRAIN_LANES], *turn, *room[TLLM_TRAIN_LANES];
+    double *square;                         /* of each piece of the gradient */
+    tiny_param *param;
+    char (*name)[64];
+    int32_t *tokens;                        /* (sequences, context + 1) */
+    double nats[TLLM_TRAIN_LANES];
+    int64_t steps;
+    uint64_t stories;                       /* state of the stream of stories */
+    /* of the step that runs */
+    const int32_t *batch;
+    float share, scale;
+    int want_gradient, has_gradient;
+    double factor;
+};
+
+/* ---- the description ----------------------------------------------------------------------------------------------------- */
+
+enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER };
+typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
+#define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
+static const tinyi_train_key tinyi_train_keys[] = {
+    TINYI_TK(embedding, INT, 8, 4096), TINYI_TK(layers, INT, 1, TINYI_DEC_LAYERS), TINYI_TK(heads, INT, 1, 256), TINYI_TK(kv_heads, INT, 1, 256),
+    TINYI_TK(hidden, INT, 8, 16384), TINYI_TK(context, INT, 2, 4096), TINYI_TK(sequences, INT, 4, 1024), TINYI_TK(steps, INT, 1, 1e8),
+    TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
+    TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
+    TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0)
+};
+#undef TINYI_TK
+
+static void tinyi_train_defaults(tllm_train_desc *d)
+{
+    const int adam = d->optimizer == TLLM_TRAIN_ADAMW;
+    if (!d->embedding) d->embedding = 256;
+    if (!d->layers) d->layers = 4;
+    if (!d->heads) d->heads = 8;
+    if (!d->kv_heads) d->kv_heads = 2;
+    if (!d->hidden) d->hidden = 512;
+    if (!d->context) d->context = 256;
+    if (!d->sequences) d->sequences = 16;
+    if (!d->steps) d->steps = 1000;
+    if (!d->warmup) d->warmup = 40;
+    if (d->constant == 0.0) d->constant = 0.6;
+    if (d->matrix_rate == 0.0) d->matrix_rate = adam ? 0.003 : 0.02;
+    if (d->decay == 0.0) d->decay = adam ? 0.1 : 0.01;
+    if (d->momentum == 0.0) d->momentum = 0.95;
+    if (d->rate == 0.0) d->rate = 0.003;
+    if (d->beta1 == 0.0) d->beta1 = 0.9;
+    if (d->beta2 == 0.0) d->beta2 = 0.95;
+    if (d->eps == 0.0) d->eps = 1e-8;
+    if (d->clip == 0.0) d->clip = 1.0;
+    if (d->spread == 0.0) d->spread = 0.5;
+    if (d->rope_base == 0.0) d->rope_base = 10000.0;
+    if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
+    if (!d->seed) d->seed = 1;
+}
+
+static double tinyi_train_get(const tllm_train_desc *d, const tinyi_train_key *k)
+{
+    const unsigned char *p = (const unsigned char *)d + k->at;
+    double x;
+    int i;
+    if (k->kind == TINYI_TK_REAL) {
+        memcpy(&x, p, sizeof x);
+        return x;
+    }
+    memcpy(&i, p, sizeof i);
+    return (double)i;
+}
+
+static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++) {
+        const tinyi_train_key *k = &tinyi_train_keys[i];
+        double x;
+        if (k->kind == TINYI_TK_SEED) continue;
+        x = tinyi_train_get(d, k);
+        if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
+    }
+    if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
+    if (d->embedding / d->heads % 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
+    if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
+    if (d->sequences % TLLM_TRAIN_LANES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size", d->sequences, TLLM_TRAIN_LANES);
+    if (d->warmup > d->steps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: a warmup of %d steps is longer than the run of %d", d->warmup, d->steps);
+    return TINY_OK;
+}
+
+static int tinyi_train_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* A number of at most 40 characters: digits, one point, an exponent; *ok 0 where it is none. */
+static double tinyi_train_number(const char *s, size_t n, int *ok)
+{
+    double x = 0.0, unit = 1.0;
+    size_t i = 0, digits = 0;
+    int e = 0, sign = 1;
+    *ok = 0;
+    if (n > 40) return 0.0;
+    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) x = x * 10.0 + (s[i] - '0');
+    if (i < n && s[i] == '.')
+        for (i++; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) { x = x * 10.0 + (s[i] - '0'); unit *= 10.0; }
+    if (!digits) return 0.0;
+    if (i < n && (s[i] == 'e' || s[i] == 'E')) {
+        i++;
+        if (i < n && (s[i] == '-' || s[i] == '+')) sign = s[i++] == '-' ? -1 : 1;
+        if (i == n) return 0.0;
+        for (; i < n && s[i] >= '0' && s[i] <= '9' && e < 100; i++) e = e * 10 + (s[i] - '0');
+    }
+    if (i < n) return 0.0;
+    *ok = 1;
+    for (; e > 0; e--) {
+        if (sign < 0) unit *= 10.0;
+        else x *= 10.0;
+    }
+    return x / unit;
+}
+
+TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const char *text, size_t n, tllm_train_desc *desc)
+{
+    tllm_train_desc d;
+    unsigned seen = 0;
+    size_t at = 0, line = 0;
+    if (!ctx || !desc || (!text && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a configuration needs its text and a place");
+    if (!name) name = "configuration";
+    d = *desc;
+    while (at < n) {
+        const char *s = text + at, *v;
+        size_t len = 0, k_len, v_len, k;
+        const tinyi_train_key *key = NULL;
+        unsigned char *to;
+        double x;
+        int ok = 1, i;
+        line++;
+        while (at + len < n && s[len] != '\n') len++;
+        at += len + 1;
+        for (k = 0; k < len; k++)
+            if (s[k] == '#') len = k;
+        while (len && tinyi_train_blank(s[0])) { s++; len--; }
+        while (len && tinyi_train_blank(s[len - 1])) len--;
+        if (!len) continue;
+        for (k_len = 0; k_len < len && s[k_len] != '='; k_len++) {}
+        if (k_len == len) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is no key = value", name, line, (int)TINYI_MIN(len, (size_t)60), s);
+        v = s + k_len + 1;
+        v_len = len - k_len - 1;
+        while (k_len && tinyi_train_blank(s[k_len - 1])) k_len--;
+        while (v_len && tinyi_train_blank(v[0])) { v++; v_len--; }
+        for (k = 0; k < TINYI_COUNT(tinyi_train_keys); k++)
+            if (strlen(tinyi_train_keys[k].name) == k_len && !memcmp(tinyi_train_keys[k].name, s, k_len)) key = &tinyi_train_keys[k];
+        if (!key) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: there is no key \"%.*s\"", name, line, (int)TINYI_MIN(k_len, (size_t)60), s);
+        k = (size_t)(key - tinyi_train_keys);
+        if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
+        seen |= 1u << k;
+        to = (unsigned char *)&d + key->at;
+        if (key->kind == TINYI_TK_OPTIMIZER) {
+            if (v_len == 4 && !memcmp(v, "muon", 4)) i = TLLM_TRAIN_MUON;
+            else if (v_len == 5 && !memcmp(v, "adamw", 5)) i = TLLM_TRAIN_ADAMW;
+            else return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: optimizer is \"%.*s\"; muon and adamw are there", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+            memcpy(to, &i, sizeof i);
+            continue;
+        }
+        x = tinyi_train_number(v, v_len, &ok);
+        if (key->kind == TINYI_TK_SEED) {
+            ok = ok && x >= 1.0 && x < 9007199254740992.0 && x == (double)(uint64_t)x;
+            if (!ok) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: seed is \"%.*s\", it must be a whole number from 1 to 2^53", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+            d.seed = (uint64_t)x;
+            continue;
+        }
+        if (!ok || !(x >= key->least && x <= key->most) || (key->kind == TINYI_TK_INT && x != (double)(int)x))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\", it must be a %s from %g to %g", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                              key->kind == TINYI_TK_INT ? "whole number" : "number", key->least, key->most);
+        if (key->kind == TINYI_TK_INT) {
+            i = (int)x;
+            memcpy(to, &i, sizeof i);
+        } else memcpy(to, &x, sizeof x);
+    }
+    *desc = d;
+    return TINY_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------- */
+
+/* Workers ask for memory while others run: one at a time is in the caller's allocator. */
+static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    tllm_trainer *t = (tllm_trainer *)user;
+    const tiny_allocator *a = &t->ctx->desc.allocator;
+    void *p;
+    while (!tinyi_atomic_swap_if(&t->busy, 0, 1)) tinyi_pause();
+    p = a->realloc_fn(a->user, old, old_bytes, n_bytes);
+    tinyi_atomic_set(&t->busy, 0);
+    return p;
+}
+
+static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
+{
+    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "output_norm" };
+    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
+    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
+}
+
+/* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The embedding is wide
+ * enough not to drown in what the first layers add to it: with 0.02 the model learned names, but no nouns, in 600 steps. The last
+ * norm takes that back for the logits.                                                                                      */
+static void tinyi_train_start(tllm_trainer *t)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, i);
+        const size_t count = (size_t)(p.rows * p.cols);
+        float *w = t->w + p.at;
+        tiny_rng rng = tiny_rng_make(t->desc.seed, (uint64_t)i);
+        size_t k;
+        double deviation = 1.0 / tinyi_sqrt64((double)p.cols);
+        const float gain = p.what == TINYI_DEC_NORM ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols))) : 1.0f;
+        if (p.what == TINYI_DEC_EMBD) deviation = t->desc.spread;
+        if (p.what == TINYI_DEC_O || p.what == TINYI_DEC_DOWN) deviation /= tinyi_sqrt64(2.0 * (double)t->m.n_layer);
+        if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
+        else for (k = 0; k < count; k++) w[k] = (float)(deviation * (double)tiny_rng_normal(&rng));
+    }
+}
+
+static tiny_status tinyi_train_workers(tllm_trainer *t)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    size_t floats;
+    tiny_status st;
+    tiny_optim_desc od;
+    int i;
+    memset(&od, 0, sizeof od);
+    od.group[0].kind = TINY_OPTIM_ADAMW;    /* norms and the embedding */
+    od.group[0].lr = t->desc.rate;
+    od.group[0].beta1 = t->desc.beta1;
+    od.group[0].beta2 = t->desc.beta2;
+    od.group[0].eps = t->desc.eps;
+    od.group[1] = od.group[0];
+    od.group[1].lr = t->desc.matrix_rate;
+    od.group[1].decay = t->desc.decay;
+    if (t->desc.optimizer == TLLM_TRAIN_MUON) {
+        od.group[1].kind = TINY_OPTIM_MUON;
+        od.group[1].momentum = t->desc.momentum;
+    }
+    if (!tinyi_dec_room(&t->m, t->desc.sequences / TLLM_TRAIN_LANES, &floats))
+        return tinyi_fail(t->ctx, TINY_E_OVERFLOW, "training: a lane of %d sequences of %d tokens is larger than this machine can address", t->desc.sequences / TLLM_TRAIN_LANES, t->desc.context);
+    for (i = 0; i < t->n_workers; i++) {
+        tiny_ctx_desc d;
+        size_t own = 0;
+        tiny_idx k;
+        memset(&d, 0, sizeof d);
+        d.allocator.realloc_fn = tinyi_train_realloc;
+        d.allocator.user = t;
+        d.n_threads = 1;
+        d.target = t->ctx->target;
+        st = tiny_ctx_open(&d, &t->one[i]);
+        if (st) return tinyi_fail(t->ctx, st, "training: no context for thread %d", i);
+        t->room[i] = (float *)tinyi_alloc(t->ctx, floats, sizeof(float));
+        if (!t->room[i]) return tiny_ctx_status(t->ctx);
+        for (k = 0; k < n; k++) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
+            tiny_param *to = &t->param[own];
+            if (k % t->n_workers != i) continue;
+            tinyi_train_name(&p, t->name[own]);
+            to->name = t->name[own++];
+            to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols) : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
+            to->grad = to->value;
+            to->grad.data = t->g[0] + p.at;
+            to->group = p.rows > 1 && p.what != TINYI_DEC_EMBD;
+        }
+        st = tiny_optim_open(t->one[i], t->param, own, &od, &t->optim[i]);
+        if (st) return tinyi_fail(t->ctx, st, "training: %s", tiny_ctx_message(t->one[i]));
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_train_make(tllm_trainer *t)
+{
+    const size_t n_tensors = (size_t)tinyi_dec_tensors(&t->m);
+    tiny_status st = TINY_OK;
+    int i;
+    t->n = (size_t)tinyi_dec_params(&t->m);
+    t->w = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
+    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_head), sizeof(float));
+    t->square = (double *)tinyi_alloc(t->ctx, t->n / TINYI_TRAIN_PIECE + 1, sizeof(double));
+    t->param = (tiny_param *)tinyi_alloc(t->ctx, n_tensors, sizeof *t->param);
+    t->name = (char (*)[64])tinyi_alloc(t->ctx, n_tensors, 64);
+    t->tokens = (int32_t *)tinyi_alloc(t->ctx, (size_t)t->desc.sequences * ((size_t)t->desc.context + 1), sizeof *t->tokens);
+    if (!t->w || !t->turn || !t->square || !t->param || !t->name || !t->tokens) return tiny_ctx_status(t->ctx);
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) {
+        t->g[i] = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
+        if (!t->g[i]) return tiny_ctx_status(t->ctx);
+        memset(t->g[i], 0, t->n * sizeof(float));
+    }
+    tinyi_dec_turns(&t->m, t->turn);
+    t->m.turn = t->turn;
+    tinyi_train_start(t);
+    st = tinyi_train_workers(t);
+    t->stories = t->desc.seed ^ UINT64_C(0x73746f7269657321);   /* "stories!": never the stream of a small seed, which is what is held out */
+    return st;
+}
+
+TINY_API void tllm_trainer_close(tllm_trainer *t)
+{
+    tiny_ctx *ctx;
+    int i;
+    if (!t) return;
+    ctx = t->ctx;
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) {
+        tiny_optim_close(t->optim[i]);
+        tiny_ctx_close(t->one[i]);
+        tiny_free(ctx, t->room[i]);
+        tiny_free(ctx, t->g[i]);
+    }
+    tiny_free(ctx, t->tokens);
+    tiny_free(ctx, t->name);
+    tiny_free(ctx, t->param);
+    tiny_free(ctx, t->square);
+    tiny_free(ctx, t->turn);
+    tiny_free(ctx, t->w);
+    tiny_free(ctx, t);
+}
+
+TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *desc, tllm_trainer **out)
+{
+    tllm_trainer *t;
+    tllm_train_desc d;
+    tiny_status st;
+    if (!ctx || !out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    tinyi_train_defaults(&d);
+    st = tinyi_train_check(ctx, &d);
+    if (st) return st;
+    t = (tllm_trainer *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->desc = d;
+    t->m.d = d.embedding;
+    t->m.n_layer = d.layers;
+    t->m.n_head = d.heads;
+    t->m.n_kv = d.kv_heads;
+    t->m.d_head = d.embedding / d.heads;
+    t->m.hidden = d.hidden;
+    t->m.context = d.context;
+    t->m.vocab = TLLM_STORY_VOCAB;
+    t->m.theta = (float)d.rope_base;
+    t->m.eps = (float)d.norm_eps;
+    t->n_workers = TINYI_MIN(tiny_ctx_threads(ctx), TLLM_TRAIN_LANES);
+    st = tinyi_train_make(t);
+    if (st) {
+        tllm_trainer_close(t);
+        return st;
+    }
+    *out = t;
+    return TINY_OK;
+}
+
+TINY_API const tllm_train_desc *tllm_trainer_desc(const tllm_trainer *t) { return t ? &t->desc : NULL; }
+TINY_API int64_t tllm_trainer_at(const tllm_trainer *t) { return t ? t->steps : 0; }
+TINY_API size_t tllm_trainer_params(const tllm_trainer *t) { return t ? t->n : 0; }
+
+TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value, tiny_tensor *gradient)
+{
+    tinyi_dec_tensor p;
+    if (!t || i >= (size_t)tinyi_dec_tensors(&t->m)) return 0;
+    p = tinyi_dec_tensor_at(&t->m, (tiny_idx)i);
+    if (name) tinyi_train_name(&p, name);
+    if (value) *value = tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
+    if (gradient) *gradient = tiny_tensor_2d(t->g[0] + p.at, TINY_F32, p.rows, p.cols);
+    return 1;
+}
+
+/* ---- a step --------------------------------------------------------------------------------------------------------------- */
+
+static tiny_idx tinyi_train_pieces(const tllm_trainer *t) { return ((tiny_idx)t->n + TINYI_TRAIN_PIECE - 1) / TINYI_TRAIN_PIECE; }
+
+/* the sentence of a worker's own context, as far as a team keeps one */
+static void tinyi_train_failed(tiny_team *team, tiny_status st, const tiny_ctx *one)
+{
+    const char *from = tiny_ctx_message(one);
+    char says[240];
+    size_t i;
+    for (i = 0; i + 1 < sizeof says && from[i]; i++) says[i] = from[i];
+    says[i] = 0;
+    tiny_team_fail(team, st, says);
+}
+
+static void tinyi_train_lanes(tiny_team *team, void *arg)
+{
+    tllm_trainer *t = (tllm_trainer *)arg;
+    const tiny_idx each = t->desc.sequences / TLLM_TRAIN_LANES, pieces = tinyi_train_pieces(t);
+    tiny_idx i, i1, k;
+    while (team->i < t->n_workers && tiny_take(team, TLLM_TRAIN_LANES, 1, &i, &i1))
+        for (; i < i1; i++) {
+            tiny_ctx *one = t->one[team->i];
+            tiny_status st = tinyi_dec_lane(one, &t->m, t->w, t->want_gradient ? t->g[i] : NULL, t->room[team->i], t->batch + i * each * (t->desc.context + 1), each,
+                                            t->share, &t->nats[i]);
+            if (st) tinyi_train_failed(team, st, one);
+        }
+    tiny_barrier(team);
+    while (t->want_gradient && tiny_take(team, pieces, 1, &i, &i1))
+        for (; i < i1; i++) {
+            const size_t at = (size_t)i * TINYI_TRAIN_PIECE, n = TINYI_MIN(t->n - at, (size_t)TINYI_TRAIN_PIECE);
+            double sum = 0.0;
+            for (k = 1; k < TLLM_TRAIN_LANES; k++) team->k->axpy_f32(t->g[0] + at, t->g[k] + at, n, 1.0f);
+            for (k = 0; k < (tiny_idx)n; k += 1024) {
+                const float *g = t->g[0] + at + k;
+                sum += (double)team->k->dot_f32(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
+            }
+            t->square[i] = sum;
+        }
+    tiny_barrier(team);
+}
+
+static void tinyi_train_update(tiny_team *team, void *arg)
+{
+    tllm_trainer *t = (tllm_trainer *)arg;
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    int i;
+    for (i = team->i; i < t->n_workers; i += team->n) {
+        tiny_status st;
+        tiny_idx k;
+        for (k = i; k < n && t->scale != 1.0f; k += t->n_workers) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
+            team->k->scale_f32(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
+        }
+        st = tiny_optim_step(t->optim[i], t->factor);
+        if (st) tinyi_train_failed(team, st, t->one[i]);
+    }
+}
+
+static int tinyi_train_finite(double x) { return x - x == 0.0; }
+
+/* Which tensor is to blame: weights first, then gradients, in the order of the file. */
+static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    int pass;
+    tiny_idx i, k;
+    for (pass = 0; pass < 1 + (t->want_gradient != 0); pass++)
+        for (i = 0; i < n; i++) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, i);
+            const float *x = (pass ? t->g[0] : t->w) + p.at;
+            char name[64];
+            for (k = 0; k < p.rows * p.cols; k++)
+                if (!tinyi_train_finite((double)x[k])) {
+                    tinyi_train_name(&p, name);
+                    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed", (long long)t->steps + 1,
+                                      pass ? "the gradient" : "the weight", name, (double)x[k], (long long)(k / p.cols), (long long)(k % p.cols));
+                }
+        }
+    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: the loss is %g bits a token, or the length of the gradient is more than a double holds; nothing was changed",
+                      (long long)t->steps + 1, bits);
+}
+
+/* loss, and gradient where it is wanted */
+static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits, double *length)
+{
+    const size_t n = (size_t)t->desc.sequences * (size_t)t->desc.context, all = (size_t)t->desc.sequences * ((size_t)t->desc.context + 1);
+    double nats = 0.0, square = 0.0;
+    tiny_status st;
+    tiny_idx i;
+    size_t k;
+    for (k = 0; k < all; k++)
+        if (tokens[k] < 0 || tokens[k] >= TLLM_STORY_VOCAB)
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: token %zu is %ld; the vocabulary has 0 to %d", k, (long)tokens[k], TLLM_STORY_VOCAB - 1);
+    t->batch = tokens;
+    t->want_gradient = want_gradient;
+    t->share = (float)(1.0 / (double)n);
+    st = tiny_parallel(t->ctx, t->n_workers, 0, 0, tinyi_train_lanes, t);
+    if (st) return st;
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) nats += t->nats[i];
+    for (i = 0; want_gradient && i < tinyi_train_pieces(t); i++) square += t->square[i];
+    *bits = nats / (double)n * 1.4426950408889634;
+    *length = tinyi_sqrt64(square);
+    return tinyi_train_finite(*bits) && tinyi_train_finite(square) ? TINY_OK : tinyi_train_blame(t, *bits);
+}
+
+/* the step, counted from 0, after which the rates fall */
+static double tinyi_train_falls(double constant, double steps) { return (double)(int64_t)(constant * steps); }
+
+static double tinyi_train_factor(const tllm_trainer *t)
+{
+    tiny_schedule s;
+    memset(&s, 0, sizeof s);
+    s.kind = TINY_SCHEDULE_WSD;
+    s.warmup = t->desc.warmup;
+    s.total = t->desc.steps;
+    s.decay_at = (int64_t)tinyi_train_falls(t->desc.constant, (double)t->desc.steps);
+    return tiny_schedule_at(&s, t->steps);
+}
+
+TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens, tllm_train_report *report)
+{
+    tllm_train_report r;
+    tiny_status st;
+    if (!t || !tokens) return TINY_E_ARGUMENT;
+    memset(&r, 0, sizeof r);
+    if (t->steps >= t->desc.steps) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are made", t->desc.steps);
+    st = tinyi_train_run(t, tokens, 1, &r.bits, &r.length);
+    if (st) return st;
+    t->factor = r.factor = tinyi_train_factor(t);
+    t->scale = r.length > t->desc.clip ? (float)(t->desc.clip / r.length) : 1.0f;
+    st = tiny_parallel(t->ctx, t->n_workers, 0, 0, tinyi_train_update, t);
+    if (st) return st;
+    r.step = ++t->steps;
+    r.tokens = (size_t)t->desc.sequences * (size_t)t->desc.context;
+    if (report) *report = r;
+    return TINY_OK;
+}
+
+/* Fills (sequences, context + 1) from the stream; the floor of them in bits, all together. */
+static double tinyi_train_draw(const tllm_trainer *t, uint64_t *stories, int32_t *tokens)
+{
+    double floor = 0.0, bits;
+    int s, i;
+    for (s = 0; s < t->desc.sequences; s++) {
+        tllm_story story = tllm_story_start(*stories);
+        *tokens++ = TLLM_STORY_END;
+        for (i = 0; i < t->desc.context; i++) {
+            *tokens++ = tllm_story_draw(&story, &bits, NULL);
+            floor += bits;
+        }
+        *stories = story.seed;
+    }
+    return floor;
+}
+
+TINY_API tiny_status tllm_trainer_step(tllm_trainer *t, tllm_train_report *report)
+{
+    tllm_train_report r;
+    uint64_t stories;
+    double floor;
+    tiny_status st;
+    if (!t) return TINY_E_ARGUMENT;
+    stories = t->stories;
+    floor = tinyi_train_draw(t, &stories, t->tokens);
+    st = tllm_trainer_step_on(t, t->tokens, &r);
+    if (st) return st;
+    t->stories = stories;
+    r.floor = floor / (double)r.tokens;
+    if (report) *report = r;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_trainer_gradient(tllm_trainer *t, const int32_t *tokens, double *bits)
+{
+    double length, b;
+    tiny_status st;
+    if (!t || !tokens) return TINY_E_ARGUMENT;
+    st = tinyi_train_run(t, tokens, 1, &b, &length);
+    if (!st && bits) *bits = b;
+    return st;
+}
+
+TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_batches, double *bits, double *floor)
+{
+    double b = 0.0, f = 0.0, x, length;
+    tiny_status st = TINY_OK;
+    int i;
+    if (!t || !bits || !floor) return TINY_E_ARGUMENT;
+    if (n_batches < 1) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: %d batches to be held out", n_batches);
+    for (i = 0; i < n_batches && !st; i++) {
+        f += tinyi_train_draw(t, &seed, t->tokens);
+        st = tinyi_train_run(t, t->tokens, 0, &x, &length);
+        b += x;
+    }
+    if (st) return st;
+    *bits = b / (double)n_batches;
+    *floor = f / ((double)n_batches * (double)t->desc.sequences * (double)t->desc.context);
+    return TINY_OK;
+}
+
+/* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
+{
+    tiny_checkpoint_writer_desc d;
+    tiny_checkpoint_writer *w;
+    tiny_status st;
+    size_t i;
+    int k;
+    char name[128];
+    tiny_tensor x;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    st = tiny_checkpoint_create(t->ctx, &d, &w);
+    if (st) return st;
+    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", "story trainer 1");
+    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++)
+        if (tinyi_train_keys[i].kind != TINYI_TK_SEED) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "seed", t->desc.seed);
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "step", (uint64_t)t->steps);
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+    for (k = 0; k < t->n_workers; k++)
+        for (i = 0; tiny_optim_state(t->optim[k], i, name, &x); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+    st = tiny_checkpoint_finish(t->ctx, w);
+    tiny_checkpoint_writer_close(t->ctx, w);
+    return st;
+}
+
+static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c, const char *path)
+{
+    const char *kind;
+    uint64_t seed, steps = 0;
+    double other_steps = 0.0, other_constant = 0.0;
+    size_t i;
+    int both_whole;
+    tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
+    if (!st && strcmp(kind, "story trainer 1")) return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of a story trainer", path, kind);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
+    /* where the rates have not begun to fall, neither here nor there, the length of the run did not enter yet */
+    both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) && (double)steps <= tinyi_train_falls(other_constant, other_steps);
+    for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
+        const tinyi_train_key *k = &tinyi_train_keys[i];
+        double x;
+        if (k->kind == TINYI_TK_SEED || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
+        st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
+        if (!st && x != tinyi_train_get(&t->desc, k))
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
+    }
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "seed", &seed);
+    if (!st && seed != t->desc.seed)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, this run has %llu", path, (unsigned long long)seed, (unsigned long long)t->desc.seed);
+    return st;
+}
+
+TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
+{
+    tiny_checkpoint_desc d;
+    tiny_checkpoint *c;
+    tiny_status st;
+    uint64_t steps = 0, stories = 0;
+    char name[128];
+    tiny_tensor x;
+    size_t i;
+    int pass, k;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    d.copy = 1;                             /* the next save may take its place */
+    st = tiny_checkpoint_open(t->ctx, &d, &c);
+    if (st) return st;
+    st = tinyi_train_compare(t, c, path);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "stories", &stories);
+    if (!st && steps > (uint64_t)t->desc.steps) st = tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: step %llu of %d", path, (unsigned long long)steps, t->desc.steps);
+    for (pass = 0; pass < 2; pass++) {      /* ask for all, then read all */
+        for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+        for (k = 0; k < t->n_workers; k++)
+            for (i = 0; !st && tiny_optim_state(t->optim[k], i, name, &x); i++)
+                st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+    }
+    for (k = 0; !st && k < t->n_workers; k++) st = tiny_optim_resume(t->optim[k], (int64_t)steps);
+    tiny_checkpoint_close(t->ctx, c);
+    if (st) return st;
+    t->steps = (int64_t)steps;
+    t->stories = stories;
+    return TINY_OK;
+}
+
+/* ---- the model file ------------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
+{
+    tiny_ctx *c = t->ctx;
+    const tllm_train_desc *d = &t->desc;
+    (void)tllm_writer_put_text(c, w, "general.architecture", "llama");
+    (void)tllm_writer_put_text(c, w, "general.name", "story");
+    (void)tllm_writer_put_text(c, w, "general.license", "mit");
+    (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
+    if (f->id == TLLM_FORMAT_F32 || f->id == TLLM_FORMAT_F16 || f->id == TLLM_FORMAT_Q8_0)
+        (void)tllm_writer_put_u32(c, w, "general.file_type", f->id == TLLM_FORMAT_F32 ? 0u : f->id == TLLM_FORMAT_F16 ? 1u : 7u);
+    (void)tllm_writer_put_u32(c, w, "general.quantization_version", 2);
+    (void)tllm_writer_put_u32(c, w, "llama.vocab_size", TLLM_STORY_VOCAB);
+    (void)tllm_writer_put_u32(c, w, "llama.context_length", (uint32_t)d->context);
+    (void)tllm_writer_put_u32(c, w, "llama.embedding_length", (uint32_t)d->embedding);
+    (void)tllm_writer_put_u32(c, w, "llama.block_count", (uint32_t)d->layers);
+    (void)tllm_writer_put_u32(c, w, "llama.feed_forward_length", (uint32_t)d->hidden);
+    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count", (uint32_t)d->heads);
+    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count_kv", (uint32_t)d->kv_heads);
+    (void)tllm_writer_put_f32(c, w, "llama.attention.layer_norm_rms_epsilon", (float)d->norm_eps);
+    (void)tllm_writer_put_u32(c, w, "llama.rope.dimension_count", (uint32_t)(d->embedding / d->heads));
+    (void)tllm_writer_put_f32(c, w, "llama.rope.freq_base", (float)d->rope_base);
+    (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
+    (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
+    return tllm_story_vocab_put(c, w);
+}
+
+TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format)
+{
+    const tllm_format *f = tllm_format_by_name(format ? format : "F32"), *plain = tllm_format_of(TLLM_FORMAT_F32);
+    tllm_writer_desc wd;
+    tllm_writer *w = NULL;
+    unsigned char *packed;
+    tiny_status st;
+    tiny_tensor x;
+    char name[64];
+    size_t i, most = 0;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        const size_t n = (size_t)tiny_tensor_count(&x);
+        if (x.dim[0] > 1 && x.dim[1] % f->values)
+            return tinyi_fail(t->ctx, TINY_E_SHAPE, "%s: rows of %s have %lld numbers, no whole blocks of %s, which are %d", path, name, (long long)x.dim[1], f->name, f->values);
+        most = TINYI_MAX(most, n * 4);
+        if (x.dim[0] > 1) most = TINYI_MAX(most, tllm_format_bytes(f, n));
+    }
+    packed = (unsigned char *)tinyi_alloc(t->ctx, most, 1);
+    if (!packed) return tiny_ctx_status(t->ctx);
+    memset(&wd, 0, sizeof wd);
+    wd.path = path;
+    st = tllm_writer_open(t->ctx, &wd, &w);
+    if (!st) st = tinyi_train_keys_put(t, w, f);
+    for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        uint64_t dim[2];
+        tllm_text text;
+        const int is_row = x.dim[0] == 1;
+        text.at = name;
+        text.n = strlen(name);
+        dim[0] = (uint64_t)x.dim[1];
+        dim[1] = (uint64_t)x.dim[0];
+        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, is_row ? 1 : 2, dim, NULL);
+    }
+    for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        const size_t n = (size_t)tiny_tensor_count(&x);
+        const tllm_format *to = x.dim[0] == 1 ? plain : f;
+        to->pack((const float *)x.data, packed, n, NULL);
+        st = tllm_writer_data(t->ctx, w, packed, tllm_format_bytes(to, n));
+    }
+    if (!st) st = tllm_writer_finish(t->ctx, w);
+    tllm_writer_close(t->ctx, w);
+    tiny_free(t->ctx, packed);
+    return st;
+}
+#endif
+
+/* src/llm/train/judge.c
+ *
+ * Formula  excess = mean of -log2 q(t) + log2 p(t) over the tokens of held-out stories, q of the model, p of the grammar; its
+ *          interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story depend on each other.
+ *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base.                                          */
+#ifndef TINYLLM_NO_TRAIN
+#include <string.h>
+
+#define TINYI_JUDGE_ROUNDS 1000             /* of the bootstrap */
+#define TINYI_JUDGE_BITS 1.4426950408889634
+
+typedef struct tinyi_judge {
+    tiny_ctx *ctx;
+    tllm_state *state, *base;
+    int32_t token[TLLM_STORY_LONGEST + 1];
+    double bits[TLLM_STORY_LONGEST];
+    uint8_t tag[TLLM_STORY_LONGEST];
+    float *logits, *other;                  /* (TLLM_STORY_LONGEST, vocabulary) */
+    double *excess, *length;                /* of each story */
+} tinyi_judge;
+
+static int32_t tinyi_judge_best(const float *x)
+{
+    int32_t i, best = 1;
+    for (i = 2; i < TLLM_STORY_VOCAB; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+/* log of the sum of exp */
+static double tinyi_judge_log_sum(const float *x)
+{
+    double sum = 0.0, top = (double)x[0];
+    int i;
+    for (i = 1; i < TLLM_STORY_VOCAB; i++) top = TINYI_MAX(top, (double)x[i]);
+    for (i = 0; i < TLLM_STORY_VOCAB; i++) sum += tinyi_exp64((double)x[i] - top);
+    return top + tinyi_log64(sum);
+}
+
+static tiny_status tinyi_judge_read(tinyi_judge *j, tllm_state *state, tiny_idx n, float *logits)
+{
+    tllm_state_clear(state);
+    return tllm_forward(state, j->token, n, 0, n, logits);
+}
+
+static tiny_status tinyi_judge_story(tinyi_judge *j, tllm_story *s, size_t at, tllm_judgement *out)
+{
+    tiny_idx n = 0, i;
+    tiny_status st;
+    double story = 0.0;
+    int tag, k;
+    j->token[0] = TLLM_STORY_END;
+    do {
+        j->token[n + 1] = tllm_story_draw(s, &j->bits[n], &tag);
+        j->tag[n] = (uint8_t)tag;
+    } while (j->token[++n] != TLLM_STORY_END && n < TLLM_STORY_LONGEST);
+    st = tinyi_judge_read(j, j->state, n, j->logits);
+    if (!st && j->base) st = tinyi_judge_read(j, j->base, n, j->other);
+    for (i = 0; !st && i < n; i++) {
+        const float *x = j->logits + i * TLLM_STORY_VOCAB, *b = j->other + i * TLLM_STORY_VOCAB;
+        const double log_sum = tinyi_judge_log_sum(x), bits = (log_sum - (double)x[j->token[i + 1]]) * TINYI_JUDGE_BITS;
+        const int32_t best = tinyi_judge_best(x);
+        tllm_judge_tag *t = &out->tag[j->tag[i]];
+        if (!(bits - bits == 0.0)) return tinyi_fail(j->ctx, TINY_E_NUMERIC, "judge: story %zu, token %lld: the model gives %g bits", at, (long long)i, bits);
+        t->n++;
+        t->right += best == j->token[i + 1];
+        t->excess += bits - j->bits[i];
+        out->bits += bits;
+        out->floor += j->bits[i];
+        story += bits - j->bits[i];
+        if (j->base) {
+            const double base_sum = tinyi_judge_log_sum(b);
+            for (k = 0; k < TLLM_STORY_VOCAB; k++) {
+                const double lb = (double)b[k] - base_sum;
+                if (lb > -80.0) out->kl += tinyi_exp64(lb) * (lb - ((double)x[k] - log_sum)) * TINYI_JUDGE_BITS;
+            }
+            out->base_bits += (base_sum - (double)b[j->token[i + 1]]) * TINYI_JUDGE_BITS;
+            out->agree += tinyi_judge_best(b) == best;
+        }
+    }
+    out->tokens += (size_t)n;
+    j->excess[at] = story;
+    j->length[at] = (double)n;
+    return st;
+}
+
+static void tinyi_judge_interval(tinyi_judge *j, size_t n, tllm_judgement *out)
+{
+    double mean[TINYI_JUDGE_ROUNDS];
+    tiny_rng rng = tiny_rng_make(1, 0);
+    size_t r, i;
+    for (r = 0; r < TINYI_JUDGE_ROUNDS; r++) {
+        double sum = 0.0, length = 0.0;
+        size_t at;
+        for (i = 0; i < n; i++) {
+            const uint32_t k = tiny_rng_below(&rng, (uint32_t)n);
+            sum += j->excess[k];
+            length += j->length[k];
+        }
+        for (at = r; at > 0 && mean[at - 1] > sum / length; at--) mean[at] = mean[at - 1];
+        mean[at] = sum / length;
+    }
+    out->low = mean[TINYI_JUDGE_ROUNDS / 40];
+    out->high = mean[TINYI_JUDGE_ROUNDS - 1 - TINYI_JUDGE_ROUNDS / 40];
+}
+
+/* One number in [0, 1) against the weights exp(x - top). */
+static int32_t tinyi_judge_draw(const float *x, double u)
+{
+    const double log_sum = tinyi_judge_log_sum(x);
+    int32_t i, last = 1;
+    for (i = 0; i < TLLM_STORY_VOCAB; i++) {
+        const double p = tinyi_exp64((double)x[i] - log_sum);
+        if (p > 0.0) last = i;
+        u -= p;
+        if (u < 0.0) return i;
+    }
+    return last;
+}
+
+/* The model tells a story, after the first n tokens that are in j->token; drawn, or by its best guess. */
+static tiny_status tinyi_judge_tell(tinyi_judge *j, tllm_story *s, tiny_idx n, tiny_rng *rng, tllm_told *out)
+{
+    tiny_status st;
+    tiny_idx i;
+    int32_t t = 0;
+    tllm_state_clear(j->state);
+    st = tllm_forward(j->state, j->token, n, 0, 1, j->logits);
+    out->n++;
+    for (i = n; !st && i < TLLM_STORY_LONGEST; i++) {
+        tllm_story_items q;
+        t = rng ? tinyi_judge_draw(j->logits, tiny_rng_uniform64(rng)) : tinyi_judge_best(j->logits);
+        tllm_story_next(s, &q);
+        if (!tllm_story_take(s, t, NULL, NULL)) {
+            out->fault[q.tag]++;
+            return TINY_OK;
+        }
+        out->tokens++;
+        if (t == TLLM_STORY_END) {
+            out->valid++;
+            return TINY_OK;
+        }
+        st = tllm_forward(j->state, &t, 1, i, 1, j->logits);
+    }
+    out->unfinished += !st;
+    return st;
+}
+
+/* From the token before the first sentence that the model may choose itself: so many stories, so many openings. */
+static tiny_status tinyi_judge_opening(tinyi_judge *j, tllm_story *stream, tllm_told *out)
+{
+    tllm_story s = *stream, told;
+    tiny_idx n = 1;
+    int dots = 0;
+    j->token[0] = TLLM_STORY_END;
+    told = s;
+    while (dots < 3) {                      /* where he was, what he had, what his friend had; "named Max . he was" is one more */
+        const int32_t t = tllm_story_draw(&s, NULL, NULL);
+        j->token[n++] = t;
+        (void)tllm_story_take(&told, t, NULL, NULL);
+        if (t == tllm_story_find(".", 1)) dots++;
+        if (n == 2 && t == tllm_story_find("there", 5)) dots = -1;
+    }
+    while (tllm_story_draw(&s, NULL, NULL) != TLLM_STORY_END) {}
+    *stream = s;
+    return tinyi_judge_tell(j, &told, n, NULL, out);
+}
+
+/* Every sum of the lessons behind the same opening. */
+static tiny_status tinyi_judge_sums(tinyi_judge *j, tllm_judgement *out)
+{
+    static const char *const number[21] = { "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen",
+                                            "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty" };
+    static const char *const frame[] = { "one", "day", ",", "Ben", "was", "in", "the", "park", ".", "he", "had", "two", "red", "apples", ".", "his", "friend", "Mia", "had", "three",
+                                         "stones", ".", "at", "school", ",", "the", "teacher", "asked", ",", "\"", "what", "is" };
+    static const char *const behind[] = { "?", "\"", "Ben", "said", ",", "\"" };
+    int a, b, minus;
+    size_t i;
+    for (a = 1; a <= 10; a++)
+        for (minus = 0; minus < 2; minus++)
+            for (b = 1; b <= (minus ? a : 10); b++) {
+                tiny_idx n = 1;
+                const char *answer = number[minus ? a - b : a + b];
+                tiny_status st;
+                j->token[0] = TLLM_STORY_END;
+                for (i = 0; i < TINYI_COUNT(frame); i++) j->token[n++] = tllm_story_find(frame[i], strlen(frame[i]));
+                j->token[n++] = tllm_story_find(number[a], strlen(number[a]));
+                j->token[n++] = minus ? tllm_story_find("minus", 5) : tllm_story_find("plus", 4);
+                j->token[n++] = tllm_story_find(number[b], strlen(number[b]));
+                for (i = 0; i < TINYI_COUNT(behind); i++) j->token[n++] = tllm_story_find(behind[i], strlen(behind[i]));
+                tllm_state_clear(j->state);
+                st = tllm_forward(j->state, j->token, n, 0, 1, j->logits);
+                if (st) return st;
+                out->sums++;
+                out->sums_right += tinyi_judge_best(j->logits) == tllm_story_find(answer, strlen(answer));
+            }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_judge_all(tinyi_judge *j, const tllm_judge_desc *d, tllm_judgement *out)
+{
+    tllm_story s = tllm_story_start(d->seed);
+    tiny_rng rng = tiny_rng_make(d->seed, 1);
+    tiny_status st = TINY_OK;
+    int i;
+    for (i = 0; !st && i < d->stories; i++) st = tinyi_judge_story(j, &s, (size_t)i, out);
+    if (st) return st;
+    out->stories = (size_t)d->stories;
+    out->bits /= (double)out->tokens;
+    out->floor /= (double)out->tokens;
+    out->base_bits /= (double)out->tokens;
+    out->kl /= (double)out->tokens;
+    out->agree /= (double)out->tokens;
+    for (i = 0; i < TLLM_STORY_TAGS; i++)
+        if (out->tag[i].n) out->tag[i].excess /= (double)out->tag[i].n;
+    tinyi_judge_interval(j, out->stories, out);
+    st = tinyi_judge_sums(j, out);
+    for (i = 0; !st && i < d->samples; i++) {
+        tllm_story told = tllm_story_start(0);
+        j->token[0] = TLLM_STORY_END;
+        st = tinyi_judge_tell(j, &told, 1, &rng, &out->drawn);
+    }
+    s = tllm_story_start(d->seed);
+    for (i = 0; !st && i < d->greedy; i++) st = tinyi_judge_opening(j, &s, &out->greedy);
+    return st;
+}
+
+TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tllm_model *base, const tllm_judge_desc *desc, tllm_judgement *out)
+{
+    tllm_judge_desc d;
+    tllm_about about;
+    tllm_state_desc sd;
+    tinyi_judge *j;
+    tiny_status st = TINY_OK;
+    int i;
+    if (!ctx || !model || !out) return TINY_E_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (!d.seed) d.seed = 999;
+    if (!d.stories) d.stories = 2000;
+    if (!d.samples) d.samples = 1000;
+    if (!d.greedy) d.greedy = 1000;
+    if (d.stories < 1 || d.stories > 10000000) return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: %d stories; 1 to 10000000 can be read", d.stories);
+    for (i = 0; i < 2; i++) {
+        if (i && !base) continue;
+        tllm_model_about(i ? base : model, &about);
+        if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder || about.n_vocab != TLLM_STORY_VOCAB)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: a %s model of %lld tokens does not read stories, whose vocabulary has %d", about.arch, (long long)about.n_vocab, TLLM_STORY_VOCAB);
+    }
+    j = (tinyi_judge *)tinyi_alloc(ctx, 1, sizeof *j);
+    if (!j) return tiny_ctx_status(ctx);
+    memset(j, 0, sizeof *j);
+    j->ctx = ctx;
+    memset(&sd, 0, sizeof sd);
+    sd.n_ctx = sd.n_batch = TLLM_STORY_LONGEST;
+    j->logits = (float *)tinyi_alloc(ctx, (size_t)TLLM_STORY_LONGEST * TLLM_STORY_VOCAB, sizeof(float));
+    j->other = (float *)tinyi_alloc(ctx, (size_t)TLLM_STORY_LONGEST * TLLM_STORY_VOCAB, sizeof(float));
+    j->excess = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
+    j->length = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
+    if (!j->logits || !j->other || !j->excess || !j->length) st = tiny_ctx_status(ctx);
+    if (!st) st = tllm_state_open(ctx, model, &sd, &j->state);
+    if (!st && base) st = tllm_state_open(ctx, base, &sd, &j->base);
+    out->has_base = base != NULL;
+    if (!st) st = tinyi_judge_all(j, &d, out);
+    tllm_state_close(ctx, j->base);
+    tllm_state_close(ctx, j->state);
+    tiny_free(ctx, j->length);
+    tiny_free(ctx, j->excess);
+    tiny_free(ctx, j->other);
+    tiny_free(ctx, j->logits);
+    tiny_free(ctx, j);
+    return st;
+}
+#endif
+
 /* src/llm/quant/direct.c - block formats without a search
  *
  * Data     Q8_0: 32 int8 under a half; Q4_0, Q5_0: 32 codes of 4 (5) bits, value d (q - 8 or 16); Q4_1, Q5_1: d q + m;
@@ -50636,6 +52674,476 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
     }
     text[at] = 0;
 }
+
+/* src/llm/train/decoder.c
+ *
+ * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
+ *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding).
+ * Formula  forward, x a row of d numbers for each token:
+ *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
+ *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
+ *          backward, dy the gradient of what y is:
+ *              y = x W':            dx = dy W,  dW = dy' x
+ *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
+ *              y = silu(a) b:       db = dy silu(a),  da = dy b s (1 + a (1 - s)),  s = sigmoid(a)
+ *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
+ *              turned by an angle:  turned back
+ *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
+ * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again, block by
+ *          block of 64 queries against the keys that they may see, so that scores stay in the second-level cache.
+ *          q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
+ * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
+ * Left out dropout, biases, untied heads: the recipe has none.                                                            */
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+#include <string.h>
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------------- */
+
+static tiny_idx tinyi_dec_layer_floats(const tinyi_dec *m)
+{
+    return 2 * m->d + 2 * m->d * m->d + 2 * m->n_kv * m->d_head * m->d + 3 * m->hidden * m->d;
+}
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + 9 * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m) + m->d; }
+
+TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
+{
+    tinyi_dec_tensor t;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    tiny_idx rows[TINYI_DEC_DOWN + 1], j;
+    t.layer = -1;
+    t.cols = m->d;
+    if (i == 0) {
+        t.what = TINYI_DEC_EMBD;
+        t.rows = m->vocab;
+        t.at = 0;
+        return t;
+    }
+    if (i == 1 + 9 * m->n_layer) {
+        t.what = TINYI_DEC_NORM;
+        t.rows = 1;
+        t.at = m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m);
+        return t;
+    }
+    rows[TINYI_DEC_NORM1] = rows[TINYI_DEC_NORM2] = 1;
+    rows[TINYI_DEC_Q] = rows[TINYI_DEC_O] = m->d;
+    rows[TINYI_DEC_K] = rows[TINYI_DEC_V] = kv;
+    rows[TINYI_DEC_GATE] = rows[TINYI_DEC_UP] = m->hidden;
+    rows[TINYI_DEC_DOWN] = m->hidden;       /* of d: as many floats as it has the other way */
+    t.layer = (i - 1) / 9;
+    t.what = TINYI_DEC_NORM1 + (int)((i - 1) % 9);
+    t.at = m->vocab * m->d + t.layer * tinyi_dec_layer_floats(m);
+    for (j = TINYI_DEC_NORM1; j < t.what; j++) t.at += rows[j] * m->d;
+    t.rows = rows[t.what];
+    if (t.what == TINYI_DEC_DOWN) {
+        t.rows = m->d;
+        t.cols = m->hidden;
+    }
+    return t;
+}
+
+TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
+{
+    const tiny_idx half = m->d_head / 2;
+    tiny_idx t, i;
+    for (i = 0; i < half; i++) {
+        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_head);
+        for (t = 0; t < m->context; t++) {
+            turn[2 * (t * half + i)] = (float)tinyi_cos64((double)t * speed);
+            turn[2 * (t * half + i) + 1] = (float)tinyi_sin64((double)t * speed);
+        }
+    }
+}
+
+/* ---- a lane ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
+    float *x, *h1, *q, *k, *v, *o, *mid, *h2, *gu, *s;
+} tinyi_dec_kept;
+
+typedef struct tinyi_dec_run {
+    tiny_ctx *ctx;
+    const tinyi_kernels *kernel;
+    const tinyi_dec *m;
+    const float *w;
+    float *g;
+    tiny_idx n_seq, n;                      /* rows: n_seq * context */
+    tiny_status st;
+    tinyi_dec_kept kept[TINYI_DEC_LAYERS];
+    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+} tinyi_dec_run;
+
+/* Room for everything, from room on or only counted; in floats. */
+typedef struct tinyi_dec_taker { float *room; size_t used; int fits; } tinyi_dec_taker;
+static float *tinyi_dec_take(tinyi_dec_taker *t, tiny_idx rows, tiny_idx cols)
+{
+    size_t floats, at = t->used;
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &floats) || floats > SIZE_MAX / 64 - t->used) { t->fits = 0; return NULL; }
+    t->used += (floats + 15) / 16 * 16;
+    return t->room ? t->room + at : NULL;
+}
+static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx n = r->n, kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    tiny_idx l;
+    for (l = 0; l < m->n_layer; l++) {
+        tinyi_dec_kept *k = &r->kept[l];
+        k->x = tinyi_dec_take(t, n, m->d);
+        k->h1 = tinyi_dec_take(t, n, m->d);
+        k->q = tinyi_dec_take(t, n, m->d);
+        k->k = tinyi_dec_take(t, n, kv);
+        k->v = tinyi_dec_take(t, n, kv);
+        k->o = tinyi_dec_take(t, n, m->d);
+        k->mid = tinyi_dec_take(t, n, m->d);
+        k->h2 = tinyi_dec_take(t, n, m->d);
+        k->gu = tinyi_dec_take(t, n, 2 * m->hidden);
+        k->s = tinyi_dec_take(t, n, m->hidden);
+    }
+    r->x = tinyi_dec_take(t, n, m->d);
+    r->h = tinyi_dec_take(t, n, m->d);
+    r->logits = tinyi_dec_take(t, n, m->vocab);
+    r->dx = tinyi_dec_take(t, n, m->d);
+    r->dh = tinyi_dec_take(t, n, m->d);
+    r->wide = tinyi_dec_take(t, n, 2 * m->hidden);
+    r->qkv = tinyi_dec_take(t, n, m->d + 2 * kv);
+    r->dq = tinyi_dec_take(t, n, m->d);
+    r->dk = tinyi_dec_take(t, n, kv);
+    r->dv = tinyi_dec_take(t, n, kv);
+    r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
+    r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
+    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), m->d_head);
+    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context));
+}
+
+TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats)
+{
+    tinyi_dec_run r;
+    tinyi_dec_taker t;
+    size_t rows;
+    if (!tinyi_size_mul((size_t)n_seq, (size_t)m->context, &rows) || rows > ((size_t)1 << 31)) return 0;
+    r.m = m;
+    r.n = (tiny_idx)rows;
+    t.room = NULL;
+    t.used = 0;
+    t.fits = 1;
+    tinyi_dec_layout(&r, &t);
+    *floats = t.used;
+    return t.fits;
+}
+
+/* y = a b, each as it is or turned; rows and columns of the memory, not of the turned view */
+static void tinyi_dec_product(tinyi_dec_run *r, const float *a, tiny_idx a_rows, tiny_idx a_cols, int a_turned, const float *b, tiny_idx b_rows, tiny_idx b_cols,
+                              int b_turned, float *y)
+{
+    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, a_rows, a_cols), tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, b_rows, b_cols), ty;
+    if (r->st) return;
+    if (a_turned) ta = tiny_tensor_swap(ta, 0, 1);
+    if (b_turned) tb = tiny_tensor_swap(tb, 0, 1);
+    ty = tiny_tensor_2d(y, TINY_F32, ta.dim[0], tb.dim[1]);
+    r->st = tiny_matmul(r->ctx, &ta, &tb, NULL, TINY_ACT_NONE, &ty);
+}
+/* y (n, out) = x (n, in) W', W (out, in) */
+static void tinyi_dec_linear(tinyi_dec_run *r, const float *x, const float *w, tiny_idx in, tiny_idx out, float *y)
+{
+    tinyi_dec_product(r, x, r->n, in, 0, w, out, in, 1, y);
+}
+/* dx = dy W, dW = dy' x */
+static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float *x, const float *w, tiny_idx in, tiny_idx out, float *dx, float *dw)
+{
+    tinyi_dec_product(r, dy, r->n, out, 0, w, out, in, 0, dx);
+    tinyi_dec_product(r, dy, r->n, out, 1, x, r->n, in, 0, dw);
+}
+
+static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, float *y)
+{
+    const size_t d = (size_t)r->m->d;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
+}
+/* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
+static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, float *dx, float *dgain)
+{
+    const tinyi_kernels *k = r->kernel;
+    const size_t d = (size_t)r->m->d;
+    float *gd = r->line, *t = r->line + d;
+    tiny_idx i;
+    memset(dgain, 0, d * sizeof *dgain);
+    for (i = 0; i < r->n; i++, dy += d, x += d, dx += d) {
+        const double square = (double)k->dot_f32(x, x, d) / (double)d + (double)r->m->eps;
+        const float rms = (float)(1.0 / tinyi_sqrt64(square));
+        float sum;
+        k->binary_f32(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
+        sum = k->dot_f32(gd, x, d);
+        k->axpy_f32(dx, gd, d, rms);
+        k->axpy_f32(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
+        k->binary_f32(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
+        k->axpy_f32(dgain, t, d, rms);
+    }
+}
+
+/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_head. */
+static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tiny_idx heads, tiny_idx place, int back)
+{
+    const tiny_idx half = m->d_head / 2;
+    const float *turn = m->turn + 2 * place * half;
+    tiny_idx h, i;
+    for (h = 0; h < heads; h++, to += m->d_head, from += m->d_head)
+        for (i = 0; i < half; i++) {
+            const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i], b = from[2 * i + 1];
+            to[2 * i] = a * c - b * s;
+            to[2 * i + 1] = a * s + b * c;
+        }
+}
+
+/* Rows of qkv to q (sequence, key head, token, query heads), k and v (sequence, key head, token), and back. */
+static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const float *from = r->qkv + (s * m->context + t) * row;
+            for (j = 0; j < m->n_kv; j++) {
+                const tiny_idx at = ((s * m->n_kv + j) * m->context + t) * dh;
+                tinyi_dec_turn(m, to->q + at * group, from + j * group * dh, group, t, 0);
+                tinyi_dec_turn(m, to->k + at, from + m->d + j * dh, 1, t, 0);
+                memcpy(to->v + at, from + m->d + (m->n_kv + j) * dh, (size_t)dh * sizeof(float));
+            }
+        }
+}
+static void tinyi_dec_join(tinyi_dec_run *r)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            float *to = r->qkv + (s * m->context + t) * row;
+            for (j = 0; j < m->n_kv; j++) {
+                const tiny_idx at = ((s * m->n_kv + j) * m->context + t) * dh;
+                tinyi_dec_turn(m, to + j * group * dh, r->dq + at * group, group, t, 1);
+                tinyi_dec_turn(m, to + m->d + j * dh, r->dk + at, 1, t, 1);
+                memcpy(to + m->d + (m->n_kv + j) * dh, r->dv + at, (size_t)dh * sizeof(float));
+            }
+        }
+}
+/* (token, all heads) from or to (sequence, key head, token, query heads) */
+static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, int to_blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx wide = m->n_head / m->n_kv * m->d_head;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (j = 0; j < m->n_kv; j++)
+            for (t = 0; t < m->context; t++) {
+                float *a = rows + (s * m->context + t) * m->d + j * wide, *b = blocks + ((s * m->n_kv + j) * m->context + t) * wide;
+                memcpy(to_blocks ? b : a, to_blocks ? a : b, (size_t)wide * sizeof(float));
+            }
+}
+
+/* Weights of the queries t0 .. t1 of one key head against the keys 0 .. t1, into r->scores. */
+static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group;
+    const float scale = 1.0f / tinyi_sqrtf((float)m->d_head);
+    tiny_idx i;
+    tinyi_dec_product(r, q, rows, m->d_head, 0, k, t1, m->d_head, 1, r->scores);
+    for (i = 0; i < rows; i++) {
+        float *s = r->scores + i * t1;
+        const tiny_idx seen = t0 + i / group + 1;
+        r->kernel->softmax_row_f32(s, s, (size_t)seen, scale);
+        memset(s + seen, 0, (size_t)(t1 - seen) * sizeof *s);
+    }
+}
+
+/* o, as blocks, into `blocks` */
+static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    tiny_idx b, t0;
+    for (b = 0; b < r->n_seq * m->n_kv; b++) {
+        const float *k = a->k + b * m->context * dh, *v = a->v + b * m->context * dh;
+        for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh;
+            tinyi_dec_weights(r, a->q + at, k, t0, t1);
+            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at);
+        }
+    }
+}
+
+/* from the gradient of o, as blocks, to r->dq, dk, dv */
+static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, const float *blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    const float scale = 1.0f / tinyi_sqrtf((float)dh);
+    tiny_idx b, t0, i;
+    memset(r->dk, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dk);
+    memset(r->dv, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dv);
+    for (b = 0; b < r->n_seq * m->n_kv; b++) {
+        const tiny_idx keys = b * m->context * dh;
+        for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh, rows = (t1 - t0) * group;
+            const float *q = a->q + at, *go = blocks + at;
+            tinyi_dec_weights(r, q, a->k + keys, t0, t1);
+            tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
+            r->kernel->axpy_f32(r->dv + keys, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, go, rows, dh, 0, a->v + keys, t1, dh, 1, r->dscores);
+            for (i = 0; i < rows; i++) {
+                float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
+                const size_t seen = (size_t)(t0 + i / group + 1);
+                const float mean = r->kernel->dot_f32(p, dp, seen);
+                r->kernel->scale_f32(dp, dp, seen, scale, -mean * scale);
+                r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
+                memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
+            }
+            tinyi_dec_product(r, r->dscores, rows, t1, 0, a->k + keys, t1, dh, 0, r->dq + at);
+            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, dh, 0, r->part);
+            r->kernel->axpy_f32(r->dk + keys, r->part, (size_t)(t1 * dh), 1.0f);
+        }
+    }
+}
+
+/* s = silu(a) b; a and b the halves of a row of gu */
+static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
+{
+    const size_t n = (size_t)r->m->hidden;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
+}
+static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
+{
+    const tinyi_kernels *k = r->kernel;
+    const size_t n = (size_t)r->m->hidden;
+    float *s = r->line, *t = r->line + n, *u = r->line + 2 * n;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
+        const float *a = gu, *b = gu + n;
+        k->sigmoid_f32(s, a, n);
+        k->binary_f32(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
+        k->binary_f32(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
+        k->binary_f32(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
+    }
+}
+
+/* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
+static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
+{
+    const size_t n = (size_t)r->m->vocab;
+    double sum = 0.0;
+    tiny_idx s, t;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < r->m->context; t++) {
+            float *p = r->logits + (size_t)(s * r->m->context + t) * n;
+            const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
+            const double x = (double)p[next] - (double)r->kernel->max_f32(p, n);
+            r->kernel->softmax_row_f32(p, p, n, 1.0f);
+            /* what is too small for a float is told by its distance from the largest */
+            sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
+            if (!r->g) continue;
+            p[next] -= 1.0f;
+            r->kernel->scale_f32(p, p, n, share, 0.0f);
+        }
+    return sum;
+}
+
+static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
+{
+    return r->w + tinyi_dec_tensor_at(r->m, layer < 0 ? (what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1) : 1 + 9 * layer + what - TINYI_DEC_NORM1).at;
+}
+static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    const size_t all = (size_t)(r->n * m->d);
+    const float *embd = tinyi_dec_w(r, -1, TINYI_DEC_EMBD);
+    tiny_idx s, t, l;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++)
+            memcpy(r->kept[0].x + (s * m->context + t) * m->d, embd + tokens[s * (m->context + 1) + t] * m->d, (size_t)m->d * sizeof *embd);
+    for (l = 0; l < m->n_layer && !r->st; l++) {
+        const tinyi_dec_kept *k = &r->kept[l];
+        float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
+        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), k->h1);
+        tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->qkv);
+        tinyi_dec_split(r, k);
+        tinyi_dec_attend(r, k, r->dh);
+        tinyi_dec_heads(r, k->o, r->dh, 0);
+        tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
+        r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
+        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), k->h2);
+        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, k->gu);
+        tinyi_dec_gate(r, k);
+        tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
+        r->kernel->axpy_f32(out, k->mid, all, 1.0f);
+    }
+    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->h);
+    tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
+}
+
+static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    const size_t all = (size_t)(r->n * m->d);
+    float *dembd = tinyi_dec_g(r, -1, TINYI_DEC_EMBD);
+    tiny_idx s, t, l;
+    tinyi_dec_linear_back(r, r->logits, r->h, tinyi_dec_w(r, -1, TINYI_DEC_EMBD), m->d, m->vocab, r->dh, dembd);
+    memset(r->dx, 0, all * sizeof *r->dx);
+    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
+    for (l = m->n_layer - 1; l >= 0 && !r->st; l--) {
+        const tinyi_dec_kept *k = &r->kept[l];
+        /* ds goes where s was: dD is taken from s first */
+        tinyi_dec_product(r, r->dx, r->n, m->d, 1, k->s, r->n, m->hidden, 0, tinyi_dec_g(r, l, TINYI_DEC_DOWN));
+        tinyi_dec_product(r, r->dx, r->n, m->d, 0, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->d, m->hidden, 0, k->s);
+        tinyi_dec_gate_back(r, k->s, k->gu, r->wide);
+        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, r->dh, tinyi_dec_g(r, l, TINYI_DEC_GATE));
+        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
+        tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
+        tinyi_dec_heads(r, r->dh, k->o, 1);
+        tinyi_dec_attend_back(r, k, k->o);
+        tinyi_dec_join(r);
+        tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
+        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
+    }
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++)
+            r->kernel->axpy_f32(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
+}
+
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats)
+{
+    tinyi_dec_run r;
+    tinyi_dec_taker t;
+    r.ctx = one;
+    r.kernel = one->k;
+    r.m = m;
+    r.w = w;
+    r.g = g;
+    r.n_seq = n_seq;
+    r.n = n_seq * m->context;
+    r.st = TINY_OK;
+    t.room = room;
+    t.used = 0;
+    t.fits = 1;
+    tinyi_dec_layout(&r, &t);
+    tinyi_dec_forward(&r, tokens);
+    if (r.st) return r.st;
+    *nats = tinyi_dec_loss(&r, tokens, share);
+    if (g) tinyi_dec_backward(&r, tokens);
+    return r.st;
+}
+#endif
 
 /* src/llm/chat/text.c
  *

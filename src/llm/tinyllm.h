@@ -39,6 +39,7 @@
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
+ *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory
@@ -90,4 +91,7 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/train/story.h"
+#include "llm/train/trainer.h"
+#include "llm/train/judge.h"
 #endif

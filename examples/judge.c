@@ -1,0 +1,156 @@
+/* examples/judge.c - what a story model knows, and what a smaller form of it lost
+ *
+ *     judge MODEL.gguf
+ *     judge MODEL-Q2_K.gguf --against MODEL-F32.gguf
+ *
+ * The language of the stories is generated: what each token costs at least is known, and the model is judged by the bits that
+ * it needs above that, by the facts that it gets wrong, and by the stories that it tells.                                   */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "judge MODEL.gguf [options]\n"
+    "  --against BASE.gguf   the model before it was compressed: adds the divergence from it\n"
+    "  --stories N           held-out stories that are read; 2000 without this\n"
+    "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: none\n"
+    "  --seed S              of the held-out stories; 999 without this\n"
+    "  --threads N           1 without this: so small a model gains nothing from more\n"
+    "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --json                one JSON object instead of the table\n";
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "judge: %s: %s\njudge --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+
+/* what the best model of this size should reach, in hundredths of a per cent; of the tags that have no line there: 0 */
+static const int asked[TLLM_STORY_TAGS] = { 0, 9990, 9900, 9900, 9900, 9900, 9950, 9950, 9500, 9900, 9950, 9900, 9500, 9000, 9700, 9700 };
+
+static double share(size_t part, size_t whole) { return whole ? 100.0 * (double)part / (double)whole : 100.0; }
+
+static void print_told(const char *how, const tllm_told *t)
+{
+    int i;
+    if (!t->n) return;
+    printf("  %-28s %6.2f %%   of %zu, %.1f tokens to the end or the first fault", how, share(t->valid, t->n), t->n, (double)t->tokens / (double)t->n);
+    if (t->unfinished) printf(", %zu not ended", t->unfinished);
+    for (i = 0; i < TLLM_STORY_TAGS; i++)
+        if (t->fault[i]) printf("%s%s %zu", t->valid + t->unfinished < t->n ? "; " : " ", tllm_story_tag_name(i), t->fault[i]);
+    putchar('\n');
+}
+
+static void print_table(const char *path, double megabytes, const tllm_about *about, const tllm_judgement *j)
+{
+    int i;
+    printf("%s: %s, %.2f million weights, %.2f MB\n", path, about->arch, about->n_params / 1e6, megabytes);
+    printf("  bits per token %.4f, floor %.4f, above the floor %.4f (95 of 100 samples: %.4f to %.4f)   %zu stories, %zu tokens\n", j->bits, j->floor, j->bits - j->floor, j->low, j->high,
+           j->stories, j->tokens);
+    if (j->has_base) printf("  base %.4f bits, divergence from it %.4f bits per token, the same best guess at %.2f %%\n", j->base_bits, j->kl, 100.0 * j->agree);
+    printf("  %-16s %8s %9s %9s %12s\n", "token", "number", "right", "asked", "excess bits");
+    for (i = 0; i < TLLM_STORY_TAGS; i++) {
+        const tllm_judge_tag *t = &j->tag[i];
+        if (i == TLLM_STORY_CHOICE) printf("  %-16s %8zu %9s %9s %12.4f\n", tllm_story_tag_name(i), t->n, "", "", t->excess);
+        else if (t->n) printf("  %-16s %8zu %8.2f%% %8.1f%% %12.4f%s\n", tllm_story_tag_name(i), t->n, share(t->right, t->n), asked[i] / 100.0, t->excess,
+                              share(t->right, t->n) < asked[i] / 100.0 ? "   missed" : "");
+    }
+    printf("  %-16s %8zu %8.2f%% %8.1f%%%s\n", "sums, asked once", j->sums, share(j->sums_right, j->sums), 97.0, share(j->sums_right, j->sums) < 97.0 ? "                missed" : "");
+    print_told("stories drawn, valid", &j->drawn);
+    print_told("stories by best guess, valid", &j->greedy);
+}
+
+static void print_json_told(const char *name, const tllm_told *t)
+{
+    printf(", \"%s\": {\"n\": %zu, \"valid\": %zu, \"tokens\": %zu, \"unfinished\": %zu}", name, t->n, t->valid, t->tokens, t->unfinished);
+}
+static void print_json(double megabytes, const tllm_about *about, const tllm_judgement *j)
+{
+    int i;
+    printf("{\"weights\": %.0f, \"megabytes\": %.4f, \"stories\": %zu, \"tokens\": %zu, \"bits\": %.6f, \"floor\": %.6f, \"excess\": %.6f, \"low\": %.6f, \"high\": %.6f", about->n_params, megabytes,
+           j->stories, j->tokens, j->bits, j->floor, j->bits - j->floor, j->low, j->high);
+    if (j->has_base) printf(", \"base_bits\": %.6f, \"kl\": %.6f, \"agree\": %.6f", j->base_bits, j->kl, j->agree);
+    printf(", \"kinds\": {");
+    for (i = 0; i < TLLM_STORY_TAGS; i++)
+        printf("%s\"%s\": {\"n\": %zu, \"right\": %zu, \"excess\": %.6f}", i ? ", " : "", tllm_story_tag_name(i), j->tag[i].n, j->tag[i].right, j->tag[i].excess);
+    printf("}, \"sums\": {\"n\": %zu, \"right\": %zu}", j->sums, j->sums_right);
+    print_json_told("drawn", &j->drawn);
+    print_json_told("best_guess", &j->greedy);
+    printf("}\n");
+}
+
+typedef struct loaded { tllm_gguf *file; tllm_model *model; } loaded;
+static tiny_status load(tiny_ctx *ctx, const char *path, loaded *l)
+{
+    tiny_status st = tllm_file_open(ctx, path, &l->file);
+    return st ? st : tllm_model_open(ctx, l->file, &l->model);
+}
+static void unload(tiny_ctx *ctx, loaded *l)
+{
+    tllm_model_close(ctx, l->model);
+    tllm_gguf_close(ctx, l->file);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = NULL, *base_path = NULL;
+    long threads = 1, stories = 2000, tell = 1000, seed = 999;
+    int json = 0, i;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    tllm_judge_desc d;
+    tllm_judgement j;
+    tllm_about about;
+    loaded model = { NULL, NULL }, base = { NULL, NULL };
+    double megabytes = 0;
+    size_t k;
+    tiny_status st;
+    memset(&desc, 0, sizeof desc);
+    memset(&d, 0, sizeof d);
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
+        long *to = !strcmp(a, "--threads") ? &threads : !strcmp(a, "--stories") ? &stories : !strcmp(a, "--tell") ? &tell : !strcmp(a, "--seed") ? &seed : NULL;
+        if (to) {
+            char *end = NULL;
+            *to = v ? strtol(v, &end, 10) : 0;
+            if (!v || end == v || *end || *to < (to != &tell) || *to > 10000000) return wrong(a, v);
+            i++;
+        } else if (!strcmp(a, "--against")) {
+            if (!v) return wrong(a, v);
+            base_path = v;
+            i++;
+        } else if (!strcmp(a, "--target")) {
+            desc.target = v ? tiny_target_by_name(v) : TINY_TARGET_COUNT;
+            if (desc.target == TINY_TARGET_COUNT) return wrong(a, v);
+            i++;
+        } else if (!strcmp(a, "--json")) json = 1;
+        else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
+        else if (a[0] == '-') return wrong("unknown option", a);
+        else if (path) return wrong("a second model; --against names the base", a);
+        else path = a;
+    }
+    if (!path) return fputs(usage, stderr), 2;
+    desc.n_threads = (int)threads;
+    d.stories = (int)stories;
+    d.samples = d.greedy = tell ? (int)tell : -1;
+    d.seed = (uint64_t)seed;
+    st = tiny_ctx_open(&desc, &ctx);
+    if (!st) st = load(ctx, path, &model);
+    if (!st && base_path) st = load(ctx, base_path, &base);
+    if (!st) {
+        tllm_model_about(model.model, &about);
+        for (k = 0; k < tllm_gguf_n_tensors(model.file); k++) megabytes += (double)tllm_gguf_tensor_at(model.file, k)->bytes * 1e-6;
+        st = tllm_judge(ctx, model.model, base.model, &d, &j);
+    }
+    if (st) fprintf(stderr, "judge: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    else if (json) print_json(megabytes, &about, &j);
+    else print_table(path, megabytes, &about, &j);
+    if (ctx) {
+        unload(ctx, &base);
+        unload(ctx, &model);
+    }
+    tiny_ctx_close(ctx);
+    return st != TINY_OK;
+}

@@ -1,0 +1,136 @@
+/* examples/story.c - the model that comes with the library tells a story
+ *
+ *     story [MODEL.gguf] [--seed S] [--stories N]
+ *
+ * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line says how
+ * fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is known.        */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#ifdef STORY_LINKED
+#include "story-model.h"
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Words with blanks between them, printed as a book has them; and kept as they came. */
+typedef struct printer { char word[64], said[4096]; size_t n, n_said, column; int begins, quoted, behind_quote; } printer;
+
+static void print_word(printer *p)
+{
+    char *w = p->word;
+    int blank = p->n_said > 0 && !p->behind_quote;
+    if (!p->n) return;
+    w[p->n] = 0;
+    if (p->n_said + p->n + 1 < sizeof p->said) p->n_said += (size_t)sprintf(p->said + p->n_said, " %s", w);
+    p->behind_quote = 0;
+    if (!strcmp(w, ".") || !strcmp(w, ",") || !strcmp(w, "!") || !strcmp(w, "?")) blank = 0;
+    if (!strcmp(w, "\"")) {
+        if (p->quoted) blank = 0;
+        else p->behind_quote = p->begins = 1;
+        p->quoted = !p->quoted;
+    } else {
+        if ((p->begins || !strcmp(w, "i")) && w[0] >= 'a' && w[0] <= 'z') w[0] = (char)(w[0] - 32);
+        p->begins = !strcmp(w, ".") || !strcmp(w, "!") || (!strcmp(w, "?") && !p->quoted);
+    }
+    if (blank && p->column + p->n > 100) { putchar('\n'); p->column = 0; blank = 0; }
+    p->column += (size_t)printf("%s%s", blank ? " " : "", w);
+    (void)fflush(stdout);
+    p->n = 0;
+}
+static int print(void *user, const char *text, size_t n)
+{
+    printer *p = (printer *)user;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        if (text[i] == ' ') print_word(p);
+        else if (p->n + 1 < sizeof p->word) p->word[p->n++] = text[i];
+    }
+    return 0;
+}
+
+static size_t score(const char *said, size_t *n)    /* tokens that the grammar can follow */
+{
+    int32_t token[TLLM_STORY_LONGEST];
+    const char *w = said;
+    *n = 0;
+    while (*w && *n < TLLM_STORY_LONGEST) {
+        size_t len;
+        w += *w == ' ';
+        len = strcspn(w, " ");
+        token[(*n)++] = tllm_story_find(w, len);
+        w += len;
+    }
+    return tllm_story_score(token, *n, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+#ifdef STORY_LINKED
+    const char *path = NULL;
+#else
+    const char *path = "examples/models/story.gguf";
+#endif
+    unsigned long long seed = (unsigned long long)time(NULL);
+    long stories = 1, k;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    tllm_session *session = NULL;
+    tllm_generate_desc how;
+    tllm_generate_result r;
+    tllm_judge_desc jd;
+    tllm_judgement j;
+    tllm_step chain[1];
+    double spent = 0;
+    size_t made = 0;
+    tiny_status st;
+    int i;
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
+        if (a[0] != '-') path = a;
+        else if (v && !strcmp(a, "--seed")) { seed = strtoull(v, NULL, 10); i++; }
+        else if (v && !strcmp(a, "--stories")) { stories = strtol(v, NULL, 10); i++; }
+        else return fputs("story [MODEL.gguf] [--seed S] [--stories N]\n", stderr), strcmp(a, "--help") != 0;
+    }
+    memset(&desc, 0, sizeof desc);
+    memset(&how, 0, sizeof how);
+    memset(&jd, 0, sizeof jd);
+    memset(&j, 0, sizeof j);
+    desc.n_threads = 1;                     /* the model is small: threads would wait for each other longer than they work */
+    chain[0] = tllm_step_temperature(1.0f);
+    how.chain = chain;
+    how.n_steps = 1;
+    how.text = print;
+    st = tiny_ctx_open(&desc, &ctx);
+#ifdef STORY_LINKED
+    if (!st) st = path ? tllm_session_open(ctx, path, NULL, &session) : tllm_session_open_memory(ctx, story_model, sizeof story_model, NULL, &session);
+#else
+    if (!st) st = tllm_session_open(ctx, path, NULL, &session);
+#endif
+    for (k = 0; !st && k < stories; k++) {
+        static printer p;
+        size_t n, good;
+        memset(&p, 0, sizeof p);
+        p.begins = 1;
+        how.user = &p;
+        how.seed = seed + (unsigned long long)k;
+        st = tllm_generate(session, "", 0, &how, &r);
+        print_word(&p);
+        if (st) break;
+        good = score(p.said, &n);
+        if (good == n) printf("\n(seed %llu: %zu words; the grammar of the language takes them all)\n\n", (unsigned long long)how.seed, n);
+        else printf("\n(seed %llu: %zu words; the grammar of the language would not have said word %zu)\n\n", (unsigned long long)how.seed, n, good + 1);
+        made += r.n_made;
+        spent += r.made_seconds;
+    }
+    jd.stories = 200;
+    jd.samples = jd.greedy = -1;
+    if (!st) st = tllm_judge(ctx, tllm_session_model(session), NULL, &jd, &j);
+    if (st) fprintf(stderr, "\nstory: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    else
+        printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
+    tllm_session_close(session);
+    tiny_ctx_close(ctx);
+    return st != TINY_OK;
+}

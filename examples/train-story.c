@@ -1,0 +1,207 @@
+/* examples/train-story.c - trains the story model: text in, a model file out
+ *
+ *     train-story --config examples/story.cfg --seed 1 --out story.gguf
+ *
+ * Beside the model a checkpoint (story.gguf.ckpt) is kept, from which --resume goes on with the same result as a run that was
+ * never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds).                              */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "train-story --out MODEL.gguf [options]\n"
+    "  --config FILE     sizes and rates, key = value; examples/story.cfg is one\n"
+    "  --seed S          first weights and stories; what the configuration says, or 1\n"
+    "  --format F        of the matrices in the model file; Q8_0 without this\n"
+    "  --resume          go on from MODEL.gguf.ckpt, if it is there\n"
+    "  --seconds N       stop after so long, with a checkpoint\n"
+    "  --stop N          stop after step N, with a checkpoint\n"
+    "  --save N          seconds from one checkpoint to the next; 60 without this\n"
+    "  --threads N       one per processor without this, at most 4\n"
+    "  --target T        scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --quiet           no progress\n"
+    "A stop by ^C keeps a checkpoint.\n";
+
+static volatile sig_atomic_t asked_to_stop;
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    asked_to_stop = 1;
+}
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "train-story: %s: %s\ntrain-story --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+
+static double seconds(void) { return (double)tiny_now_ns() * 1e-9; }
+
+/* The lines of the course up to a step stay; what a killed run wrote after its last checkpoint goes. Returns the seconds spent. */
+static double keep_course(const char *path, long long step)
+{
+    FILE *f = fopen(path, "r");
+    char line[200], *kept = NULL, *more;
+    size_t n = 0, room = 0;
+    double spent = 0;
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f)) {
+        const size_t len = strlen(line);
+        double a, b, s;
+        long long at;
+        if (sscanf(line, "%lld %lf %lf %lf", &at, &a, &b, &s) == 4) {
+            if (at > step) break;
+            spent = s;
+        }
+        if (n + len > room) {
+            more = (char *)realloc(kept, room = 2 * (n + len));
+            if (!more) break;
+            kept = more;
+        }
+        memcpy(kept + n, line, len);
+        n += len;
+    }
+    (void)fclose(f);
+    f = fopen(path, "w");
+    if (f) {
+        if (n) (void)fwrite(kept, 1, n, f);
+        (void)fclose(f);
+    }
+    free(kept);
+    return spent;
+}
+
+int main(int argc, char **argv)
+{
+    const char *config = NULL, *out = NULL, *format = "Q8_0";
+    char checkpoint[1024], course[1024];
+    long seconds_most = 0, save_each = 60, threads = 0, stop_at = 0;
+    unsigned long long seed = 0;
+    int resume = 0, quiet = 0, i, stopped = 0;
+    tiny_ctx_desc desc;
+    tllm_train_desc d;
+    tllm_train_report r;
+    tiny_ctx *ctx = NULL;
+    tllm_trainer *t = NULL;
+    tiny_file text;
+    tiny_status st;
+    double began, saved, spent = 0, shown = 0, mean = 0, weight = 0;
+    FILE *tsv = NULL;
+    memset(&desc, 0, sizeof desc);
+    memset(&d, 0, sizeof d);
+    memset(&r, 0, sizeof r);
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
+        const char **text_to = !strcmp(a, "--config") ? &config : !strcmp(a, "--out") ? &out : !strcmp(a, "--format") ? &format : NULL;
+        long *to = !strcmp(a, "--seconds") ? &seconds_most : !strcmp(a, "--save") ? &save_each : !strcmp(a, "--threads") ? &threads : !strcmp(a, "--stop") ? &stop_at : NULL;
+        if (text_to) {
+            if (!v) return wrong(a, v);
+            *text_to = v;
+            i++;
+        } else if (to || !strcmp(a, "--seed")) {
+            char *end = NULL;
+            unsigned long long n;
+            errno = 0;
+            n = v && *v >= '0' && *v <= '9' ? strtoull(v, &end, 10) : 0;
+            if (!end || *end || errno || !n || (to && n > 1000000)) return wrong(a, v);
+            if (to) *to = (long)n;
+            else seed = n;
+            i++;
+        } else if (!strcmp(a, "--target")) {
+            desc.target = v ? tiny_target_by_name(v) : TINY_TARGET_COUNT;
+            if (desc.target == TINY_TARGET_COUNT) return wrong(a, v);
+            i++;
+        } else if (!strcmp(a, "--resume")) resume = 1;
+        else if (!strcmp(a, "--quiet")) quiet = 1;
+        else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
+        else return wrong("unknown option", a);
+    }
+    if (!out) return fputs(usage, stderr), 2;
+    if (strlen(out) > 1000) return wrong("the name is too long", out);
+    (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
+    (void)snprintf(course, sizeof course, "%s.tsv", out);
+    desc.n_threads = (int)threads;
+    if (tiny_ctx_open(&desc, &ctx)) return fputs("train-story: no context\n", stderr), 1;
+    if (config) {
+        st = tiny_file_copy(ctx, config, &text);
+        if (!st) {
+            st = tllm_train_config(ctx, config, (const char *)text.bytes, text.n_bytes, &d);
+            tiny_file_close(ctx, &text);
+        }
+        if (st) goto fail;
+    }
+    if (seed) d.seed = seed;
+    st = tllm_trainer_open(ctx, &d, &t);
+    if (st) goto fail;
+    d = *tllm_trainer_desc(t);
+    if (resume) {
+        FILE *there = fopen(checkpoint, "rb");
+        if (there) {
+            (void)fclose(there);
+            st = tllm_trainer_load(t, checkpoint);
+            if (st) goto fail;
+            spent = keep_course(course, (long long)tllm_trainer_at(t));
+        } else resume = 0;
+    }
+    tsv = fopen(course, resume ? "a" : "w");
+    if (!tsv) fprintf(stderr, "train-story: %s cannot be written; the course of the loss is not kept\n", course);
+    else if (!resume) fputs("# step\tbits\tfloor\tseconds\n", tsv);
+    fprintf(stderr, "%zu weights, %d steps of %d tokens, %s, %d threads, seed %llu%s\n", tllm_trainer_params(t), d.steps, d.sequences * d.context,
+            tiny_target_name(tiny_ctx_target(ctx)), tiny_ctx_threads(ctx), (unsigned long long)d.seed, resume ? ", resumed" : "");
+    (void)signal(SIGINT, on_interrupt);
+    (void)signal(SIGTERM, on_interrupt);
+    began = saved = seconds();
+    while (tllm_trainer_at(t) < d.steps) {
+        double now, used;
+        const int64_t first = tllm_trainer_at(t);
+        st = tllm_trainer_step(t, &r);
+        if (st) goto fail;                  /* the checkpoint is the last good one */
+        now = seconds();
+        used = now - began;
+        if (tsv) fprintf(tsv, "%lld\t%.5f\t%.5f\t%.2f\n", (long long)r.step, r.bits, r.floor, spent + used);
+        mean = 0.95 * mean + 0.05 * (r.bits - r.floor);
+        weight = 0.95 * weight + 0.05;
+        if (!quiet && (now - shown > 1 || r.step == d.steps)) {
+            static int64_t from;
+            static double since;
+            if (!from) { from = first; since = began; }
+            fprintf(stderr, "\rstep %lld of %d   %.4f bits a token, %.4f above the floor   %.0f tokens/s   %.0f s left   ", (long long)r.step, d.steps, r.bits, mean / weight,
+                    (double)(r.step - from) * (double)r.tokens / (now - since), (double)(d.steps - r.step) * (now - since) / (double)(r.step - from));
+            (void)fflush(stderr);
+            shown = now;
+        }
+        stopped = asked_to_stop || r.step == stop_at || (seconds_most && used >= (double)seconds_most);
+        if (stopped || now - saved >= (double)save_each || r.step == d.steps) {
+            st = tllm_trainer_save(t, checkpoint);
+            if (st) {
+                fprintf(stderr, "\ntrain-story: %s\n%s", tiny_ctx_message(ctx), stopped ? "" : "the run goes on without it\n");
+                if (stopped) goto fail;
+            }
+            if (tsv) (void)fflush(tsv);
+            saved = seconds();
+        }
+        if (stopped) break;
+    }
+    if (!quiet) fputs("\n", stderr);
+    if (tllm_trainer_at(t) < d.steps) {
+        printf("stopped after step %lld of %d, %.4f bits above the floor; --resume goes on\n", (long long)tllm_trainer_at(t), d.steps, weight > 0 ? mean / weight : 0.0);
+    } else {
+        double bits, floor;
+        st = tllm_trainer_model(t, out, format);
+        if (!st) st = tllm_trainer_heldout(t, 999, 8, &bits, &floor);
+        if (st) goto fail;
+        printf("%s: %lld steps in %.0f s; %.4f bits a token on held-out text, floor %.4f, %.4f above it\n", out, (long long)tllm_trainer_at(t), spent + seconds() - began, bits, floor,
+               bits - floor);
+    }
+    st = TINY_OK;
+fail:
+    if (st) fprintf(stderr, "\ntrain-story: %s\n", tiny_ctx_message(ctx));
+    if (tsv) (void)fclose(tsv);
+    tllm_trainer_close(t);
+    tiny_ctx_close(ctx);
+    return st != TINY_OK;
+}

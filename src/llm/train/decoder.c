@@ -1,0 +1,473 @@
+/* src/llm/train/decoder.c
+ *
+ * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
+ *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding).
+ * Formula  forward, x a row of d numbers for each token:
+ *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
+ *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
+ *          backward, dy the gradient of what y is:
+ *              y = x W':            dx = dy W,  dW = dy' x
+ *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
+ *              y = silu(a) b:       db = dy silu(a),  da = dy b s (1 + a (1 - s)),  s = sigmoid(a)
+ *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
+ *              turned by an angle:  turned back
+ *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
+ * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again, block by
+ *          block of 64 queries against the keys that they may see, so that scores stay in the second-level cache.
+ *          q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
+ * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
+ * Left out dropout, biases, untied heads: the recipe has none.                                                            */
+#include "llm/train/decoder.h"
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+#include "math/table.h"
+#include "math/matmul.h"
+#include "math/elem.h"
+#include <string.h>
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------------- */
+
+static tiny_idx tinyi_dec_layer_floats(const tinyi_dec *m)
+{
+    return 2 * m->d + 2 * m->d * m->d + 2 * m->n_kv * m->d_head * m->d + 3 * m->hidden * m->d;
+}
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + 9 * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m) + m->d; }
+
+TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
+{
+    tinyi_dec_tensor t;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    tiny_idx rows[TINYI_DEC_DOWN + 1], j;
+    t.layer = -1;
+    t.cols = m->d;
+    if (i == 0) {
+        t.what = TINYI_DEC_EMBD;
+        t.rows = m->vocab;
+        t.at = 0;
+        return t;
+    }
+    if (i == 1 + 9 * m->n_layer) {
+        t.what = TINYI_DEC_NORM;
+        t.rows = 1;
+        t.at = m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m);
+        return t;
+    }
+    rows[TINYI_DEC_NORM1] = rows[TINYI_DEC_NORM2] = 1;
+    rows[TINYI_DEC_Q] = rows[TINYI_DEC_O] = m->d;
+    rows[TINYI_DEC_K] = rows[TINYI_DEC_V] = kv;
+    rows[TINYI_DEC_GATE] = rows[TINYI_DEC_UP] = m->hidden;
+    rows[TINYI_DEC_DOWN] = m->hidden;       /* of d: as many floats as it has the other way */
+    t.layer = (i - 1) / 9;
+    t.what = TINYI_DEC_NORM1 + (int)((i - 1) % 9);
+    t.at = m->vocab * m->d + t.layer * tinyi_dec_layer_floats(m);
+    for (j = TINYI_DEC_NORM1; j < t.what; j++) t.at += rows[j] * m->d;
+    t.rows = rows[t.what];
+    if (t.what == TINYI_DEC_DOWN) {
+        t.rows = m->d;
+        t.cols = m->hidden;
+    }
+    return t;
+}
+
+TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
+{
+    const tiny_idx half = m->d_head / 2;
+    tiny_idx t, i;
+    for (i = 0; i < half; i++) {
+        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_head);
+        for (t = 0; t < m->context; t++) {
+            turn[2 * (t * half + i)] = (float)tinyi_cos64((double)t * speed);
+            turn[2 * (t * half + i) + 1] = (float)tinyi_sin64((double)t * speed);
+        }
+    }
+}
+
+/* ---- a lane ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
+    float *x, *h1, *q, *k, *v, *o, *mid, *h2, *gu, *s;
+} tinyi_dec_kept;
+
+typedef struct tinyi_dec_run {
+    tiny_ctx *ctx;
+    const tinyi_kernels *kernel;
+    const tinyi_dec *m;
+    const float *w;
+    float *g;
+    tiny_idx n_seq, n;                      /* rows: n_seq * context */
+    tiny_status st;
+    tinyi_dec_kept kept[TINYI_DEC_LAYERS];
+    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+} tinyi_dec_run;
+
+/* Room for everything, from room on or only counted; in floats. */
+typedef struct tinyi_dec_taker { float *room; size_t used; int fits; } tinyi_dec_taker;
+static float *tinyi_dec_take(tinyi_dec_taker *t, tiny_idx rows, tiny_idx cols)
+{
+    size_t floats, at = t->used;
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &floats) || floats > SIZE_MAX / 64 - t->used) { t->fits = 0; return NULL; }
+    t->used += (floats + 15) / 16 * 16;
+    return t->room ? t->room + at : NULL;
+}
+static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx n = r->n, kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    tiny_idx l;
+    for (l = 0; l < m->n_layer; l++) {
+        tinyi_dec_kept *k = &r->kept[l];
+        k->x = tinyi_dec_take(t, n, m->d);
+        k->h1 = tinyi_dec_take(t, n, m->d);
+        k->q = tinyi_dec_take(t, n, m->d);
+        k->k = tinyi_dec_take(t, n, kv);
+        k->v = tinyi_dec_take(t, n, kv);
+        k->o = tinyi_dec_take(t, n, m->d);
+        k->mid = tinyi_dec_take(t, n, m->d);
+        k->h2 = tinyi_dec_take(t, n, m->d);
+        k->gu = tinyi_dec_take(t, n, 2 * m->hidden);
+        k->s = tinyi_dec_take(t, n, m->hidden);
+    }
+    r->x = tinyi_dec_take(t, n, m->d);
+    r->h = tinyi_dec_take(t, n, m->d);
+    r->logits = tinyi_dec_take(t, n, m->vocab);
+    r->dx = tinyi_dec_take(t, n, m->d);
+    r->dh = tinyi_dec_take(t, n, m->d);
+    r->wide = tinyi_dec_take(t, n, 2 * m->hidden);
+    r->qkv = tinyi_dec_take(t, n, m->d + 2 * kv);
+    r->dq = tinyi_dec_take(t, n, m->d);
+    r->dk = tinyi_dec_take(t, n, kv);
+    r->dv = tinyi_dec_take(t, n, kv);
+    r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
+    r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
+    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), m->d_head);
+    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context));
+}
+
+TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats)
+{
+    tinyi_dec_run r;
+    tinyi_dec_taker t;
+    size_t rows;
+    if (!tinyi_size_mul((size_t)n_seq, (size_t)m->context, &rows) || rows > ((size_t)1 << 31)) return 0;
+    r.m = m;
+    r.n = (tiny_idx)rows;
+    t.room = NULL;
+    t.used = 0;
+    t.fits = 1;
+    tinyi_dec_layout(&r, &t);
+    *floats = t.used;
+    return t.fits;
+}
+
+/* y = a b, each as it is or turned; rows and columns of the memory, not of the turned view */
+static void tinyi_dec_product(tinyi_dec_run *r, const float *a, tiny_idx a_rows, tiny_idx a_cols, int a_turned, const float *b, tiny_idx b_rows, tiny_idx b_cols,
+                              int b_turned, float *y)
+{
+    tiny_tensor ta = tiny_tensor_2d((void *)(uintptr_t)a, TINY_F32, a_rows, a_cols), tb = tiny_tensor_2d((void *)(uintptr_t)b, TINY_F32, b_rows, b_cols), ty;
+    if (r->st) return;
+    if (a_turned) ta = tiny_tensor_swap(ta, 0, 1);
+    if (b_turned) tb = tiny_tensor_swap(tb, 0, 1);
+    ty = tiny_tensor_2d(y, TINY_F32, ta.dim[0], tb.dim[1]);
+    r->st = tiny_matmul(r->ctx, &ta, &tb, NULL, TINY_ACT_NONE, &ty);
+}
+/* y (n, out) = x (n, in) W', W (out, in) */
+static void tinyi_dec_linear(tinyi_dec_run *r, const float *x, const float *w, tiny_idx in, tiny_idx out, float *y)
+{
+    tinyi_dec_product(r, x, r->n, in, 0, w, out, in, 1, y);
+}
+/* dx = dy W, dW = dy' x */
+static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float *x, const float *w, tiny_idx in, tiny_idx out, float *dx, float *dw)
+{
+    tinyi_dec_product(r, dy, r->n, out, 0, w, out, in, 0, dx);
+    tinyi_dec_product(r, dy, r->n, out, 1, x, r->n, in, 0, dw);
+}
+
+static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, float *y)
+{
+    const size_t d = (size_t)r->m->d;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
+}
+/* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
+static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, float *dx, float *dgain)
+{
+    const tinyi_kernels *k = r->kernel;
+    const size_t d = (size_t)r->m->d;
+    float *gd = r->line, *t = r->line + d;
+    tiny_idx i;
+    memset(dgain, 0, d * sizeof *dgain);
+    for (i = 0; i < r->n; i++, dy += d, x += d, dx += d) {
+        const double square = (double)k->dot_f32(x, x, d) / (double)d + (double)r->m->eps;
+        const float rms = (float)(1.0 / tinyi_sqrt64(square));
+        float sum;
+        k->binary_f32(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
+        sum = k->dot_f32(gd, x, d);
+        k->axpy_f32(dx, gd, d, rms);
+        k->axpy_f32(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
+        k->binary_f32(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
+        k->axpy_f32(dgain, t, d, rms);
+    }
+}
+
+/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_head. */
+static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tiny_idx heads, tiny_idx place, int back)
+{
+    const tiny_idx half = m->d_head / 2;
+    const float *turn = m->turn + 2 * place * half;
+    tiny_idx h, i;
+    for (h = 0; h < heads; h++, to += m->d_head, from += m->d_head)
+        for (i = 0; i < half; i++) {
+            const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i], b = from[2 * i + 1];
+            to[2 * i] = a * c - b * s;
+            to[2 * i + 1] = a * s + b * c;
+        }
+}
+
+/* Rows of qkv to q (sequence, key head, token, query heads), k and v (sequence, key head, token), and back. */
+static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const float *from = r->qkv + (s * m->context + t) * row;
+            for (j = 0; j < m->n_kv; j++) {
+                const tiny_idx at = ((s * m->n_kv + j) * m->context + t) * dh;
+                tinyi_dec_turn(m, to->q + at * group, from + j * group * dh, group, t, 0);
+                tinyi_dec_turn(m, to->k + at, from + m->d + j * dh, 1, t, 0);
+                memcpy(to->v + at, from + m->d + (m->n_kv + j) * dh, (size_t)dh * sizeof(float));
+            }
+        }
+}
+static void tinyi_dec_join(tinyi_dec_run *r)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            float *to = r->qkv + (s * m->context + t) * row;
+            for (j = 0; j < m->n_kv; j++) {
+                const tiny_idx at = ((s * m->n_kv + j) * m->context + t) * dh;
+                tinyi_dec_turn(m, to + j * group * dh, r->dq + at * group, group, t, 1);
+                tinyi_dec_turn(m, to + m->d + j * dh, r->dk + at, 1, t, 1);
+                memcpy(to + m->d + (m->n_kv + j) * dh, r->dv + at, (size_t)dh * sizeof(float));
+            }
+        }
+}
+/* (token, all heads) from or to (sequence, key head, token, query heads) */
+static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, int to_blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx wide = m->n_head / m->n_kv * m->d_head;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (j = 0; j < m->n_kv; j++)
+            for (t = 0; t < m->context; t++) {
+                float *a = rows + (s * m->context + t) * m->d + j * wide, *b = blocks + ((s * m->n_kv + j) * m->context + t) * wide;
+                memcpy(to_blocks ? b : a, to_blocks ? a : b, (size_t)wide * sizeof(float));
+            }
+}
+
+/* Weights of the queries t0 .. t1 of one key head against the keys 0 .. t1, into r->scores. */
+static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group;
+    const float scale = 1.0f / tinyi_sqrtf((float)m->d_head);
+    tiny_idx i;
+    tinyi_dec_product(r, q, rows, m->d_head, 0, k, t1, m->d_head, 1, r->scores);
+    for (i = 0; i < rows; i++) {
+        float *s = r->scores + i * t1;
+        const tiny_idx seen = t0 + i / group + 1;
+        r->kernel->softmax_row_f32(s, s, (size_t)seen, scale);
+        memset(s + seen, 0, (size_t)(t1 - seen) * sizeof *s);
+    }
+}
+
+/* o, as blocks, into `blocks` */
+static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    tiny_idx b, t0;
+    for (b = 0; b < r->n_seq * m->n_kv; b++) {
+        const float *k = a->k + b * m->context * dh, *v = a->v + b * m->context * dh;
+        for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh;
+            tinyi_dec_weights(r, a->q + at, k, t0, t1);
+            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at);
+        }
+    }
+}
+
+/* from the gradient of o, as blocks, to r->dq, dk, dv */
+static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, const float *blocks)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    const float scale = 1.0f / tinyi_sqrtf((float)dh);
+    tiny_idx b, t0, i;
+    memset(r->dk, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dk);
+    memset(r->dv, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dv);
+    for (b = 0; b < r->n_seq * m->n_kv; b++) {
+        const tiny_idx keys = b * m->context * dh;
+        for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh, rows = (t1 - t0) * group;
+            const float *q = a->q + at, *go = blocks + at;
+            tinyi_dec_weights(r, q, a->k + keys, t0, t1);
+            tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
+            r->kernel->axpy_f32(r->dv + keys, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, go, rows, dh, 0, a->v + keys, t1, dh, 1, r->dscores);
+            for (i = 0; i < rows; i++) {
+                float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
+                const size_t seen = (size_t)(t0 + i / group + 1);
+                const float mean = r->kernel->dot_f32(p, dp, seen);
+                r->kernel->scale_f32(dp, dp, seen, scale, -mean * scale);
+                r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
+                memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
+            }
+            tinyi_dec_product(r, r->dscores, rows, t1, 0, a->k + keys, t1, dh, 0, r->dq + at);
+            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, dh, 0, r->part);
+            r->kernel->axpy_f32(r->dk + keys, r->part, (size_t)(t1 * dh), 1.0f);
+        }
+    }
+}
+
+/* s = silu(a) b; a and b the halves of a row of gu */
+static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
+{
+    const size_t n = (size_t)r->m->hidden;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
+}
+static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
+{
+    const tinyi_kernels *k = r->kernel;
+    const size_t n = (size_t)r->m->hidden;
+    float *s = r->line, *t = r->line + n, *u = r->line + 2 * n;
+    tiny_idx i;
+    for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
+        const float *a = gu, *b = gu + n;
+        k->sigmoid_f32(s, a, n);
+        k->binary_f32(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
+        k->binary_f32(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
+        k->binary_f32(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
+        k->binary_f32(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
+    }
+}
+
+/* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
+static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
+{
+    const size_t n = (size_t)r->m->vocab;
+    double sum = 0.0;
+    tiny_idx s, t;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < r->m->context; t++) {
+            float *p = r->logits + (size_t)(s * r->m->context + t) * n;
+            const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
+            const double x = (double)p[next] - (double)r->kernel->max_f32(p, n);
+            r->kernel->softmax_row_f32(p, p, n, 1.0f);
+            /* what is too small for a float is told by its distance from the largest */
+            sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
+            if (!r->g) continue;
+            p[next] -= 1.0f;
+            r->kernel->scale_f32(p, p, n, share, 0.0f);
+        }
+    return sum;
+}
+
+static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
+{
+    return r->w + tinyi_dec_tensor_at(r->m, layer < 0 ? (what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1) : 1 + 9 * layer + what - TINYI_DEC_NORM1).at;
+}
+static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    const size_t all = (size_t)(r->n * m->d);
+    const float *embd = tinyi_dec_w(r, -1, TINYI_DEC_EMBD);
+    tiny_idx s, t, l;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++)
+            memcpy(r->kept[0].x + (s * m->context + t) * m->d, embd + tokens[s * (m->context + 1) + t] * m->d, (size_t)m->d * sizeof *embd);
+    for (l = 0; l < m->n_layer && !r->st; l++) {
+        const tinyi_dec_kept *k = &r->kept[l];
+        float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
+        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), k->h1);
+        tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->qkv);
+        tinyi_dec_split(r, k);
+        tinyi_dec_attend(r, k, r->dh);
+        tinyi_dec_heads(r, k->o, r->dh, 0);
+        tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
+        r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
+        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), k->h2);
+        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, k->gu);
+        tinyi_dec_gate(r, k);
+        tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
+        r->kernel->axpy_f32(out, k->mid, all, 1.0f);
+    }
+    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->h);
+    tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
+}
+
+static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx kv = m->n_kv * m->d_head;
+    const size_t all = (size_t)(r->n * m->d);
+    float *dembd = tinyi_dec_g(r, -1, TINYI_DEC_EMBD);
+    tiny_idx s, t, l;
+    tinyi_dec_linear_back(r, r->logits, r->h, tinyi_dec_w(r, -1, TINYI_DEC_EMBD), m->d, m->vocab, r->dh, dembd);
+    memset(r->dx, 0, all * sizeof *r->dx);
+    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
+    for (l = m->n_layer - 1; l >= 0 && !r->st; l--) {
+        const tinyi_dec_kept *k = &r->kept[l];
+        /* ds goes where s was: dD is taken from s first */
+        tinyi_dec_product(r, r->dx, r->n, m->d, 1, k->s, r->n, m->hidden, 0, tinyi_dec_g(r, l, TINYI_DEC_DOWN));
+        tinyi_dec_product(r, r->dx, r->n, m->d, 0, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->d, m->hidden, 0, k->s);
+        tinyi_dec_gate_back(r, k->s, k->gu, r->wide);
+        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, r->dh, tinyi_dec_g(r, l, TINYI_DEC_GATE));
+        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
+        tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
+        tinyi_dec_heads(r, r->dh, k->o, 1);
+        tinyi_dec_attend_back(r, k, k->o);
+        tinyi_dec_join(r);
+        tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
+        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
+    }
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++)
+            r->kernel->axpy_f32(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
+}
+
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats)
+{
+    tinyi_dec_run r;
+    tinyi_dec_taker t;
+    r.ctx = one;
+    r.kernel = one->k;
+    r.m = m;
+    r.w = w;
+    r.g = g;
+    r.n_seq = n_seq;
+    r.n = n_seq * m->context;
+    r.st = TINY_OK;
+    t.room = room;
+    t.used = 0;
+    t.fits = 1;
+    tinyi_dec_layout(&r, &t);
+    tinyi_dec_forward(&r, tokens);
+    if (r.st) return r.st;
+    *nats = tinyi_dec_loss(&r, tokens, share);
+    if (g) tinyi_dec_backward(&r, tokens);
+    return r.st;
+}
+#endif

@@ -1,0 +1,38 @@
+/* src/llm/train/decoder.h - inside the trainer: loss and gradient of a small decoder, written out by hand
+ *
+ * One family: tied embedding, layers of RMSNorm, grouped attention with rotated pairs, RMSNorm, gated SiLU, and a norm before
+ * the head. A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
+ * weights and nothing else, so that who computed which does not matter.                                                   */
+#ifndef TINYI_DECODER_H
+#define TINYI_DECODER_H
+#include "core/mem.h"
+TINYI_C_BEGIN
+
+#define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
+#define TINYI_DEC_LAYERS 64
+
+typedef struct tinyi_dec {
+    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head */
+    float theta, eps;
+    const float *turn;                      /* (context, d_head / 2, 2) cosine and sine */
+} tinyi_dec;
+
+/* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
+typedef enum tinyi_dec_what {
+    TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM
+} tinyi_dec_what;
+typedef struct tinyi_dec_tensor { int what; tiny_idx layer, rows, cols, at; } tinyi_dec_tensor;
+
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m);                /* how many */
+TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i);
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m);                 /* floats of all of them */
+TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
+/* floats that a lane of n_seq sequences works in */
+TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
+
+/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p. g NULL: the loss only; else it is overwritten with
+ * the gradient of `share` times that sum. one: a context of one thread. */
+TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
+
+TINYI_C_END
+#endif

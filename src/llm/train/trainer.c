@@ -1,0 +1,776 @@
+/* src/llm/train/trainer.c
+ *
+ * Papers   K. Jordan et al., "Muon", 2024; I. Loshchilov, F. Hutter, 2019 (AdamW); S. Hu et al., "MiniCPM", 2024: warm-up, a
+ *          constant rate, and a fall to zero at the end.
+ * Form     A step: lanes (forward, back) by whoever is free; the sum of their gradients in the order of the lanes, and its
+ *          length; then each thread's own optimiser for its own tensors. Threads meet twice a step.
+ *          Each thread has a context of one thread for the operations inside of a lane; their memory comes from the caller's
+ *          context, one at a time.
+ * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
+#include "llm/train/trainer.h"
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+#include "llm/train/decoder.h"
+#include "llm/train/story.h"
+#include "llm/quant/format.h"
+#include "core/state.h"
+#include "core/checkpoint.h"
+#include "math/table.h"
+#include "math/optim.h"
+#include "math/elem.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_TRAIN_PIECE 16384             /* gradients that a thread adds at once */
+
+struct tllm_trainer {
+    tiny_ctx *ctx;
+    tllm_train_desc desc;
+    tinyi_dec m;
+    size_t n;                               /* weights */
+    int n_workers;
+    tiny_idx busy;                          /* a worker is in the allocator of ctx */
+    tiny_ctx *one[TLLM_TRAIN_LANES];        /* of each worker */
+    tiny_optim *optim[TLLM_TRAIN_LANES];    /* of its tensors */
+    float *w, *g[TLLM_TRAIN_LANES], *turn, *room[TLLM_TRAIN_LANES];
+    double *square;                         /* of each piece of the gradient */
+    tiny_param *param;
+    char (*name)[64];
+    int32_t *tokens;                        /* (sequences, context + 1) */
+    double nats[TLLM_TRAIN_LANES];
+    int64_t steps;
+    uint64_t stories;                       /* state of the stream of stories */
+    /* of the step that runs */
+    const int32_t *batch;
+    float share, scale;
+    int want_gradient, has_gradient;
+    double factor;
+};
+
+/* ---- the description ----------------------------------------------------------------------------------------------------- */
+
+enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER };
+typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
+#define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
+static const tinyi_train_key tinyi_train_keys[] = {
+    TINYI_TK(embedding, INT, 8, 4096), TINYI_TK(layers, INT, 1, TINYI_DEC_LAYERS), TINYI_TK(heads, INT, 1, 256), TINYI_TK(kv_heads, INT, 1, 256),
+    TINYI_TK(hidden, INT, 8, 16384), TINYI_TK(context, INT, 2, 4096), TINYI_TK(sequences, INT, 4, 1024), TINYI_TK(steps, INT, 1, 1e8),
+    TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
+    TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
+    TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0)
+};
+#undef TINYI_TK
+
+static void tinyi_train_defaults(tllm_train_desc *d)
+{
+    const int adam = d->optimizer == TLLM_TRAIN_ADAMW;
+    if (!d->embedding) d->embedding = 256;
+    if (!d->layers) d->layers = 4;
+    if (!d->heads) d->heads = 8;
+    if (!d->kv_heads) d->kv_heads = 2;
+    if (!d->hidden) d->hidden = 512;
+    if (!d->context) d->context = 256;
+    if (!d->sequences) d->sequences = 16;
+    if (!d->steps) d->steps = 1000;
+    if (!d->warmup) d->warmup = 40;
+    if (d->constant == 0.0) d->constant = 0.6;
+    if (d->matrix_rate == 0.0) d->matrix_rate = adam ? 0.003 : 0.02;
+    if (d->decay == 0.0) d->decay = adam ? 0.1 : 0.01;
+    if (d->momentum == 0.0) d->momentum = 0.95;
+    if (d->rate == 0.0) d->rate = 0.003;
+    if (d->beta1 == 0.0) d->beta1 = 0.9;
+    if (d->beta2 == 0.0) d->beta2 = 0.95;
+    if (d->eps == 0.0) d->eps = 1e-8;
+    if (d->clip == 0.0) d->clip = 1.0;
+    if (d->spread == 0.0) d->spread = 0.5;
+    if (d->rope_base == 0.0) d->rope_base = 10000.0;
+    if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
+    if (!d->seed) d->seed = 1;
+}
+
+static double tinyi_train_get(const tllm_train_desc *d, const tinyi_train_key *k)
+{
+    const unsigned char *p = (const unsigned char *)d + k->at;
+    double x;
+    int i;
+    if (k->kind == TINYI_TK_REAL) {
+        memcpy(&x, p, sizeof x);
+        return x;
+    }
+    memcpy(&i, p, sizeof i);
+    return (double)i;
+}
+
+static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++) {
+        const tinyi_train_key *k = &tinyi_train_keys[i];
+        double x;
+        if (k->kind == TINYI_TK_SEED) continue;
+        x = tinyi_train_get(d, k);
+        if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
+    }
+    if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
+    if (d->embedding / d->heads % 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
+    if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
+    if (d->sequences % TLLM_TRAIN_LANES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size", d->sequences, TLLM_TRAIN_LANES);
+    if (d->warmup > d->steps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: a warmup of %d steps is longer than the run of %d", d->warmup, d->steps);
+    return TINY_OK;
+}
+
+static int tinyi_train_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* A number of at most 40 characters: digits, one point, an exponent; *ok 0 where it is none. */
+static double tinyi_train_number(const char *s, size_t n, int *ok)
+{
+    double x = 0.0, unit = 1.0;
+    size_t i = 0, digits = 0;
+    int e = 0, sign = 1;
+    *ok = 0;
+    if (n > 40) return 0.0;
+    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) x = x * 10.0 + (s[i] - '0');
+    if (i < n && s[i] == '.')
+        for (i++; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) { x = x * 10.0 + (s[i] - '0'); unit *= 10.0; }
+    if (!digits) return 0.0;
+    if (i < n && (s[i] == 'e' || s[i] == 'E')) {
+        i++;
+        if (i < n && (s[i] == '-' || s[i] == '+')) sign = s[i++] == '-' ? -1 : 1;
+        if (i == n) return 0.0;
+        for (; i < n && s[i] >= '0' && s[i] <= '9' && e < 100; i++) e = e * 10 + (s[i] - '0');
+    }
+    if (i < n) return 0.0;
+    *ok = 1;
+    for (; e > 0; e--) {
+        if (sign < 0) unit *= 10.0;
+        else x *= 10.0;
+    }
+    return x / unit;
+}
+
+TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const char *text, size_t n, tllm_train_desc *desc)
+{
+    tllm_train_desc d;
+    unsigned seen = 0;
+    size_t at = 0, line = 0;
+    if (!ctx || !desc || (!text && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a configuration needs its text and a place");
+    if (!name) name = "configuration";
+    d = *desc;
+    while (at < n) {
+        const char *s = text + at, *v;
+        size_t len = 0, k_len, v_len, k;
+        const tinyi_train_key *key = NULL;
+        unsigned char *to;
+        double x;
+        int ok = 1, i;
+        line++;
+        while (at + len < n && s[len] != '\n') len++;
+        at += len + 1;
+        for (k = 0; k < len; k++)
+            if (s[k] == '#') len = k;
+        while (len && tinyi_train_blank(s[0])) { s++; len--; }
+        while (len && tinyi_train_blank(s[len - 1])) len--;
+        if (!len) continue;
+        for (k_len = 0; k_len < len && s[k_len] != '='; k_len++) {}
+        if (k_len == len) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is no key = value", name, line, (int)TINYI_MIN(len, (size_t)60), s);
+        v = s + k_len + 1;
+        v_len = len - k_len - 1;
+        while (k_len && tinyi_train_blank(s[k_len - 1])) k_len--;
+        while (v_len && tinyi_train_blank(v[0])) { v++; v_len--; }
+        for (k = 0; k < TINYI_COUNT(tinyi_train_keys); k++)
+            if (strlen(tinyi_train_keys[k].name) == k_len && !memcmp(tinyi_train_keys[k].name, s, k_len)) key = &tinyi_train_keys[k];
+        if (!key) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: there is no key \"%.*s\"", name, line, (int)TINYI_MIN(k_len, (size_t)60), s);
+        k = (size_t)(key - tinyi_train_keys);
+        if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
+        seen |= 1u << k;
+        to = (unsigned char *)&d + key->at;
+        if (key->kind == TINYI_TK_OPTIMIZER) {
+            if (v_len == 4 && !memcmp(v, "muon", 4)) i = TLLM_TRAIN_MUON;
+            else if (v_len == 5 && !memcmp(v, "adamw", 5)) i = TLLM_TRAIN_ADAMW;
+            else return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: optimizer is \"%.*s\"; muon and adamw are there", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+            memcpy(to, &i, sizeof i);
+            continue;
+        }
+        x = tinyi_train_number(v, v_len, &ok);
+        if (key->kind == TINYI_TK_SEED) {
+            ok = ok && x >= 1.0 && x < 9007199254740992.0 && x == (double)(uint64_t)x;
+            if (!ok) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: seed is \"%.*s\", it must be a whole number from 1 to 2^53", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+            d.seed = (uint64_t)x;
+            continue;
+        }
+        if (!ok || !(x >= key->least && x <= key->most) || (key->kind == TINYI_TK_INT && x != (double)(int)x))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\", it must be a %s from %g to %g", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                              key->kind == TINYI_TK_INT ? "whole number" : "number", key->least, key->most);
+        if (key->kind == TINYI_TK_INT) {
+            i = (int)x;
+            memcpy(to, &i, sizeof i);
+        } else memcpy(to, &x, sizeof x);
+    }
+    *desc = d;
+    return TINY_OK;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------- */
+
+/* Workers ask for memory while others run: one at a time is in the caller's allocator. */
+static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    tllm_trainer *t = (tllm_trainer *)user;
+    const tiny_allocator *a = &t->ctx->desc.allocator;
+    void *p;
+    while (!tinyi_atomic_swap_if(&t->busy, 0, 1)) tinyi_pause();
+    p = a->realloc_fn(a->user, old, old_bytes, n_bytes);
+    tinyi_atomic_set(&t->busy, 0);
+    return p;
+}
+
+static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
+{
+    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "output_norm" };
+    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
+    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
+}
+
+/* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The embedding is wide
+ * enough not to drown in what the first layers add to it: with 0.02 the model learned names, but no nouns, in 600 steps. The last
+ * norm takes that back for the logits.                                                                                      */
+static void tinyi_train_start(tllm_trainer *t)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, i);
+        const size_t count = (size_t)(p.rows * p.cols);
+        float *w = t->w + p.at;
+        tiny_rng rng = tiny_rng_make(t->desc.seed, (uint64_t)i);
+        size_t k;
+        double deviation = 1.0 / tinyi_sqrt64((double)p.cols);
+        const float gain = p.what == TINYI_DEC_NORM ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols))) : 1.0f;
+        if (p.what == TINYI_DEC_EMBD) deviation = t->desc.spread;
+        if (p.what == TINYI_DEC_O || p.what == TINYI_DEC_DOWN) deviation /= tinyi_sqrt64(2.0 * (double)t->m.n_layer);
+        if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
+        else for (k = 0; k < count; k++) w[k] = (float)(deviation * (double)tiny_rng_normal(&rng));
+    }
+}
+
+static tiny_status tinyi_train_workers(tllm_trainer *t)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    size_t floats;
+    tiny_status st;
+    tiny_optim_desc od;
+    int i;
+    memset(&od, 0, sizeof od);
+    od.group[0].kind = TINY_OPTIM_ADAMW;    /* norms and the embedding */
+    od.group[0].lr = t->desc.rate;
+    od.group[0].beta1 = t->desc.beta1;
+    od.group[0].beta2 = t->desc.beta2;
+    od.group[0].eps = t->desc.eps;
+    od.group[1] = od.group[0];
+    od.group[1].lr = t->desc.matrix_rate;
+    od.group[1].decay = t->desc.decay;
+    if (t->desc.optimizer == TLLM_TRAIN_MUON) {
+        od.group[1].kind = TINY_OPTIM_MUON;
+        od.group[1].momentum = t->desc.momentum;
+    }
+    if (!tinyi_dec_room(&t->m, t->desc.sequences / TLLM_TRAIN_LANES, &floats))
+        return tinyi_fail(t->ctx, TINY_E_OVERFLOW, "training: a lane of %d sequences of %d tokens is larger than this machine can address", t->desc.sequences / TLLM_TRAIN_LANES, t->desc.context);
+    for (i = 0; i < t->n_workers; i++) {
+        tiny_ctx_desc d;
+        size_t own = 0;
+        tiny_idx k;
+        memset(&d, 0, sizeof d);
+        d.allocator.realloc_fn = tinyi_train_realloc;
+        d.allocator.user = t;
+        d.n_threads = 1;
+        d.target = t->ctx->target;
+        st = tiny_ctx_open(&d, &t->one[i]);
+        if (st) return tinyi_fail(t->ctx, st, "training: no context for thread %d", i);
+        t->room[i] = (float *)tinyi_alloc(t->ctx, floats, sizeof(float));
+        if (!t->room[i]) return tiny_ctx_status(t->ctx);
+        for (k = 0; k < n; k++) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
+            tiny_param *to = &t->param[own];
+            if (k % t->n_workers != i) continue;
+            tinyi_train_name(&p, t->name[own]);
+            to->name = t->name[own++];
+            to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols) : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
+            to->grad = to->value;
+            to->grad.data = t->g[0] + p.at;
+            to->group = p.rows > 1 && p.what != TINYI_DEC_EMBD;
+        }
+        st = tiny_optim_open(t->one[i], t->param, own, &od, &t->optim[i]);
+        if (st) return tinyi_fail(t->ctx, st, "training: %s", tiny_ctx_message(t->one[i]));
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_train_make(tllm_trainer *t)
+{
+    const size_t n_tensors = (size_t)tinyi_dec_tensors(&t->m);
+    tiny_status st = TINY_OK;
+    int i;
+    t->n = (size_t)tinyi_dec_params(&t->m);
+    t->w = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
+    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_head), sizeof(float));
+    t->square = (double *)tinyi_alloc(t->ctx, t->n / TINYI_TRAIN_PIECE + 1, sizeof(double));
+    t->param = (tiny_param *)tinyi_alloc(t->ctx, n_tensors, sizeof *t->param);
+    t->name = (char (*)[64])tinyi_alloc(t->ctx, n_tensors, 64);
+    t->tokens = (int32_t *)tinyi_alloc(t->ctx, (size_t)t->desc.sequences * ((size_t)t->desc.context + 1), sizeof *t->tokens);
+    if (!t->w || !t->turn || !t->square || !t->param || !t->name || !t->tokens) return tiny_ctx_status(t->ctx);
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) {
+        t->g[i] = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
+        if (!t->g[i]) return tiny_ctx_status(t->ctx);
+        memset(t->g[i], 0, t->n * sizeof(float));
+    }
+    tinyi_dec_turns(&t->m, t->turn);
+    t->m.turn = t->turn;
+    tinyi_train_start(t);
+    st = tinyi_train_workers(t);
+    t->stories = t->desc.seed ^ UINT64_C(0x73746f7269657321);   /* "stories!": never the stream of a small seed, which is what is held out */
+    return st;
+}
+
+TINY_API void tllm_trainer_close(tllm_trainer *t)
+{
+    tiny_ctx *ctx;
+    int i;
+    if (!t) return;
+    ctx = t->ctx;
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) {
+        tiny_optim_close(t->optim[i]);
+        tiny_ctx_close(t->one[i]);
+        tiny_free(ctx, t->room[i]);
+        tiny_free(ctx, t->g[i]);
+    }
+    tiny_free(ctx, t->tokens);
+    tiny_free(ctx, t->name);
+    tiny_free(ctx, t->param);
+    tiny_free(ctx, t->square);
+    tiny_free(ctx, t->turn);
+    tiny_free(ctx, t->w);
+    tiny_free(ctx, t);
+}
+
+TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *desc, tllm_trainer **out)
+{
+    tllm_trainer *t;
+    tllm_train_desc d;
+    tiny_status st;
+    if (!ctx || !out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    tinyi_train_defaults(&d);
+    st = tinyi_train_check(ctx, &d);
+    if (st) return st;
+    t = (tllm_trainer *)tinyi_alloc(ctx, 1, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->desc = d;
+    t->m.d = d.embedding;
+    t->m.n_layer = d.layers;
+    t->m.n_head = d.heads;
+    t->m.n_kv = d.kv_heads;
+    t->m.d_head = d.embedding / d.heads;
+    t->m.hidden = d.hidden;
+    t->m.context = d.context;
+    t->m.vocab = TLLM_STORY_VOCAB;
+    t->m.theta = (float)d.rope_base;
+    t->m.eps = (float)d.norm_eps;
+    t->n_workers = TINYI_MIN(tiny_ctx_threads(ctx), TLLM_TRAIN_LANES);
+    st = tinyi_train_make(t);
+    if (st) {
+        tllm_trainer_close(t);
+        return st;
+    }
+    *out = t;
+    return TINY_OK;
+}
+
+TINY_API const tllm_train_desc *tllm_trainer_desc(const tllm_trainer *t) { return t ? &t->desc : NULL; }
+TINY_API int64_t tllm_trainer_at(const tllm_trainer *t) { return t ? t->steps : 0; }
+TINY_API size_t tllm_trainer_params(const tllm_trainer *t) { return t ? t->n : 0; }
+
+TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64], tiny_tensor *value, tiny_tensor *gradient)
+{
+    tinyi_dec_tensor p;
+    if (!t || i >= (size_t)tinyi_dec_tensors(&t->m)) return 0;
+    p = tinyi_dec_tensor_at(&t->m, (tiny_idx)i);
+    if (name) tinyi_train_name(&p, name);
+    if (value) *value = tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
+    if (gradient) *gradient = tiny_tensor_2d(t->g[0] + p.at, TINY_F32, p.rows, p.cols);
+    return 1;
+}
+
+/* ---- a step --------------------------------------------------------------------------------------------------------------- */
+
+static tiny_idx tinyi_train_pieces(const tllm_trainer *t) { return ((tiny_idx)t->n + TINYI_TRAIN_PIECE - 1) / TINYI_TRAIN_PIECE; }
+
+/* the sentence of a worker's own context, as far as a team keeps one */
+static void tinyi_train_failed(tiny_team *team, tiny_status st, const tiny_ctx *one)
+{
+    const char *from = tiny_ctx_message(one);
+    char says[240];
+    size_t i;
+    for (i = 0; i + 1 < sizeof says && from[i]; i++) says[i] = from[i];
+    says[i] = 0;
+    tiny_team_fail(team, st, says);
+}
+
+static void tinyi_train_lanes(tiny_team *team, void *arg)
+{
+    tllm_trainer *t = (tllm_trainer *)arg;
+    const tiny_idx each = t->desc.sequences / TLLM_TRAIN_LANES, pieces = tinyi_train_pieces(t);
+    tiny_idx i, i1, k;
+    while (team->i < t->n_workers && tiny_take(team, TLLM_TRAIN_LANES, 1, &i, &i1))
+        for (; i < i1; i++) {
+            tiny_ctx *one = t->one[team->i];
+            tiny_status st = tinyi_dec_lane(one, &t->m, t->w, t->want_gradient ? t->g[i] : NULL, t->room[team->i], t->batch + i * each * (t->desc.context + 1), each,
+                                            t->share, &t->nats[i]);
+            if (st) tinyi_train_failed(team, st, one);
+        }
+    tiny_barrier(team);
+    while (t->want_gradient && tiny_take(team, pieces, 1, &i, &i1))
+        for (; i < i1; i++) {
+            const size_t at = (size_t)i * TINYI_TRAIN_PIECE, n = TINYI_MIN(t->n - at, (size_t)TINYI_TRAIN_PIECE);
+            double sum = 0.0;
+            for (k = 1; k < TLLM_TRAIN_LANES; k++) team->k->axpy_f32(t->g[0] + at, t->g[k] + at, n, 1.0f);
+            for (k = 0; k < (tiny_idx)n; k += 1024) {
+                const float *g = t->g[0] + at + k;
+                sum += (double)team->k->dot_f32(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
+            }
+            t->square[i] = sum;
+        }
+    tiny_barrier(team);
+}
+
+static void tinyi_train_update(tiny_team *team, void *arg)
+{
+    tllm_trainer *t = (tllm_trainer *)arg;
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    int i;
+    for (i = team->i; i < t->n_workers; i += team->n) {
+        tiny_status st;
+        tiny_idx k;
+        for (k = i; k < n && t->scale != 1.0f; k += t->n_workers) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
+            team->k->scale_f32(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
+        }
+        st = tiny_optim_step(t->optim[i], t->factor);
+        if (st) tinyi_train_failed(team, st, t->one[i]);
+    }
+}
+
+static int tinyi_train_finite(double x) { return x - x == 0.0; }
+
+/* Which tensor is to blame: weights first, then gradients, in the order of the file. */
+static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
+{
+    const tiny_idx n = tinyi_dec_tensors(&t->m);
+    int pass;
+    tiny_idx i, k;
+    for (pass = 0; pass < 1 + (t->want_gradient != 0); pass++)
+        for (i = 0; i < n; i++) {
+            const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, i);
+            const float *x = (pass ? t->g[0] : t->w) + p.at;
+            char name[64];
+            for (k = 0; k < p.rows * p.cols; k++)
+                if (!tinyi_train_finite((double)x[k])) {
+                    tinyi_train_name(&p, name);
+                    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed", (long long)t->steps + 1,
+                                      pass ? "the gradient" : "the weight", name, (double)x[k], (long long)(k / p.cols), (long long)(k % p.cols));
+                }
+        }
+    return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: the loss is %g bits a token, or the length of the gradient is more than a double holds; nothing was changed",
+                      (long long)t->steps + 1, bits);
+}
+
+/* loss, and gradient where it is wanted */
+static tiny_status tinyi_train_run(tllm_trainer *t, const int32_t *tokens, int want_gradient, double *bits, double *length)
+{
+    const size_t n = (size_t)t->desc.sequences * (size_t)t->desc.context, all = (size_t)t->desc.sequences * ((size_t)t->desc.context + 1);
+    double nats = 0.0, square = 0.0;
+    tiny_status st;
+    tiny_idx i;
+    size_t k;
+    for (k = 0; k < all; k++)
+        if (tokens[k] < 0 || tokens[k] >= TLLM_STORY_VOCAB)
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: token %zu is %ld; the vocabulary has 0 to %d", k, (long)tokens[k], TLLM_STORY_VOCAB - 1);
+    t->batch = tokens;
+    t->want_gradient = want_gradient;
+    t->share = (float)(1.0 / (double)n);
+    st = tiny_parallel(t->ctx, t->n_workers, 0, 0, tinyi_train_lanes, t);
+    if (st) return st;
+    for (i = 0; i < TLLM_TRAIN_LANES; i++) nats += t->nats[i];
+    for (i = 0; want_gradient && i < tinyi_train_pieces(t); i++) square += t->square[i];
+    *bits = nats / (double)n * 1.4426950408889634;
+    *length = tinyi_sqrt64(square);
+    return tinyi_train_finite(*bits) && tinyi_train_finite(square) ? TINY_OK : tinyi_train_blame(t, *bits);
+}
+
+/* the step, counted from 0, after which the rates fall */
+static double tinyi_train_falls(double constant, double steps) { return (double)(int64_t)(constant * steps); }
+
+static double tinyi_train_factor(const tllm_trainer *t)
+{
+    tiny_schedule s;
+    memset(&s, 0, sizeof s);
+    s.kind = TINY_SCHEDULE_WSD;
+    s.warmup = t->desc.warmup;
+    s.total = t->desc.steps;
+    s.decay_at = (int64_t)tinyi_train_falls(t->desc.constant, (double)t->desc.steps);
+    return tiny_schedule_at(&s, t->steps);
+}
+
+TINY_API tiny_status tllm_trainer_step_on(tllm_trainer *t, const int32_t *tokens, tllm_train_report *report)
+{
+    tllm_train_report r;
+    tiny_status st;
+    if (!t || !tokens) return TINY_E_ARGUMENT;
+    memset(&r, 0, sizeof r);
+    if (t->steps >= t->desc.steps) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: all %d steps are made", t->desc.steps);
+    st = tinyi_train_run(t, tokens, 1, &r.bits, &r.length);
+    if (st) return st;
+    t->factor = r.factor = tinyi_train_factor(t);
+    t->scale = r.length > t->desc.clip ? (float)(t->desc.clip / r.length) : 1.0f;
+    st = tiny_parallel(t->ctx, t->n_workers, 0, 0, tinyi_train_update, t);
+    if (st) return st;
+    r.step = ++t->steps;
+    r.tokens = (size_t)t->desc.sequences * (size_t)t->desc.context;
+    if (report) *report = r;
+    return TINY_OK;
+}
+
+/* Fills (sequences, context + 1) from the stream; the floor of them in bits, all together. */
+static double tinyi_train_draw(const tllm_trainer *t, uint64_t *stories, int32_t *tokens)
+{
+    double floor = 0.0, bits;
+    int s, i;
+    for (s = 0; s < t->desc.sequences; s++) {
+        tllm_story story = tllm_story_start(*stories);
+        *tokens++ = TLLM_STORY_END;
+        for (i = 0; i < t->desc.context; i++) {
+            *tokens++ = tllm_story_draw(&story, &bits, NULL);
+            floor += bits;
+        }
+        *stories = story.seed;
+    }
+    return floor;
+}
+
+TINY_API tiny_status tllm_trainer_step(tllm_trainer *t, tllm_train_report *report)
+{
+    tllm_train_report r;
+    uint64_t stories;
+    double floor;
+    tiny_status st;
+    if (!t) return TINY_E_ARGUMENT;
+    stories = t->stories;
+    floor = tinyi_train_draw(t, &stories, t->tokens);
+    st = tllm_trainer_step_on(t, t->tokens, &r);
+    if (st) return st;
+    t->stories = stories;
+    r.floor = floor / (double)r.tokens;
+    if (report) *report = r;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_trainer_gradient(tllm_trainer *t, const int32_t *tokens, double *bits)
+{
+    double length, b;
+    tiny_status st;
+    if (!t || !tokens) return TINY_E_ARGUMENT;
+    st = tinyi_train_run(t, tokens, 1, &b, &length);
+    if (!st && bits) *bits = b;
+    return st;
+}
+
+TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_batches, double *bits, double *floor)
+{
+    double b = 0.0, f = 0.0, x, length;
+    tiny_status st = TINY_OK;
+    int i;
+    if (!t || !bits || !floor) return TINY_E_ARGUMENT;
+    if (n_batches < 1) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "training: %d batches to be held out", n_batches);
+    for (i = 0; i < n_batches && !st; i++) {
+        f += tinyi_train_draw(t, &seed, t->tokens);
+        st = tinyi_train_run(t, t->tokens, 0, &x, &length);
+        b += x;
+    }
+    if (st) return st;
+    *bits = b / (double)n_batches;
+    *floor = f / ((double)n_batches * (double)t->desc.sequences * (double)t->desc.context);
+    return TINY_OK;
+}
+
+/* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
+{
+    tiny_checkpoint_writer_desc d;
+    tiny_checkpoint_writer *w;
+    tiny_status st;
+    size_t i;
+    int k;
+    char name[128];
+    tiny_tensor x;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    st = tiny_checkpoint_create(t->ctx, &d, &w);
+    if (st) return st;
+    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", "story trainer 1");
+    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++)
+        if (tinyi_train_keys[i].kind != TINYI_TK_SEED) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "seed", t->desc.seed);
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "step", (uint64_t)t->steps);
+    (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+    for (k = 0; k < t->n_workers; k++)
+        for (i = 0; tiny_optim_state(t->optim[k], i, name, &x); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+    st = tiny_checkpoint_finish(t->ctx, w);
+    tiny_checkpoint_writer_close(t->ctx, w);
+    return st;
+}
+
+static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c, const char *path)
+{
+    const char *kind;
+    uint64_t seed, steps = 0;
+    double other_steps = 0.0, other_constant = 0.0;
+    size_t i;
+    int both_whole;
+    tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
+    if (!st && strcmp(kind, "story trainer 1")) return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of a story trainer", path, kind);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
+    if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
+    /* where the rates have not begun to fall, neither here nor there, the length of the run did not enter yet */
+    both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) && (double)steps <= tinyi_train_falls(other_constant, other_steps);
+    for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
+        const tinyi_train_key *k = &tinyi_train_keys[i];
+        double x;
+        if (k->kind == TINYI_TK_SEED || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
+        st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
+        if (!st && x != tinyi_train_get(&t->desc, k))
+            return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
+    }
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "seed", &seed);
+    if (!st && seed != t->desc.seed)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with seed %llu, this run has %llu", path, (unsigned long long)seed, (unsigned long long)t->desc.seed);
+    return st;
+}
+
+TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
+{
+    tiny_checkpoint_desc d;
+    tiny_checkpoint *c;
+    tiny_status st;
+    uint64_t steps = 0, stories = 0;
+    char name[128];
+    tiny_tensor x;
+    size_t i;
+    int pass, k;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    d.path = path;
+    d.copy = 1;                             /* the next save may take its place */
+    st = tiny_checkpoint_open(t->ctx, &d, &c);
+    if (st) return st;
+    st = tinyi_train_compare(t, c, path);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
+    if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "stories", &stories);
+    if (!st && steps > (uint64_t)t->desc.steps) st = tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: step %llu of %d", path, (unsigned long long)steps, t->desc.steps);
+    for (pass = 0; pass < 2; pass++) {      /* ask for all, then read all */
+        for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+        for (k = 0; k < t->n_workers; k++)
+            for (i = 0; !st && tiny_optim_state(t->optim[k], i, name, &x); i++)
+                st = pass ? tiny_checkpoint_get_tensor(t->ctx, c, name, &x) : tiny_checkpoint_expect(t->ctx, c, name, &x);
+    }
+    for (k = 0; !st && k < t->n_workers; k++) st = tiny_optim_resume(t->optim[k], (int64_t)steps);
+    tiny_checkpoint_close(t->ctx, c);
+    if (st) return st;
+    t->steps = (int64_t)steps;
+    t->stories = stories;
+    return TINY_OK;
+}
+
+/* ---- the model file ------------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
+{
+    tiny_ctx *c = t->ctx;
+    const tllm_train_desc *d = &t->desc;
+    (void)tllm_writer_put_text(c, w, "general.architecture", "llama");
+    (void)tllm_writer_put_text(c, w, "general.name", "story");
+    (void)tllm_writer_put_text(c, w, "general.license", "mit");
+    (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
+    if (f->id == TLLM_FORMAT_F32 || f->id == TLLM_FORMAT_F16 || f->id == TLLM_FORMAT_Q8_0)
+        (void)tllm_writer_put_u32(c, w, "general.file_type", f->id == TLLM_FORMAT_F32 ? 0u : f->id == TLLM_FORMAT_F16 ? 1u : 7u);
+    (void)tllm_writer_put_u32(c, w, "general.quantization_version", 2);
+    (void)tllm_writer_put_u32(c, w, "llama.vocab_size", TLLM_STORY_VOCAB);
+    (void)tllm_writer_put_u32(c, w, "llama.context_length", (uint32_t)d->context);
+    (void)tllm_writer_put_u32(c, w, "llama.embedding_length", (uint32_t)d->embedding);
+    (void)tllm_writer_put_u32(c, w, "llama.block_count", (uint32_t)d->layers);
+    (void)tllm_writer_put_u32(c, w, "llama.feed_forward_length", (uint32_t)d->hidden);
+    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count", (uint32_t)d->heads);
+    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count_kv", (uint32_t)d->kv_heads);
+    (void)tllm_writer_put_f32(c, w, "llama.attention.layer_norm_rms_epsilon", (float)d->norm_eps);
+    (void)tllm_writer_put_u32(c, w, "llama.rope.dimension_count", (uint32_t)(d->embedding / d->heads));
+    (void)tllm_writer_put_f32(c, w, "llama.rope.freq_base", (float)d->rope_base);
+    (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
+    (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
+    return tllm_story_vocab_put(c, w);
+}
+
+TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format)
+{
+    const tllm_format *f = tllm_format_by_name(format ? format : "F32"), *plain = tllm_format_of(TLLM_FORMAT_F32);
+    tllm_writer_desc wd;
+    tllm_writer *w = NULL;
+    unsigned char *packed;
+    tiny_status st;
+    tiny_tensor x;
+    char name[64];
+    size_t i, most = 0;
+    if (!t || !path) return TINY_E_ARGUMENT;
+    if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        const size_t n = (size_t)tiny_tensor_count(&x);
+        if (x.dim[0] > 1 && x.dim[1] % f->values)
+            return tinyi_fail(t->ctx, TINY_E_SHAPE, "%s: rows of %s have %lld numbers, no whole blocks of %s, which are %d", path, name, (long long)x.dim[1], f->name, f->values);
+        most = TINYI_MAX(most, n * 4);
+        if (x.dim[0] > 1) most = TINYI_MAX(most, tllm_format_bytes(f, n));
+    }
+    packed = (unsigned char *)tinyi_alloc(t->ctx, most, 1);
+    if (!packed) return tiny_ctx_status(t->ctx);
+    memset(&wd, 0, sizeof wd);
+    wd.path = path;
+    st = tllm_writer_open(t->ctx, &wd, &w);
+    if (!st) st = tinyi_train_keys_put(t, w, f);
+    for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        uint64_t dim[2];
+        tllm_text text;
+        const int is_row = x.dim[0] == 1;
+        text.at = name;
+        text.n = strlen(name);
+        dim[0] = (uint64_t)x.dim[1];
+        dim[1] = (uint64_t)x.dim[0];
+        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, is_row ? 1 : 2, dim, NULL);
+    }
+    for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
+        const size_t n = (size_t)tiny_tensor_count(&x);
+        const tllm_format *to = x.dim[0] == 1 ? plain : f;
+        to->pack((const float *)x.data, packed, n, NULL);
+        st = tllm_writer_data(t->ctx, w, packed, tllm_format_bytes(to, n));
+    }
+    if (!st) st = tllm_writer_finish(t->ctx, w);
+    tllm_writer_close(t->ctx, w);
+    tiny_free(t->ctx, packed);
+    return st;
+}
+#endif
