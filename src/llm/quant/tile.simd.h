@@ -21,8 +21,8 @@ static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned ch
     size_t i;
     if (add) {
         TINYI_AMX_LOAD(0, c, step);
-        if (wide) TINYI_AMX_LOAD(1, c + 16, step);
-        if (low) TINYI_AMX_LOAD(2, c + 16 * c_row, step);
+        if (wide) { TINYI_AMX_LOAD(1, c + 16, step); }
+        if (low) { TINYI_AMX_LOAD(2, c + 16 * c_row, step); }
         if (low && wide) TINYI_AMX_LOAD(3, c + 16 * c_row + 16, step);
     } else {
         _tile_zero(0);
@@ -59,8 +59,8 @@ static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned ch
             }
         }
     TINYI_AMX_STORE(0, c, step);
-    if (wide) TINYI_AMX_STORE(1, c + 16, step);
-    if (low) TINYI_AMX_STORE(2, c + 16 * c_row, step);
+    if (wide) { TINYI_AMX_STORE(1, c + 16, step); }
+    if (low) { TINYI_AMX_STORE(2, c + 16 * c_row, step); }
     if (low && wide) TINYI_AMX_STORE(3, c + 16 * c_row + 16, step);
 }
 
