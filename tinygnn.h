@@ -55,87 +55,87 @@
  *    9637  gnn/layer/layer.h
  *    9712  gnn/embed/fastrp.h
  *    9751  gnn/tinygnn.h
- *    9768  internal functions
- *    9826  core/status.c
- *    9836  core/atomic.h
- *    9888  core/state.h
- *    9978  core/tensor.c
- *   10129  core/cpu.h
- *   10163  core/ctx.c
- *   10403  core/mem.c
- *   10499  core/thread.c
- *   10973  core/rng.c
- *   11056  core/op.c
- *   11398  core/record.c
- *   11496  core/bytes.c
- *   11576  core/file.c
- *   11815  core/hash.h
- *   11835  core/checkpoint.c
- *   12498  core/time.c
- *   12545  core/half.h
- *   12598  core/conform.c
- *   13357  math/grad.h
- *   13389  math/table.h
- *   13436  math/rows.h
- *   13501  math/walk.h
- *   13620  math/binary.c
- *   13911  math/elem.c
- *   14647  math/convert.c
- *   15122  math/reduce.c
- *   15640  math/softmax.c
- *   16003  math/norm.c
- *   16528  math/gemm.h
- *   16607  math/gemm_i8.h
- *   16623  math/matmul.c
- *   16980  math/layout.c
- *   17723  math/conv.c
- *   18247  math/sort.c
- *   19130  math/linalg_block.h
- *   19276  math/linalg_lu.c
- *   19621  math/linalg_qr.c
- *   19968  math/linalg_eig.c
- *   20476  math/linalg_svd.c
- *   20871  math/linalg.c
- *   21139  math/fft.c
- *   22066  math/fwht.c
- *   22209  math/attention.c
- *   22506  math/slope.c
- *   22687  math/loss.c
- *   22853  math/rope.c
- *   22996  math/patch.c
- *   23294  math/sparse.c
- *   24283  math/edges.c
- *   25160  math/ops.c
- *   25197  math/optim.c
- *   25818  math/tape.c
- *   26666  math/layer.c
- *   27130  math/train.c
- *   27324  math/normal.c
- *   27343  core/target.h
- *   27667  math/targets.c
- *   27796  math/all.c
- *   27800  core/cpu.c
- *   28014  core/hash.c
- *   28117  math/grad.c
- *   28898  math/matvec.h
- *   28909  math/gemm.c
- *   29493  math/gemm_i8.c
- *   29716  math/linalg_block.c
- *   30249  math/matvec.c
- *   30301  the shared functions forwarded, where the other header has their bodies
- *   30699  internal functions of this header
- *   30705  gnn/graph/inside.h
- *   30724  gnn/graph/graph.c
- *   31329  gnn/graph/inflate.h
- *   31346  gnn/graph/words.h
- *   31373  gnn/graph/npy.c
- *   31849  gnn/graph/read.c
- *   32550  gnn/layer/layer.c
- *   33070  gnn/embed/fastrp.c
- *   33441  gnn/graph/inflate.c
- *   33746  gnn/graph/words.c
- *   33893  gnn/tinygnn.c
- *   33904  the licence
+ *    9773  internal functions
+ *    9831  core/status.c
+ *    9841  core/atomic.h
+ *    9893  core/state.h
+ *    9983  core/tensor.c
+ *   10134  core/cpu.h
+ *   10168  core/ctx.c
+ *   10408  core/mem.c
+ *   10504  core/thread.c
+ *   10978  core/rng.c
+ *   11061  core/op.c
+ *   11403  core/record.c
+ *   11501  core/bytes.c
+ *   11581  core/file.c
+ *   11820  core/hash.h
+ *   11840  core/checkpoint.c
+ *   12503  core/time.c
+ *   12550  core/half.h
+ *   12603  core/conform.c
+ *   13362  math/grad.h
+ *   13394  math/table.h
+ *   13441  math/rows.h
+ *   13506  math/walk.h
+ *   13625  math/binary.c
+ *   13916  math/elem.c
+ *   14652  math/convert.c
+ *   15127  math/reduce.c
+ *   15645  math/softmax.c
+ *   16008  math/norm.c
+ *   16533  math/gemm.h
+ *   16612  math/gemm_i8.h
+ *   16628  math/matmul.c
+ *   16985  math/layout.c
+ *   17728  math/conv.c
+ *   18252  math/sort.c
+ *   19135  math/linalg_block.h
+ *   19281  math/linalg_lu.c
+ *   19626  math/linalg_qr.c
+ *   19973  math/linalg_eig.c
+ *   20481  math/linalg_svd.c
+ *   20876  math/linalg.c
+ *   21144  math/fft.c
+ *   22071  math/fwht.c
+ *   22214  math/attention.c
+ *   22511  math/slope.c
+ *   22692  math/loss.c
+ *   22858  math/rope.c
+ *   23001  math/patch.c
+ *   23299  math/sparse.c
+ *   24288  math/edges.c
+ *   25165  math/ops.c
+ *   25202  math/optim.c
+ *   25823  math/tape.c
+ *   26671  math/layer.c
+ *   27135  math/train.c
+ *   27329  math/normal.c
+ *   27348  core/target.h
+ *   27672  math/targets.c
+ *   27801  math/all.c
+ *   27805  core/cpu.c
+ *   28019  core/hash.c
+ *   28122  math/grad.c
+ *   28903  math/matvec.h
+ *   28914  math/gemm.c
+ *   29498  math/gemm_i8.c
+ *   29721  math/linalg_block.c
+ *   30254  math/matvec.c
+ *   30306  the shared functions forwarded, where the other header has their bodies
+ *   30704  internal functions of this header
+ *   30710  gnn/graph/inside.h
+ *   30729  gnn/graph/graph.c
+ *   31334  gnn/graph/inflate.h
+ *   31351  gnn/graph/words.h
+ *   31378  gnn/graph/npy.c
+ *   31854  gnn/graph/read.c
+ *   32555  gnn/layer/layer.c
+ *   33075  gnn/embed/fastrp.c
+ *   33446  gnn/graph/inflate.c
+ *   33751  gnn/graph/words.c
+ *   33898  gnn/tinygnn.c
+ *   33909  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9760,6 +9760,11 @@ TINYI_C_END
 #define TINYI_FAST_MATH_OFF 1
 #pragma GCC push_options
 #pragma GCC optimize("no-fast-math")
+#endif
+/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
+ * #line, though it only tells the truth, it does not begin to */
+#if defined __GNUC__ && !defined __clang__
+#line 0009768
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED

@@ -11,7 +11,7 @@ static int there(const char *file, const char *ending)
 {
     char path[300];
     FILE *f;
-    (void)snprintf(path, sizeof path, "%s%s", file, ending);
+    (void)snprintf(path, sizeof path, "%.240s%.40s", file, ending);
     f = fopen(path, "r");
     if (f) (void)fclose(f);
     return f != NULL;

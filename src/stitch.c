@@ -22,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LINE_TO_COME "#line 0000000\n"                 /* its number is known when all stands */
+
 enum { SHARED_DECL, OWN_DECL, SHARED_BODY, OWN_BODY, INLINE_TEXT, PASS };
 enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000 };
 
@@ -655,6 +657,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "/* gcc under -ffast-math: off for all bodies, and for the intrinsics that they include */\n");
     put(&t, "#if defined __GNUC__ && !defined __clang__ && defined __FAST_MATH__\n#define TINYI_FAST_MATH_OFF 1\n");
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
+    put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a\n"
+            " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
     put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
@@ -683,6 +687,17 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&out, " */\n\n");
     put_n(&out, t.s, t.n);
     return out;
+}
+
+/* writes into the #line what follows it */
+static void number_line(text *t)
+{
+    char *at = strstr(t->s, LINE_TO_COME), digits[16], *p;
+    long line = 2;
+    if (!at) return;
+    for (p = t->s; p < at; p++) line += *p == '\n';
+    snprintf(digits, sizeof digits, "%07ld", line);
+    memcpy(at + strlen("#line "), digits, 7);
 }
 
 int main(int argc, char **argv)
@@ -718,6 +733,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/../LICENSE", src_dir);
     licence = read_whole(path);
     out = make_header(roots[which][0], low, licence);
+    number_line(&out);
 
     snprintf(temp, sizeof temp, "%s.%lx.part", argv[3], (unsigned long)time(NULL) ^ (unsigned long)(size_t)&out);
     f = fopen(temp, "wb");
