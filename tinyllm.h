@@ -39157,7 +39157,7 @@ static double tinyi_tr_floor(double x)
 static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const tinyi_tv *b)
 {
     int64_t x = a->u.i, y = b->u.i, z = 0;
-    double f, g;
+    double f = 0.0, g = 0.0;
     int fits = 1, i;
     if (tinyi_tr_whole(a) && tinyi_tr_whole(b) && op != TINYI_TO_DIV && !(op == TINYI_TO_POW && y < 0)) {
         switch (op) {
@@ -60317,8 +60317,8 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     const size_t cell = tinyi_lm_cell_bytes(s);
     const unsigned char *magic, *skip;
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
-    uint32_t version, what, type_k, type_v, n_layer, rope, n_seq, encoded, v;
-    uint64_t print, kept, tokens, sum = 0, n;
+    uint32_t version = 0, what = 0, type_k = 0, type_v = 0, n_layer = 0, rope = 0, n_seq = 0, encoded = 0, v = 0;
+    uint64_t print = 0, kept = 0, tokens = 0, sum = 0, n;
     tiny_idx blocks = 0, room, i, j;
     size_t cross = 0;
     if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))

@@ -279,7 +279,7 @@ static double tinyi_tr_floor(double x)
 static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const tinyi_tv *b)
 {
     int64_t x = a->u.i, y = b->u.i, z = 0;
-    double f, g;
+    double f = 0.0, g = 0.0;
     int fits = 1, i;
     if (tinyi_tr_whole(a) && tinyi_tr_whole(b) && op != TINYI_TO_DIV && !(op == TINYI_TO_POW && y < 0)) {
         switch (op) {

@@ -228,8 +228,8 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     const size_t cell = tinyi_lm_cell_bytes(s);
     const unsigned char *magic, *skip;
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
-    uint32_t version, what, type_k, type_v, n_layer, rope, n_seq, encoded, v;
-    uint64_t print, kept, tokens, sum = 0, n;
+    uint32_t version = 0, what = 0, type_k = 0, type_v = 0, n_layer = 0, rope = 0, n_seq = 0, encoded = 0, v = 0;
+    uint64_t print = 0, kept = 0, tokens = 0, sum = 0, n;
     tiny_idx blocks = 0, room, i, j;
     size_t cross = 0;
     if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
