@@ -183,50 +183,50 @@
  *   44922  llm/session/beam.c
  *   45255  llm/train/story.c
  *   45987  llm/train/decoder.h
- *   46025  llm/train/trainer.c
- *   46793  llm/train/judge.c
- *   47068  llm/quant/direct.c
- *   47590  llm/quant/kformats.c
- *   48423  llm/quant/lattice.c
- *   49096  llm/quant/block.c
- *   49239  llm/file/store.c
- *   49777  llm/file/json.c
- *   49924  llm/token/parts.c
- *   50396  llm/chat/value.c
- *   51340  llm/chat/parse.h
- *   51415  llm/chat/compile.c
- *   52028  llm/chat/rows.h
- *   52080  llm/chat/text.h
- *   52117  llm/chat/builtin.c
- *   52503  llm/model/arch.c
- *   52683  llm/train/decoder.c
- *   53153  llm/chat/text.c
- *   53511  llm/token/encode.c
- *   53738  llm/token/decode.c
- *   53917  llm/token/spm.c
- *   53998  llm/token/bpe.c
- *   54145  llm/token/wordpiece.c
- *   54225  llm/token/unigram.c
- *   54439  llm/token/rwkv.c
- *   54465  llm/chat/filters.c
- *   54875  llm/chat/methods.c
- *   55226  llm/chat/emit.c
- *   55319  llm/chat/words.c
- *   55493  llm/chat/expression.c
- *   55974  llm/model/load.c
- *   56306  llm/model/step.c
- *   56738  llm/model/attn.c
- *   57326  llm/model/mla.c
- *   57515  llm/model/delta.c
- *   57812  llm/model/ssm.c
- *   58183  llm/model/rwkv.c
- *   58642  llm/model/ffn.c
- *   58992  llm/model/streams.c
- *   59241  llm/model/forward.c
- *   59890  llm/model/seq.c
- *   60094  llm/model/save.c
- *   60433  llm/tinyllm.c
- *   60446  the licence
+ *   46027  llm/train/trainer.c
+ *   46795  llm/train/judge.c
+ *   47070  llm/quant/direct.c
+ *   47592  llm/quant/kformats.c
+ *   48425  llm/quant/lattice.c
+ *   49098  llm/quant/block.c
+ *   49241  llm/file/store.c
+ *   49779  llm/file/json.c
+ *   49926  llm/token/parts.c
+ *   50398  llm/chat/value.c
+ *   51342  llm/chat/parse.h
+ *   51417  llm/chat/compile.c
+ *   52030  llm/chat/rows.h
+ *   52082  llm/chat/text.h
+ *   52119  llm/chat/builtin.c
+ *   52505  llm/model/arch.c
+ *   52685  llm/train/decoder.c
+ *   53155  llm/chat/text.c
+ *   53513  llm/token/encode.c
+ *   53740  llm/token/decode.c
+ *   53919  llm/token/spm.c
+ *   54000  llm/token/bpe.c
+ *   54147  llm/token/wordpiece.c
+ *   54227  llm/token/unigram.c
+ *   54441  llm/token/rwkv.c
+ *   54467  llm/chat/filters.c
+ *   54877  llm/chat/methods.c
+ *   55228  llm/chat/emit.c
+ *   55321  llm/chat/words.c
+ *   55495  llm/chat/expression.c
+ *   55976  llm/model/load.c
+ *   56308  llm/model/step.c
+ *   56740  llm/model/attn.c
+ *   57328  llm/model/mla.c
+ *   57517  llm/model/delta.c
+ *   57814  llm/model/ssm.c
+ *   58185  llm/model/rwkv.c
+ *   58644  llm/model/ffn.c
+ *   58994  llm/model/streams.c
+ *   59243  llm/model/forward.c
+ *   59892  llm/model/seq.c
+ *   60096  llm/model/save.c
+ *   60435  llm/tinyllm.c
+ *   60448  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -45991,6 +45991,7 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
  * weights and nothing else, so that who computed which does not matter.                                                   */
 #ifndef TINYI_DECODER_H
 #define TINYI_DECODER_H
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 TINYI_C_BEGIN
 
 #define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
@@ -46020,6 +46021,7 @@ TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 
 TINYI_C_END
+#endif
 #endif
 
 /* src/llm/train/trainer.c

@@ -175,6 +175,18 @@ static void near_to(const float *got, const float *want, size_t n)
     for (i = 0; i < n; i++) if (fabs((double)got[i] - (double)want[i]) > fabs((double)got[at] - (double)want[at]) || got[i] != got[i]) at = i;
     T_CLOSE(got[at], want[at], mark);
 }
+/* The same for block formats on a SIMD target, whose products round the activations too: the mark of the oracle's README, 1.2 of the
+ * relative RMS distance that its index states for llama-q8_0. */
+static void near_to_rounded(const float *got, const float *want, size_t n)
+{
+    double ss = 0.0, dd = 0.0;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        ss += (double)want[i] * (double)want[i];
+        dd += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+    }
+    T_TRUE(sqrt(dd / ss) <= 1.2 * 2.0e-2);
+}
 static double distance(const float *x, const float *y, size_t n)
 {
     double most = 0.0;
@@ -204,6 +216,8 @@ static void patch_all(kit *k, float size)
 static void against_merged(tiny_target target, const char *name)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
+    /* only the model of the file has blocks: merged ones have f32 in their place */
+    void (*const near)(const float *, const float *, size_t) = target != TINY_TARGET_REFERENCE && !strcmp(name, "llama-q8_0") ? near_to_rounded : near_to;
     kit *k = (kit *)t_keep(sizeof *k);
     if (kit_open(k, ctx, name)) {
         const size_t n = n_logits(k->model);
@@ -228,16 +242,16 @@ static void against_merged(tiny_target target, const char *name)
             T_OK(logits_of(ctx, merged, NULL, NULL, 0, TOKENS, want));
             T_TRUE(distance(plain, want, n) > 0.02);        /* it does something */
             T_OK(logits_of(ctx, k->model, &list, &one, 1, TOKENS, got));
-            near_to(got, want, n);
+            near(got, want, n);
             T_OK(logits_of(ctx, k->model, &list, &one, 1, 1, again));
-            near_to(again, want, n);
+            near(again, want, n);
             T_OK(tllm_adapter_merge(ctx, k->model, a, 1.0f, TINY_F32));
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             /* the same weights as in the file, up to the rounding of alpha / r to a float */
             near_to(got, want, n);
             T_OK(tllm_adapter_merge(ctx, k->model, a, -1.0f, TINY_F32));
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
-            near_to(got, plain, n);                         /* and back again */
+            near(got, plain, n);                            /* and back again */
         }
         tllm_adapter_close(ctx, a);
         tllm_model_close(ctx, merged);
