@@ -50,92 +50,92 @@
  *    9065  math/all.h
  *    9071  the shared functions again, where the other header came first
  *    9474  gnn/graph/graph.h
- *    9562  gnn/graph/npy.h
- *    9594  gnn/graph/read.h
- *    9637  gnn/layer/layer.h
- *    9712  gnn/embed/fastrp.h
- *    9751  gnn/tinygnn.h
- *    9773  internal functions
- *    9831  core/status.c
- *    9841  core/atomic.h
- *    9893  core/state.h
- *    9983  core/tensor.c
- *   10134  core/cpu.h
- *   10168  core/ctx.c
- *   10408  core/mem.c
- *   10504  core/thread.c
- *   10978  core/rng.c
- *   11061  core/op.c
- *   11403  core/record.c
- *   11501  core/bytes.c
- *   11581  core/file.c
- *   11820  core/hash.h
- *   11840  core/checkpoint.c
- *   12503  core/time.c
- *   12550  core/half.h
- *   12603  core/conform.c
- *   13362  math/grad.h
- *   13394  math/table.h
- *   13441  math/rows.h
- *   13506  math/walk.h
- *   13625  math/binary.c
- *   13916  math/elem.c
- *   14652  math/convert.c
- *   15127  math/reduce.c
- *   15645  math/softmax.c
- *   16008  math/norm.c
- *   16533  math/gemm.h
- *   16612  math/gemm_i8.h
- *   16628  math/matmul.c
- *   16985  math/layout.c
- *   17728  math/conv.c
- *   18252  math/sort.c
- *   19135  math/linalg_block.h
- *   19281  math/linalg_lu.c
- *   19626  math/linalg_qr.c
- *   19973  math/linalg_eig.c
- *   20481  math/linalg_svd.c
- *   20876  math/linalg.c
- *   21144  math/fft.c
- *   22071  math/fwht.c
- *   22214  math/attention.c
- *   22511  math/slope.c
- *   22692  math/loss.c
- *   22858  math/rope.c
- *   23001  math/patch.c
- *   23299  math/sparse.c
- *   24288  math/edges.c
- *   25165  math/ops.c
- *   25202  math/optim.c
- *   25823  math/tape.c
- *   26671  math/layer.c
- *   27135  math/train.c
- *   27329  math/normal.c
- *   27348  core/target.h
- *   27672  math/targets.c
- *   27801  math/all.c
- *   27805  core/cpu.c
- *   28019  core/hash.c
- *   28122  math/grad.c
- *   28903  math/matvec.h
- *   28914  math/gemm.c
- *   29498  math/gemm_i8.c
- *   29721  math/linalg_block.c
- *   30254  math/matvec.c
- *   30306  the shared functions forwarded, where the other header has their bodies
- *   30704  internal functions of this header
- *   30710  gnn/graph/inside.h
- *   30729  gnn/graph/graph.c
- *   31334  gnn/graph/inflate.h
- *   31351  gnn/graph/words.h
- *   31378  gnn/graph/npy.c
- *   31854  gnn/graph/read.c
- *   32555  gnn/layer/layer.c
- *   33075  gnn/embed/fastrp.c
- *   33446  gnn/graph/inflate.c
- *   33751  gnn/graph/words.c
- *   33898  gnn/tinygnn.c
- *   33909  the licence
+ *    9563  gnn/graph/npy.h
+ *    9595  gnn/graph/read.h
+ *    9638  gnn/layer/layer.h
+ *    9713  gnn/embed/fastrp.h
+ *    9752  gnn/tinygnn.h
+ *    9774  internal functions
+ *    9832  core/status.c
+ *    9842  core/atomic.h
+ *    9894  core/state.h
+ *    9984  core/tensor.c
+ *   10135  core/cpu.h
+ *   10169  core/ctx.c
+ *   10409  core/mem.c
+ *   10505  core/thread.c
+ *   10980  core/rng.c
+ *   11063  core/op.c
+ *   11405  core/record.c
+ *   11503  core/bytes.c
+ *   11583  core/file.c
+ *   11822  core/hash.h
+ *   11842  core/checkpoint.c
+ *   12505  core/time.c
+ *   12552  core/half.h
+ *   12605  core/conform.c
+ *   13364  math/grad.h
+ *   13396  math/table.h
+ *   13443  math/rows.h
+ *   13508  math/walk.h
+ *   13627  math/binary.c
+ *   13918  math/elem.c
+ *   14654  math/convert.c
+ *   15129  math/reduce.c
+ *   15647  math/softmax.c
+ *   16010  math/norm.c
+ *   16535  math/gemm.h
+ *   16614  math/gemm_i8.h
+ *   16630  math/matmul.c
+ *   16987  math/layout.c
+ *   17730  math/conv.c
+ *   18254  math/sort.c
+ *   19137  math/linalg_block.h
+ *   19283  math/linalg_lu.c
+ *   19628  math/linalg_qr.c
+ *   19975  math/linalg_eig.c
+ *   20483  math/linalg_svd.c
+ *   20878  math/linalg.c
+ *   21146  math/fft.c
+ *   22073  math/fwht.c
+ *   22216  math/attention.c
+ *   22513  math/slope.c
+ *   22694  math/loss.c
+ *   22860  math/rope.c
+ *   23003  math/patch.c
+ *   23301  math/sparse.c
+ *   24290  math/edges.c
+ *   25168  math/ops.c
+ *   25205  math/optim.c
+ *   25826  math/tape.c
+ *   26674  math/layer.c
+ *   27138  math/train.c
+ *   27333  math/normal.c
+ *   27352  core/target.h
+ *   27676  math/targets.c
+ *   27805  math/all.c
+ *   27809  core/cpu.c
+ *   28023  core/hash.c
+ *   28126  math/grad.c
+ *   28907  math/matvec.h
+ *   28918  math/gemm.c
+ *   29502  math/gemm_i8.c
+ *   29725  math/linalg_block.c
+ *   30258  math/matvec.c
+ *   30310  the shared functions forwarded, where the other header has their bodies
+ *   30708  internal functions of this header
+ *   30714  gnn/graph/inside.h
+ *   30733  gnn/graph/graph.c
+ *   31341  gnn/graph/inflate.h
+ *   31358  gnn/graph/words.h
+ *   31385  gnn/graph/npy.c
+ *   31861  gnn/graph/read.c
+ *   32562  gnn/layer/layer.c
+ *   33083  gnn/embed/fastrp.c
+ *   33454  gnn/graph/inflate.c
+ *   33764  gnn/graph/words.c
+ *   33911  gnn/tinygnn.c
+ *   33922  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5975,7 +5975,7 @@ static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint
 }
 
 #if V_AVX512
-/* Two panels by eight rows: a row's four bytes are spread once for both. */
+/* Two panels by twelve rows: a row's four bytes are spread once for both. */
 static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start)
 {
     v_i32 s0[12], s1[12];
@@ -9545,12 +9545,13 @@ typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
 
 /* Several graphs as one: nodes and edges one after the other (the block-diagonal union of a batch). graph_at[n + 1]: where the
- * nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed. */
+ * nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed. Edge numbers of a graph
+ * follow the highest of the graph before. */
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out);
 
 /* Synthetic graphs, the same for a seed on every machine: in a clone without data they are what programs work on.
  *   planted  n nodes in k classes (class of node i: i % k), each with `degree` edges drawn on average, a share `inside` of them to
- *            its own class; both directions, no loops, no doubles
+ *            its own class; the others to a class drawn from all k; both directions, loops and doubles left out
  *   rmat     2^scale nodes, n_edges edges by the recursive quadrants .57 .19 .19 .05 with 10% noise a level, numbers shuffled
  *            (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT", 2004): degrees follow a power law; doubles stay              */
 TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_graph **out);
@@ -9606,7 +9607,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 /* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing. A file may make
- * the context take at most 64 times its size (a packed one 64 times that); weights must be finite. */
+ * the context take at most 512 times its size and some megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name stands in the sentences. The bytes may go afterwards. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out);
@@ -9764,7 +9765,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009768
+#line 0009769
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10571,6 +10572,7 @@ static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_a
 static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
+    if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
     return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 
@@ -24338,7 +24340,7 @@ static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
     if (piece >= o->pieces) return o->n;
     while (low < high) {
         tiny_idx mid = low + (high - low) / 2;
-        if (o->offset[mid] + mid < u) low = mid + 1;
+        if (o->offset[mid] < u - mid) low = mid + 1;
         else high = mid;
     }
     return low;
@@ -24580,6 +24582,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    if ((size_t)n_tasks > tinyi_spmm_slots(&s)) return;     /* rows that overlap: refused above */
     while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
         for (; t < k1; t++) {
             tiny_idx before = 0, parts = 0;
@@ -27277,6 +27280,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
                           (long long)d->save_every, d->save ? "" : " without a file");
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
+    if (d->epochs > INT64_MAX / (int64_t)batches) return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted", (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;
@@ -31227,10 +31231,13 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     for (i = 0; i < n; i++) {
         const tiny_sparse *a = &graphs[i]->in;
         int32_t base = (int32_t)graph_at[i];
+        int64_t most = -1;
         for (r = 0; r < a->n_rows; r++)
-            for (p = a->offset[r]; p < a->offset[r + 1]; p++)
+            for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+                most = TINYI_MAX(most, a->source ? a->source[p] : p);
                 tinyi_edge_put(&l, base + a->col[p], base + (int32_t)r, a->value ? a->value[p] : 1.0f, a->source && a->source[p] < 0 ? -1 : numbers + (a->source ? a->source[p] : p));
-        numbers += a->n;
+            }
+        numbers += most + 1;
     }
     memset(&e, 0, sizeof e);
     e.n = l.n;
@@ -32114,7 +32121,7 @@ static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
 /* where the parts begin, and the size of the file; 0: it does not fit this machine */
 static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
-    if (n > 0x7fffffffu || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
+    if (n > 0x7fffffffu || n > (uint64_t)TINY_IDX_MAX / 64 || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
     part[0] = 64;
     part[1] = tinyi_tgraph_up(part[0] + ((size_t)n + 1) * 8);
     part[2] = tinyi_tgraph_up(part[1] + (size_t)m * 4);
@@ -32620,7 +32627,8 @@ static int tinyi_layer_heads(const tgnn_layer *l)
 {
     int i = l->kind == TGNN_LAYER_GAT ? 1 : l->kind == TGNN_LAYER_GATV2 ? 4 : -1;
     if (l->heads > 0) return l->heads;
-    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2) return (int)l->w[i].dim[l->w[i].rank - 2];
+    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2 && l->w[i].dim[l->w[i].rank - 2] >= 1 && l->w[i].dim[l->w[i].rank - 2] <= 0x7fffffff)
+        return (int)l->w[i].dim[l->w[i].rank - 2];
     return 1;
 }
 
@@ -32894,7 +32902,7 @@ static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, cons
     memset(&hidden, 0, sizeof hidden);
     memset(&message, 0, sizeof message);
     st = tinyi_layer_take(r->ctx, r->l, 4, 1, 1, 0, 0, &room, &eps);
-    if (st && r->l->w[4].data && r->l->w[4].rank == 0) {       /* eps of PyG has rank 0 or 1 */
+    if (st && r->l->w[4].data && r->l->w[4].rank == 0 && r->l->w[4].dtype == TINY_F32) {       /* eps of PyG has rank 0 or 1 */
         eps = &r->l->w[4];
         st = TINY_OK;
     }
@@ -32960,7 +32968,7 @@ static tiny_status tinyi_layer_rgcn(tinyi_layer_run *r, const tiny_tensor *x, co
     if (!st) st = tinyi_layer_sum(r, x, 0, NULL, TINY_EDGE_MEAN, 0, &all);
     if (!st) st = tinyi_layer_room(r, n, y->dim[1], &part);
     if (!st && root) st = tiny_matmul(r->ctx, x, root, NULL, TINY_ACT_NONE, y);
-    else if (!st) st = tiny_scale(r->ctx, y, 0.0f, 0.0f, y);
+    else if (!st && tiny_tensor_count(y)) memset(y->data, 0, (size_t)tiny_tensor_count(y) * sizeof(float));
     for (k = 0; !st && k < n_rel; k++) {
         tiny_tensor rows = tiny_tensor_2d((float *)all.data + k * n * x->dim[1], TINY_F32, n, x->dim[1]);
         tiny_tensor weight = tiny_tensor_2d((float *)w2.data + k * w2.dim[1] * w2.dim[2], TINY_F32, w2.dim[1], w2.dim[2]);
@@ -33702,7 +33710,7 @@ static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
     unsigned char *all = NULL;
-    size_t n_all = 0, at = 0;
+    size_t n_all = 0, room = 0, at = 0;
     *out = NULL;
     *n_out = 0;
     do {
@@ -33724,17 +33732,22 @@ TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsign
             st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %zu bytes that were unpacked", where, n_part);
         at += 8;
         if (!st && n_all) {
-            p = (unsigned char *)tiny_alloc(ctx, n_all + n_part);
-            if (p) {
-                memcpy(p, all, n_all);
-                if (n_part) memcpy(p + n_all, part, n_part);
-            } else st = tiny_ctx_status(ctx);
-            tiny_free(ctx, all);
+            if (n_all + n_part > room) {    /* doubled: many small members stay linear */
+                const size_t want = n_all + n_part > SIZE_MAX / 2 ? n_all + n_part : 2 * (n_all + n_part);
+                p = (unsigned char *)tiny_alloc(ctx, want);
+                if (p) {
+                    memcpy(p, all, n_all);
+                    room = want;
+                } else st = tiny_ctx_status(ctx);
+                tiny_free(ctx, all);
+                all = p;
+            }
+            if (!st && n_part) memcpy(all + n_all, part, n_part);
             tiny_free(ctx, part);
-            all = p;
         } else if (!st) {
             tiny_free(ctx, all);            /* an empty member before */
             all = part;
+            room = n_part;
         } else {
             tiny_free(ctx, part);
             tiny_free(ctx, all);

@@ -85,148 +85,148 @@
  *   13635  core/ctx.c
  *   13875  core/mem.c
  *   13971  core/thread.c
- *   14445  core/rng.c
- *   14528  core/op.c
- *   14870  core/record.c
- *   14968  core/bytes.c
- *   15048  core/file.c
- *   15287  core/hash.h
- *   15307  core/checkpoint.c
- *   15970  core/time.c
- *   16017  core/half.h
- *   16070  core/conform.c
- *   16829  math/grad.h
- *   16861  math/table.h
- *   16908  math/rows.h
- *   16973  math/walk.h
- *   17092  math/binary.c
- *   17383  math/elem.c
- *   18119  math/convert.c
- *   18594  math/reduce.c
- *   19112  math/softmax.c
- *   19475  math/norm.c
- *   20000  math/gemm.h
- *   20079  math/gemm_i8.h
- *   20095  math/matmul.c
- *   20452  math/layout.c
- *   21195  math/conv.c
- *   21719  math/sort.c
- *   22602  math/linalg_block.h
- *   22748  math/linalg_lu.c
- *   23093  math/linalg_qr.c
- *   23440  math/linalg_eig.c
- *   23948  math/linalg_svd.c
- *   24343  math/linalg.c
- *   24611  math/fft.c
- *   25538  math/fwht.c
- *   25681  math/attention.c
- *   25978  math/slope.c
- *   26159  math/loss.c
- *   26325  math/rope.c
- *   26468  math/patch.c
- *   26766  math/sparse.c
- *   27755  math/edges.c
- *   28632  math/ops.c
- *   28669  math/optim.c
- *   29290  math/tape.c
- *   30138  math/layer.c
- *   30602  math/train.c
- *   30796  math/normal.c
- *   30815  core/target.h
- *   31139  math/targets.c
- *   31268  math/all.c
- *   31272  core/cpu.c
- *   31486  core/hash.c
- *   31589  math/grad.c
- *   32370  math/matvec.h
- *   32381  math/gemm.c
- *   32965  math/gemm_i8.c
- *   33188  math/linalg_block.c
- *   33721  math/matvec.c
- *   33773  the shared functions forwarded, where the other header has their bodies
- *   34171  internal functions of this header
- *   34194  llm/quant/blocks.h
- *   34259  llm/quant/direct.h
- *   34274  llm/quant/kformats.h
- *   34285  llm/quant/lattice.h
- *   34296  llm/quant/format.c
- *   34342  llm/quant/block.h
- *   34400  llm/quant/matmul.c
- *   34860  llm/file/fd.c
- *   34981  llm/file/store.h
- *   35060  llm/file/gguf.c
- *   35345  llm/file/gguf_write.c
- *   35972  llm/file/json.h
- *   35997  llm/file/safetensors.c
- *   36275  llm/file/llama2c.c
- *   36552  llm/file/open.c
- *   36661  llm/token/unicode.c
- *   37146  llm/token/split.c
- *   37729  llm/token/parts.h
- *   37884  llm/token/vocab.c
- *   38670  llm/chat/value.h
- *   38787  llm/chat/compile.h
- *   38850  llm/chat/builtin.h
- *   38882  llm/chat/template.c
- *   39605  llm/attention/pages.c
- *   39897  llm/attention/paged.c
- *   40454  llm/model/arch.h
- *   40564  llm/model/inside.h
- *   40936  llm/model/model.c
- *   41535  llm/model/adapter.c
- *   42300  llm/sample/sample.c
- *   42922  llm/sample/stop.c
- *   43049  llm/sample/grammar.c
- *   44033  llm/sample/schema.c
- *   44464  llm/session/inside.h
- *   44485  llm/session/session.c
- *   44922  llm/session/beam.c
- *   45255  llm/train/story.c
- *   45987  llm/train/decoder.h
- *   46027  llm/train/trainer.c
- *   46795  llm/train/judge.c
- *   47070  llm/quant/direct.c
- *   47592  llm/quant/kformats.c
- *   48425  llm/quant/lattice.c
- *   49098  llm/quant/block.c
- *   49241  llm/file/store.c
- *   49779  llm/file/json.c
- *   49926  llm/token/parts.c
- *   50398  llm/chat/value.c
- *   51342  llm/chat/parse.h
- *   51417  llm/chat/compile.c
- *   52030  llm/chat/rows.h
- *   52082  llm/chat/text.h
- *   52119  llm/chat/builtin.c
- *   52505  llm/model/arch.c
- *   52685  llm/train/decoder.c
- *   53155  llm/chat/text.c
- *   53513  llm/token/encode.c
- *   53740  llm/token/decode.c
- *   53919  llm/token/spm.c
- *   54000  llm/token/bpe.c
- *   54147  llm/token/wordpiece.c
- *   54227  llm/token/unigram.c
- *   54441  llm/token/rwkv.c
- *   54467  llm/chat/filters.c
- *   54877  llm/chat/methods.c
- *   55228  llm/chat/emit.c
- *   55321  llm/chat/words.c
- *   55495  llm/chat/expression.c
- *   55976  llm/model/load.c
- *   56308  llm/model/step.c
- *   56740  llm/model/attn.c
- *   57328  llm/model/mla.c
- *   57517  llm/model/delta.c
- *   57814  llm/model/ssm.c
- *   58185  llm/model/rwkv.c
- *   58644  llm/model/ffn.c
- *   58994  llm/model/streams.c
- *   59243  llm/model/forward.c
- *   59892  llm/model/seq.c
- *   60096  llm/model/save.c
- *   60435  llm/tinyllm.c
- *   60448  the licence
+ *   14446  core/rng.c
+ *   14529  core/op.c
+ *   14871  core/record.c
+ *   14969  core/bytes.c
+ *   15049  core/file.c
+ *   15288  core/hash.h
+ *   15308  core/checkpoint.c
+ *   15971  core/time.c
+ *   16018  core/half.h
+ *   16071  core/conform.c
+ *   16830  math/grad.h
+ *   16862  math/table.h
+ *   16909  math/rows.h
+ *   16974  math/walk.h
+ *   17093  math/binary.c
+ *   17384  math/elem.c
+ *   18120  math/convert.c
+ *   18595  math/reduce.c
+ *   19113  math/softmax.c
+ *   19476  math/norm.c
+ *   20001  math/gemm.h
+ *   20080  math/gemm_i8.h
+ *   20096  math/matmul.c
+ *   20453  math/layout.c
+ *   21196  math/conv.c
+ *   21720  math/sort.c
+ *   22603  math/linalg_block.h
+ *   22749  math/linalg_lu.c
+ *   23094  math/linalg_qr.c
+ *   23441  math/linalg_eig.c
+ *   23949  math/linalg_svd.c
+ *   24344  math/linalg.c
+ *   24612  math/fft.c
+ *   25539  math/fwht.c
+ *   25682  math/attention.c
+ *   25979  math/slope.c
+ *   26160  math/loss.c
+ *   26326  math/rope.c
+ *   26469  math/patch.c
+ *   26767  math/sparse.c
+ *   27756  math/edges.c
+ *   28634  math/ops.c
+ *   28671  math/optim.c
+ *   29292  math/tape.c
+ *   30140  math/layer.c
+ *   30604  math/train.c
+ *   30799  math/normal.c
+ *   30818  core/target.h
+ *   31142  math/targets.c
+ *   31271  math/all.c
+ *   31275  core/cpu.c
+ *   31489  core/hash.c
+ *   31592  math/grad.c
+ *   32373  math/matvec.h
+ *   32384  math/gemm.c
+ *   32968  math/gemm_i8.c
+ *   33191  math/linalg_block.c
+ *   33724  math/matvec.c
+ *   33776  the shared functions forwarded, where the other header has their bodies
+ *   34174  internal functions of this header
+ *   34197  llm/quant/blocks.h
+ *   34262  llm/quant/direct.h
+ *   34277  llm/quant/kformats.h
+ *   34288  llm/quant/lattice.h
+ *   34299  llm/quant/format.c
+ *   34345  llm/quant/block.h
+ *   34403  llm/quant/matmul.c
+ *   34864  llm/file/fd.c
+ *   34985  llm/file/store.h
+ *   35064  llm/file/gguf.c
+ *   35349  llm/file/gguf_write.c
+ *   35976  llm/file/json.h
+ *   36001  llm/file/safetensors.c
+ *   36279  llm/file/llama2c.c
+ *   36556  llm/file/open.c
+ *   36665  llm/token/unicode.c
+ *   37150  llm/token/split.c
+ *   37733  llm/token/parts.h
+ *   37888  llm/token/vocab.c
+ *   38674  llm/chat/value.h
+ *   38791  llm/chat/compile.h
+ *   38854  llm/chat/builtin.h
+ *   38886  llm/chat/template.c
+ *   39609  llm/attention/pages.c
+ *   39901  llm/attention/paged.c
+ *   40468  llm/model/arch.h
+ *   40578  llm/model/inside.h
+ *   40950  llm/model/model.c
+ *   41549  llm/model/adapter.c
+ *   42314  llm/sample/sample.c
+ *   42936  llm/sample/stop.c
+ *   43063  llm/sample/grammar.c
+ *   44047  llm/sample/schema.c
+ *   44478  llm/session/inside.h
+ *   44499  llm/session/session.c
+ *   44951  llm/session/beam.c
+ *   45285  llm/train/story.c
+ *   46017  llm/train/decoder.h
+ *   46057  llm/train/trainer.c
+ *   46825  llm/train/judge.c
+ *   47100  llm/quant/direct.c
+ *   47622  llm/quant/kformats.c
+ *   48455  llm/quant/lattice.c
+ *   49128  llm/quant/block.c
+ *   49271  llm/file/store.c
+ *   49809  llm/file/json.c
+ *   49956  llm/token/parts.c
+ *   50428  llm/chat/value.c
+ *   51372  llm/chat/parse.h
+ *   51447  llm/chat/compile.c
+ *   52060  llm/chat/rows.h
+ *   52112  llm/chat/text.h
+ *   52149  llm/chat/builtin.c
+ *   52535  llm/model/arch.c
+ *   52715  llm/train/decoder.c
+ *   53185  llm/chat/text.c
+ *   53543  llm/token/encode.c
+ *   53770  llm/token/decode.c
+ *   53949  llm/token/spm.c
+ *   54030  llm/token/bpe.c
+ *   54177  llm/token/wordpiece.c
+ *   54257  llm/token/unigram.c
+ *   54471  llm/token/rwkv.c
+ *   54497  llm/chat/filters.c
+ *   54907  llm/chat/methods.c
+ *   55258  llm/chat/emit.c
+ *   55351  llm/chat/words.c
+ *   55525  llm/chat/expression.c
+ *   56006  llm/model/load.c
+ *   56338  llm/model/step.c
+ *   56770  llm/model/attn.c
+ *   57358  llm/model/mla.c
+ *   57547  llm/model/delta.c
+ *   57844  llm/model/ssm.c
+ *   58215  llm/model/rwkv.c
+ *   58674  llm/model/ffn.c
+ *   59024  llm/model/streams.c
+ *   59273  llm/model/forward.c
+ *   59922  llm/model/seq.c
+ *   60126  llm/model/save.c
+ *   60465  llm/tinyllm.c
+ *   60478  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6064,7 +6064,7 @@ static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint
 }
 
 #if V_AVX512
-/* Two panels by eight rows: a row's four bytes are spread once for both. */
+/* Two panels by twelve rows: a row's four bytes are spread once for both. */
 static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start)
 {
     v_i32 s0[12], s1[12];
@@ -12962,7 +12962,7 @@ TINYI_C_END
  *     tllm_continuations_free(ctx, best, found);
  *
  * The prompt is computed once; its pages are shared by all continuations, and each step is one pass over the weights for all.
- * Both use sequences 0 .. width - 1 of the session's state, and leave them and the session empty. A cancel ends the call with
+ * Both use sequences 0 .. width - 1 of the session's state, and leave all sequences of the state empty. A cancel ends the call with
  * TINY_E_CANCELLED and no continuations.                                                                                */
 #ifndef TINYI_BEAM_H
 #define TINYI_BEAM_H
@@ -14038,6 +14038,7 @@ static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_a
 static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
+    if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
     return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 
@@ -27805,7 +27806,7 @@ static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
     if (piece >= o->pieces) return o->n;
     while (low < high) {
         tiny_idx mid = low + (high - low) / 2;
-        if (o->offset[mid] + mid < u) low = mid + 1;
+        if (o->offset[mid] < u - mid) low = mid + 1;
         else high = mid;
     }
     return low;
@@ -28047,6 +28048,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    if ((size_t)n_tasks > tinyi_spmm_slots(&s)) return;     /* rows that overlap: refused above */
     while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
         for (; t < k1; t++) {
             tiny_idx before = 0, parts = 0;
@@ -30744,6 +30746,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
                           (long long)d->save_every, d->save ? "" : " without a file");
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
+    if (d->epochs > INT64_MAX / (int64_t)batches) return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted", (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;
@@ -34414,6 +34417,7 @@ TINYI_C_END
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
+ *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
  * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
 #include <string.h>
 
@@ -40086,10 +40090,20 @@ TINY_REF_END
 /* how an operation is cut; the same on every thread */
 typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
 
-static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)     /* queries of one sequence from t on */
+/* queries of one sequence from t on whose cells lie together: pages in a gap between them were not looked at */
+static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
 {
-    tiny_idx n = 1;
-    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    const int32_t *r = a->rows + 4 * t;
+    int32_t lo = r[1], hi = TINYI_MAX(r[1], r[2]);
+    tiny_idx n;
+    for (n = 1; t + n < a->n_query && r[4 * n] == r[0]; n++) {
+        const int32_t *x = r + 4 * n;
+        if (x[1] >= x[2]) continue;
+        if (lo < hi && (x[1] > hi || x[2] < lo)) break;
+        if (lo >= hi) lo = hi = x[1];
+        lo = TINYI_MIN(lo, x[1]);
+        hi = TINYI_MAX(hi, x[2]);
+    }
     return n;
 }
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
@@ -40101,7 +40115,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
         n = tinyi_paged_run(a, t);
         most = TINYI_MAX(most, n);
         c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
-        longest = TINYI_MAX(longest, a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+        longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
     }
     c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
     c.n_split = 1;
@@ -44600,7 +44614,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
         if (same) {
             const tiny_status st = tllm_state_trim(s->state, (tiny_idx)same);
             if (st) return st;
-        } else tllm_state_clear(s->state);
+        } else tllm_seq_clear(s->state, 0);     /* the other sequences are the caller's */
         s->n = same;
     }
     if (reused) *reused = same;
@@ -44612,7 +44626,10 @@ TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a,
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
 {
     const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
-    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+    if (st) return st;
+    tllm_state_clear(s->state);             /* all sequences were computed with the weights before */
+    s->n = 0;
+    return TINY_OK;
 }
 
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
@@ -44653,7 +44670,19 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
     tiny_idx n = 0;
     tiny_status st = tiny_file_open(s->ctx, path, &f);
     if (st) return st;
-    st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
+    if (f.n_bytes >= 72) {                  /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
+        tinyi_cursor c = tinyi_cursor_make(f.bytes + 56, f.n_bytes - 64);
+        const unsigned char *skip;
+        uint64_t kept = 0, cells = 0;
+        uint32_t last = 0;
+        if (tinyi_rd_u64(&c, &kept) && kept <= (uint64_t)s->n_ctx && tinyi_rd_bytes(&c, (size_t)kept * 4, &skip) && tinyi_rd_u64(&c, &cells) && cells <= (uint64_t)s->n_ctx) {
+            if (cells && tinyi_rd_bytes(&c, ((size_t)cells - 1) * 4, &skip)) (void)tinyi_rd_u32(&c, &last);
+            if (kept != cells || (cells && last != cells - 1))
+                st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %llu tokens are kept beside a sequence of %llu up to position %lu", path, (unsigned long long)kept,
+                                (unsigned long long)cells, (unsigned long)last);
+        }
+    }
+    if (!st) st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
     if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
         st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
         tllm_seq_clear(s->state, 0);
@@ -44798,7 +44827,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
         st = TINY_OK;
     }
     if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
-    if (!st && r->end != TLLM_END_STRING) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
+    if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);    /* who asked to stop is not called again */
     r->made_seconds = tinyi_session_clock() - start;
     return st;
 }
@@ -45015,6 +45044,7 @@ static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continua
     for (k = 0; k < b->n_live && !st; k++) {
         const float *x = b->logits + k * (size_t)V;
         const double norm = tinyi_beam_norm(x, V);
+        if (!(norm - norm == 0.0)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the model gives logits that are no numbers");
         for (t = 0; t < V && !st; t++) {
             const double logp = b->live[k].logp + ((double)x[t] - norm);
             if (!(logp > -INFINITY)) continue;

@@ -124,12 +124,24 @@ static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt,
     tiny_status st = TINY_OK;
     memset(&more, 0, sizeof more);
     if (!held || n_prompt) st = tllm_encode(ctx, tllm_session_vocab(s), prompt, n_prompt, held || plain ? 0u : (unsigned)TLLM_ENCODE_ENDS, &more);
+    if (!held && tllm_vocab_adds_eos(tllm_session_vocab(s)) && more.n > 1 && tllm_vocab_is_end(tllm_session_vocab(s), more.id[more.n - 1])) {
+        tllm_about about;
+        tllm_model_about(tllm_session_model(s), &about);
+        if (!about.has_decoder) more.n--;   /* as tllm_generate does */
+    }
     out->n = held + more.n;
     out->id = (int32_t *)malloc((out->n + 1) * sizeof *out->id);
-    if (!out->id) return TINY_E_MEMORY;
+    if (!out->id) {
+        tllm_tokens_free(ctx, &more);
+        return TINY_E_MEMORY;
+    }
     for (i = 0; i < held; i++) out->id[i] = token[i];
     for (i = 0; i < more.n; i++) out->id[held + i] = more.id[i];
     tllm_tokens_free(ctx, &more);
+    if (!st && !out->n && tllm_vocab_special(tllm_session_vocab(s), TLLM_BOS) >= 0) {
+        out->id[0] = tllm_vocab_special(tllm_session_vocab(s), TLLM_BOS);      /* there is room for one more */
+        out->n = 1;
+    }
     return st;
 }
 

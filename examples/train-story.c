@@ -121,6 +121,7 @@ int main(int argc, char **argv)
         else return wrong("unknown option", a);
     }
     if (!out) return fputs(usage, stderr), 2;
+    if (!tllm_format_by_name(format) || !tllm_format_by_name(format)->pack || tllm_format_by_name(format)->flags & TLLM_FORMAT_ACTIVATIONS) return wrong("--format", format);
     if (strlen(out) > 1000) return wrong("the name is too long", out);
     (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
     (void)snprintf(course, sizeof course, "%s.tsv", out);

@@ -69,6 +69,7 @@ static int tinyi_gate_swap(tiny_ctx *ctx, size_t old, size_t v) { return tinyi_a
 static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
+    if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
     return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 

@@ -54,7 +54,7 @@ static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
     if (piece >= o->pieces) return o->n;
     while (low < high) {
         tiny_idx mid = low + (high - low) / 2;
-        if (o->offset[mid] + mid < u) low = mid + 1;
+        if (o->offset[mid] < u - mid) low = mid + 1;
         else high = mid;
     }
     return low;
@@ -296,6 +296,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
+    if ((size_t)n_tasks > tinyi_spmm_slots(&s)) return;     /* rows that overlap: refused above */
     while (n_tasks && tiny_take(team, n_tasks, 1, &t, &k1))
         for (; t < k1; t++) {
             tiny_idx before = 0, parts = 0;

@@ -134,7 +134,7 @@ static void TINY_FN(tinyi_gemm_i8_strip)(int32_t *y, ptrdiff_t y_row, const uint
 }
 
 #if V_AVX512
-/* Two panels by eight rows: a row's four bytes are spread once for both. */
+/* Two panels by twelve rows: a row's four bytes are spread once for both. */
 static void TINY_FN(tinyi_gemm_i8_pair)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, size_t k, const int32_t *start)
 {
     v_i32 s0[12], s1[12];

@@ -147,6 +147,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
                           (long long)d->save_every, d->save ? "" : " without a file");
     batch = d->batch ? d->batch : TINYI_MIN(32, (tiny_idx)d->n_samples);
     batches = (tiny_idx)d->n_samples / batch;
+    if (d->epochs > INT64_MAX / (int64_t)batches) return tinyi_fail(ctx, TINY_E_OVERFLOW, "train: %lld epochs of %td batches are more than can be counted", (long long)d->epochs, batches);
     s.steps = (d->epochs ? d->epochs : 1) * (int64_t)batches;
     schedule = d->schedule;
     if (!schedule.total) schedule.total = s.steps;

@@ -502,10 +502,13 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     for (i = 0; i < n; i++) {
         const tiny_sparse *a = &graphs[i]->in;
         int32_t base = (int32_t)graph_at[i];
+        int64_t most = -1;
         for (r = 0; r < a->n_rows; r++)
-            for (p = a->offset[r]; p < a->offset[r + 1]; p++)
+            for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+                most = TINYI_MAX(most, a->source ? a->source[p] : p);
                 tinyi_edge_put(&l, base + a->col[p], base + (int32_t)r, a->value ? a->value[p] : 1.0f, a->source && a->source[p] < 0 ? -1 : numbers + (a->source ? a->source[p] : p));
-        numbers += a->n;
+            }
+        numbers += most + 1;
     }
     memset(&e, 0, sizeof e);
     e.n = l.n;

@@ -74,12 +74,13 @@ typedef enum tgnn_order_kind { TGNN_ORDER_DEGREE, TGNN_ORDER_BFS, TGNN_ORDER_RCM
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order);
 
 /* Several graphs as one: nodes and edges one after the other (the block-diagonal union of a batch). graph_at[n + 1]: where the
- * nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed. */
+ * nodes of each begin; it is the offset array of a segment reduction over graphs. Empty graphs are allowed. Edge numbers of a graph
+ * follow the highest of the graph before. */
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out);
 
 /* Synthetic graphs, the same for a seed on every machine: in a clone without data they are what programs work on.
  *   planted  n nodes in k classes (class of node i: i % k), each with `degree` edges drawn on average, a share `inside` of them to
- *            its own class; both directions, no loops, no doubles
+ *            its own class; the others to a class drawn from all k; both directions, loops and doubles left out
  *   rmat     2^scale nodes, n_edges edges by the recursive quadrants .57 .19 .19 .05 with 10% noise a level, numbers shuffled
  *            (D. Chakrabarti, Y. Zhan, C. Faloutsos, "R-MAT", 2004): degrees follow a power law; doubles stay              */
 TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_graph **out);

@@ -260,7 +260,7 @@ static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
     unsigned char *all = NULL;
-    size_t n_all = 0, at = 0;
+    size_t n_all = 0, room = 0, at = 0;
     *out = NULL;
     *n_out = 0;
     do {
@@ -282,17 +282,22 @@ TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsign
             st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %zu bytes that were unpacked", where, n_part);
         at += 8;
         if (!st && n_all) {
-            p = (unsigned char *)tiny_alloc(ctx, n_all + n_part);
-            if (p) {
-                memcpy(p, all, n_all);
-                if (n_part) memcpy(p + n_all, part, n_part);
-            } else st = tiny_ctx_status(ctx);
-            tiny_free(ctx, all);
+            if (n_all + n_part > room) {    /* doubled: many small members stay linear */
+                const size_t want = n_all + n_part > SIZE_MAX / 2 ? n_all + n_part : 2 * (n_all + n_part);
+                p = (unsigned char *)tiny_alloc(ctx, want);
+                if (p) {
+                    memcpy(p, all, n_all);
+                    room = want;
+                } else st = tiny_ctx_status(ctx);
+                tiny_free(ctx, all);
+                all = p;
+            }
+            if (!st && n_part) memcpy(all + n_all, part, n_part);
             tiny_free(ctx, part);
-            all = p;
         } else if (!st) {
             tiny_free(ctx, all);            /* an empty member before */
             all = part;
+            room = n_part;
         } else {
             tiny_free(ctx, part);
             tiny_free(ctx, all);

@@ -268,7 +268,7 @@ static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
 /* where the parts begin, and the size of the file; 0: it does not fit this machine */
 static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
-    if (n > 0x7fffffffu || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
+    if (n > 0x7fffffffu || n > (uint64_t)TINY_IDX_MAX / 64 || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
     part[0] = 64;
     part[1] = tinyi_tgraph_up(part[0] + ((size_t)n + 1) * 8);
     part[2] = tinyi_tgraph_up(part[1] + (size_t)m * 4);

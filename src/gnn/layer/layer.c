@@ -71,7 +71,8 @@ static int tinyi_layer_heads(const tgnn_layer *l)
 {
     int i = l->kind == TGNN_LAYER_GAT ? 1 : l->kind == TGNN_LAYER_GATV2 ? 4 : -1;
     if (l->heads > 0) return l->heads;
-    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2) return (int)l->w[i].dim[l->w[i].rank - 2];
+    if (i >= 0 && l->w[i].data && l->w[i].rank >= 2 && l->w[i].dim[l->w[i].rank - 2] >= 1 && l->w[i].dim[l->w[i].rank - 2] <= 0x7fffffff)
+        return (int)l->w[i].dim[l->w[i].rank - 2];
     return 1;
 }
 
@@ -345,7 +346,7 @@ static tiny_status tinyi_layer_gin(tinyi_layer_run *r, const tgnn_graph *g, cons
     memset(&hidden, 0, sizeof hidden);
     memset(&message, 0, sizeof message);
     st = tinyi_layer_take(r->ctx, r->l, 4, 1, 1, 0, 0, &room, &eps);
-    if (st && r->l->w[4].data && r->l->w[4].rank == 0) {       /* eps of PyG has rank 0 or 1 */
+    if (st && r->l->w[4].data && r->l->w[4].rank == 0 && r->l->w[4].dtype == TINY_F32) {       /* eps of PyG has rank 0 or 1 */
         eps = &r->l->w[4];
         st = TINY_OK;
     }
@@ -411,7 +412,7 @@ static tiny_status tinyi_layer_rgcn(tinyi_layer_run *r, const tiny_tensor *x, co
     if (!st) st = tinyi_layer_sum(r, x, 0, NULL, TINY_EDGE_MEAN, 0, &all);
     if (!st) st = tinyi_layer_room(r, n, y->dim[1], &part);
     if (!st && root) st = tiny_matmul(r->ctx, x, root, NULL, TINY_ACT_NONE, y);
-    else if (!st) st = tiny_scale(r->ctx, y, 0.0f, 0.0f, y);
+    else if (!st && tiny_tensor_count(y)) memset(y->data, 0, (size_t)tiny_tensor_count(y) * sizeof(float));
     for (k = 0; !st && k < n_rel; k++) {
         tiny_tensor rows = tiny_tensor_2d((float *)all.data + k * n * x->dim[1], TINY_F32, n, x->dim[1]);
         tiny_tensor weight = tiny_tensor_2d((float *)w2.data + k * w2.dim[1] * w2.dim[2], TINY_F32, w2.dim[1], w2.dim[2]);

@@ -193,10 +193,20 @@ TINY_REF_END
 /* how an operation is cut; the same on every thread */
 typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
 
-static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)     /* queries of one sequence from t on */
+/* queries of one sequence from t on whose cells lie together: pages in a gap between them were not looked at */
+static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
 {
-    tiny_idx n = 1;
-    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    const int32_t *r = a->rows + 4 * t;
+    int32_t lo = r[1], hi = TINYI_MAX(r[1], r[2]);
+    tiny_idx n;
+    for (n = 1; t + n < a->n_query && r[4 * n] == r[0]; n++) {
+        const int32_t *x = r + 4 * n;
+        if (x[1] >= x[2]) continue;
+        if (lo < hi && (x[1] > hi || x[2] < lo)) break;
+        if (lo >= hi) lo = hi = x[1];
+        lo = TINYI_MIN(lo, x[1]);
+        hi = TINYI_MAX(hi, x[2]);
+    }
     return n;
 }
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
@@ -208,7 +218,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
         n = tinyi_paged_run(a, t);
         most = TINYI_MAX(most, n);
         c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
-        longest = TINYI_MAX(longest, a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+        longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
     }
     c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
     c.n_split = 1;

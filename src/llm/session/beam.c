@@ -98,6 +98,7 @@ static tiny_status tinyi_beam_rank(tllm_session *s, tinyi_beam *b, tllm_continua
     for (k = 0; k < b->n_live && !st; k++) {
         const float *x = b->logits + k * (size_t)V;
         const double norm = tinyi_beam_norm(x, V);
+        if (!(norm - norm == 0.0)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "beam: the model gives logits that are no numbers");
         for (t = 0; t < V && !st; t++) {
             const double logp = b->live[k].logp + ((double)x[t] - norm);
             if (!(logp > -INFINITY)) continue;

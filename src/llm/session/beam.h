@@ -7,7 +7,7 @@
  *     tllm_continuations_free(ctx, best, found);
  *
  * The prompt is computed once; its pages are shared by all continuations, and each step is one pass over the weights for all.
- * Both use sequences 0 .. width - 1 of the session's state, and leave them and the session empty. A cancel ends the call with
+ * Both use sequences 0 .. width - 1 of the session's state, and leave all sequences of the state empty. A cancel ends the call with
  * TINY_E_CANCELLED and no continuations.                                                                                */
 #ifndef TINYI_BEAM_H
 #define TINYI_BEAM_H

@@ -1,5 +1,6 @@
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
 #include "llm/session/inside.h"
+#include "core/bytes.h"
 #include "core/state.h"
 #include "core/time.h"
 #include "math/elem.h"
@@ -120,7 +121,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
         if (same) {
             const tiny_status st = tllm_state_trim(s->state, (tiny_idx)same);
             if (st) return st;
-        } else tllm_state_clear(s->state);
+        } else tllm_seq_clear(s->state, 0);     /* the other sequences are the caller's */
         s->n = same;
     }
     if (reused) *reused = same;
@@ -132,7 +133,10 @@ TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a,
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
 {
     const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
-    return st ? st : tllm_session_set(s, NULL, 0, NULL, NULL);
+    if (st) return st;
+    tllm_state_clear(s->state);             /* all sequences were computed with the weights before */
+    s->n = 0;
+    return TINY_OK;
 }
 
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
@@ -173,7 +177,19 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
     tiny_idx n = 0;
     tiny_status st = tiny_file_open(s->ctx, path, &f);
     if (st) return st;
-    st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
+    if (f.n_bytes >= 72) {                  /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
+        tinyi_cursor c = tinyi_cursor_make(f.bytes + 56, f.n_bytes - 64);
+        const unsigned char *skip;
+        uint64_t kept = 0, cells = 0;
+        uint32_t last = 0;
+        if (tinyi_rd_u64(&c, &kept) && kept <= (uint64_t)s->n_ctx && tinyi_rd_bytes(&c, (size_t)kept * 4, &skip) && tinyi_rd_u64(&c, &cells) && cells <= (uint64_t)s->n_ctx) {
+            if (cells && tinyi_rd_bytes(&c, ((size_t)cells - 1) * 4, &skip)) (void)tinyi_rd_u32(&c, &last);
+            if (kept != cells || (cells && last != cells - 1))
+                st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %llu tokens are kept beside a sequence of %llu up to position %lu", path, (unsigned long long)kept,
+                                (unsigned long long)cells, (unsigned long)last);
+        }
+    }
+    if (!st) st = tllm_state_unpack(s->state, 0, f.bytes, f.n_bytes, s->spare, s->n_ctx, &n);
     if (!st && n != tllm_seq_length(s->state, 0)) {     /* a state that was saved without its text */
         st = tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %td tokens are kept beside a sequence of %td", path, n, tllm_seq_length(s->state, 0));
         tllm_seq_clear(s->state, 0);
@@ -318,7 +334,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
         st = TINY_OK;
     }
     if (!st) st = tllm_stream_end(s->ctx, &stream, &g->bytes);
-    if (!st && r->end != TLLM_END_STRING) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);
+    if (!st && !ended) st = tinyi_generate_say(s, g, d, 1, &r->end, &ended);    /* who asked to stop is not called again */
     r->made_seconds = tinyi_session_clock() - start;
     return st;
 }
