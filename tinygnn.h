@@ -64,78 +64,78 @@
  *   10169  core/ctx.c
  *   10409  core/mem.c
  *   10505  core/thread.c
- *   10980  core/rng.c
- *   11063  core/op.c
- *   11405  core/record.c
- *   11503  core/bytes.c
- *   11583  core/file.c
- *   11822  core/hash.h
- *   11842  core/checkpoint.c
- *   12505  core/time.c
- *   12552  core/half.h
- *   12605  core/conform.c
- *   13364  math/grad.h
- *   13396  math/table.h
- *   13443  math/rows.h
- *   13508  math/walk.h
- *   13627  math/binary.c
- *   13918  math/elem.c
- *   14654  math/convert.c
- *   15129  math/reduce.c
- *   15647  math/softmax.c
- *   16010  math/norm.c
- *   16535  math/gemm.h
- *   16614  math/gemm_i8.h
- *   16630  math/matmul.c
- *   16987  math/layout.c
- *   17730  math/conv.c
- *   18254  math/sort.c
- *   19137  math/linalg_block.h
- *   19283  math/linalg_lu.c
- *   19628  math/linalg_qr.c
- *   19975  math/linalg_eig.c
- *   20483  math/linalg_svd.c
- *   20878  math/linalg.c
- *   21146  math/fft.c
- *   22073  math/fwht.c
- *   22216  math/attention.c
- *   22513  math/slope.c
- *   22694  math/loss.c
- *   22860  math/rope.c
- *   23003  math/patch.c
- *   23301  math/sparse.c
- *   24290  math/edges.c
- *   25168  math/ops.c
- *   25205  math/optim.c
- *   25826  math/tape.c
- *   26674  math/layer.c
- *   27138  math/train.c
- *   27333  math/normal.c
- *   27352  core/target.h
- *   27676  math/targets.c
- *   27805  math/all.c
- *   27809  core/cpu.c
- *   28023  core/hash.c
- *   28126  math/grad.c
- *   28907  math/matvec.h
- *   28918  math/gemm.c
- *   29502  math/gemm_i8.c
- *   29725  math/linalg_block.c
- *   30258  math/matvec.c
- *   30310  the shared functions forwarded, where the other header has their bodies
- *   30708  internal functions of this header
- *   30714  gnn/graph/inside.h
- *   30733  gnn/graph/graph.c
- *   31341  gnn/graph/inflate.h
- *   31358  gnn/graph/words.h
- *   31385  gnn/graph/npy.c
- *   31861  gnn/graph/read.c
- *   32562  gnn/layer/layer.c
- *   33083  gnn/embed/fastrp.c
- *   33454  gnn/graph/inflate.c
- *   33764  gnn/graph/words.c
- *   33911  gnn/tinygnn.c
- *   33922  the licence
+ *   10981  core/rng.c
+ *   11064  core/op.c
+ *   11406  core/record.c
+ *   11504  core/bytes.c
+ *   11584  core/file.c
+ *   11823  core/hash.h
+ *   11843  core/checkpoint.c
+ *   12506  core/time.c
+ *   12553  core/half.h
+ *   12606  core/conform.c
+ *   13365  math/grad.h
+ *   13397  math/table.h
+ *   13444  math/rows.h
+ *   13509  math/walk.h
+ *   13628  math/binary.c
+ *   13919  math/elem.c
+ *   14655  math/convert.c
+ *   15130  math/reduce.c
+ *   15648  math/softmax.c
+ *   16011  math/norm.c
+ *   16536  math/gemm.h
+ *   16615  math/gemm_i8.h
+ *   16631  math/matmul.c
+ *   16988  math/layout.c
+ *   17731  math/conv.c
+ *   18255  math/sort.c
+ *   19138  math/linalg_block.h
+ *   19284  math/linalg_lu.c
+ *   19629  math/linalg_qr.c
+ *   19976  math/linalg_eig.c
+ *   20484  math/linalg_svd.c
+ *   20879  math/linalg.c
+ *   21147  math/fft.c
+ *   22074  math/fwht.c
+ *   22217  math/attention.c
+ *   22514  math/slope.c
+ *   22695  math/loss.c
+ *   22861  math/rope.c
+ *   23004  math/patch.c
+ *   23302  math/sparse.c
+ *   24291  math/edges.c
+ *   25169  math/ops.c
+ *   25206  math/optim.c
+ *   25827  math/tape.c
+ *   26675  math/layer.c
+ *   27139  math/train.c
+ *   27334  math/normal.c
+ *   27353  core/target.h
+ *   27677  math/targets.c
+ *   27806  math/all.c
+ *   27810  core/cpu.c
+ *   28024  core/hash.c
+ *   28127  math/grad.c
+ *   28908  math/matvec.h
+ *   28919  math/gemm.c
+ *   29503  math/gemm_i8.c
+ *   29726  math/linalg_block.c
+ *   30259  math/matvec.c
+ *   30311  the shared functions forwarded, where the other header has their bodies
+ *   30709  internal functions of this header
+ *   30715  gnn/graph/inside.h
+ *   30734  gnn/graph/graph.c
+ *   31342  gnn/graph/inflate.h
+ *   31359  gnn/graph/words.h
+ *   31386  gnn/graph/npy.c
+ *   31862  gnn/graph/read.c
+ *   32563  gnn/layer/layer.c
+ *   33084  gnn/embed/fastrp.c
+ *   33455  gnn/graph/inflate.c
+ *   33765  gnn/graph/words.c
+ *   33912  gnn/tinygnn.c
+ *   33923  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -10510,12 +10510,13 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processor to another program thus costs the others no processor time, and
  * the scheduler may move it to the processor that a sleeper left.
  *
- * Where there are POSIX threads a context keeps helpers of its own, which sleep
+ * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helpers, which sleep
  * between regions. OpenMP's cannot do what a shared machine needs: they spin on
  * processors that others want, and a region waits for each of them, even for
- * one that is not running and has no work. A loose region (what the operations
- * open: they share all work by tiny_take) waits only for helpers who have come
- * in; who comes too late finds the door closed. With a busy neighbour on two
+ * one that is not running and has no work. A loose region (what operations of
+ * the table open: they share all work by tiny_take; one whose row comes with the
+ * call is strict) waits only for helpers who have come in; who comes too late
+ * finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
  * with OpenMP's threads a sixth.                                             */
 #include <stdio.h>

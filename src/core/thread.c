@@ -6,12 +6,13 @@
  * processor to another program thus costs the others no processor time, and
  * the scheduler may move it to the processor that a sleeper left.
  *
- * Where there are POSIX threads a context keeps helpers of its own, which sleep
+ * With POSIX threads and OpenMP, or TINY_PTHREAD, a context keeps helpers, which sleep
  * between regions. OpenMP's cannot do what a shared machine needs: they spin on
  * processors that others want, and a region waits for each of them, even for
- * one that is not running and has no work. A loose region (what the operations
- * open: they share all work by tiny_take) waits only for helpers who have come
- * in; who comes too late finds the door closed. With a busy neighbour on two
+ * one that is not running and has no work. A loose region (what operations of
+ * the table open: they share all work by tiny_take; one whose row comes with the
+ * call is strict) waits only for helpers who have come in; who comes too late
+ * finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
  * with OpenMP's threads a sixth.                                             */
 #include "core/state.h"
