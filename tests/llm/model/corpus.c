@@ -255,7 +255,7 @@ static void test_bin_flipped_and_cut(void)
     kit_llama2c(&bin_model, head, KIT_LLAMA2C_FLOATS);
     kit_llama2c_tokens(&bin_tokens, 6, 5);
     f = flip_and_cut("a .bin", bin_model.b, bin_model.n, 28, bin_tokens.n, open_bin);
-    T_TRUE(3 * f.opened > 2 * f.n);                                        /* whatever a weight is, it is a weight */
+    T_TRUE(f.opened >= f.n - bin_model.n - 8 * 28);         /* all but the cuts and bits of the head: whatever a weight is, it is a weight */
     T_TRUE(f.ran == f.models && f.models == f.opened);
     f = flip_and_cut("the tokenizer of a .bin", bin_tokens.b, bin_tokens.n, bin_tokens.n, bin_model.n, open_bin_tokens);
     T_TRUE(f.opened >= 8 * 4 * 5);                              /* scores at least */
