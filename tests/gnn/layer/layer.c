@@ -307,6 +307,7 @@ static void test_bad(void)
     int32_t relation[6] = { 0, 1, 0, 1, 2, 0 };
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 3), small = tiny_tensor_2d(x, TINY_F32, 3, 2);
     tgnn_layer l;
+    int i;
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
     T_OK(tgnn_layer_graph(ctx, &l, g, NULL, &h));
@@ -325,6 +326,20 @@ static void test_bad(void)
     l.kind = TGNN_LAYER_RGCN;
     l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 3);
     T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    T_OK(tgnn_layer_graph(ctx, &l, g, relation, &h));
+    for (i = 0; i < 12; i++) y[i] = NAN;    /* without a root nothing of what y held may stay */
+    T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
+    for (i = 0; i < 12; i++) T_TRUE(y[i] == 0.0f);
+    tgnn_graph_close(ctx, h);
+    l.kind = TGNN_LAYER_GAT;                /* weights of a file may say that there are no heads */
+    l.average = 1;
+    l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
+    l.w[1] = tiny_tensor_3d(w, TINY_F32, 1, 0, 3);
+    (void)tgnn_layer_width(&l, 2);
+    l.average = 0;
+    l.kind = TGNN_LAYER_RGCN;
+    l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 3);
+    memset(&l.w[1], 0, sizeof l.w[1]);
     relation[1] = 2;                        /* edges of the graph carry the numbers 0 .. 2 */
     T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, &h), TINY_E_FORMAT, "rgcn: edge 1 has relation 2, there are 2");
     T_STATUS(tgnn_layer_read(ctx, "tests/fuzz/corpus/graph/good-csr.npz", "conv1.", TGNN_LAYER_GCN, &l), TINY_E_FORMAT, "there is no weight conv1.lin.weight");

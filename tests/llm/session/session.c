@@ -208,11 +208,87 @@ static void test_bad_input(void)
     t_close(ctx);
 }
 
+/* The second sequence of the state is the caller's: a text that has nothing in common with the one before empties the first only. */
+static void test_other_sequences(void)
+{
+    const char *path = t_shared(files[1]);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const int32_t one[5] = { 1, 403, 407, 261, 378 }, other[3] = { 5, 6, 7 };
+    tllm_state_desc d;
+    tllm_session *s = NULL;
+    memset(&d, 0, sizeof d);
+    d.n_ctx = 32;
+    d.n_seq = 2;
+    if (path && T_OK(tllm_session_open(ctx, path, &d, &s))) {
+        T_OK(tllm_session_set(s, one, 5, NULL, NULL));
+        T_OK(tllm_seq_fork(tllm_session_state(s), 0, 1));
+        T_OK(tllm_session_set(s, other, 3, NULL, NULL));
+        T_EQ_INT(tllm_seq_length(tllm_session_state(s), 0), 3);
+        T_EQ_INT(tllm_seq_length(tllm_session_state(s), 1), 5);
+    }
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+/* A state that was saved without its text is refused, and the session holds what it held. */
+static void test_refused_load(void)
+{
+    static const char *const file = "build/session-without-text.tmp";
+    const char *path = t_shared(files[1]);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const int32_t token[5] = { 1, 403, 407, 261, 378 };
+    tllm_session *s = open_story(ctx, files[1], 32);
+    size_t n = 0;
+    if (path && s) {
+        T_OK(tllm_session_set(s, token, 5, NULL, NULL));
+        T_OK(tllm_state_save(tllm_session_state(s), 0, file));
+        T_STATUS(tllm_session_load(s, file), TINY_E_FORMAT, "0 tokens are kept beside a sequence of 5");
+        (void)tllm_session_tokens(s, &n);
+        T_EQ_INT(n, 5);
+        T_EQ_INT(tllm_seq_length(tllm_session_state(s), 0), 5);
+        (void)remove(file);
+    }
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
+/* Who asked to stop is not called again, whatever a stop text still holds back. */
+static void test_stopped_caller(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *s = open_story(ctx, files[1], 64);
+    char stop[8] = "a zzz";
+    const char *list = stop;
+    int c, after;
+    for (c = 'a'; s && c <= 'z'; c++)
+        for (after = 1; after <= 3; after++) {
+            static heard h;
+            tllm_generate_desc d;
+            tllm_generate_result r;
+            memset(&h, 0, sizeof h);
+            memset(&d, 0, sizeof d);
+            stop[0] = (char)c;
+            h.stop_after = after;
+            d.text = hear;
+            d.user = &h;
+            d.n_most = 20;
+            d.stop = &list;
+            d.n_stop = 1;
+            T_OK(tllm_generate(s, "Once upon a time", 16, &d, &r));
+            T_TRUE(h.calls == after && r.end == TLLM_END_CALLER);
+        }
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN_TARGETS(test_golden_story);
     T_RUN(test_reuse);
     T_RUN(test_ends);
+    T_RUN(test_other_sequences);
+    T_RUN(test_refused_load);
+    T_RUN(test_stopped_caller);
     T_RUN(test_grammar);
     T_RUN(test_bad_input);
     return t_done();
