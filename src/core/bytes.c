@@ -78,3 +78,12 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     *count = (size_t)v;
     return 1;
 }
+
+const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t i, n = n_text < TINYI_SHOW - 4 ? n_text : TINYI_SHOW - 4;
+    for (i = 0; i < n; i++) shown[i] = p[i] < 0x20 || p[i] > 0x7e ? '?' : (char)p[i];
+    memcpy(shown + n, n < n_text ? "..." : "", n < n_text ? 4 : 1);
+    return shown;
+}

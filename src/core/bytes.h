@@ -34,5 +34,9 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
 
+/* a text from outside, fit for a sentence: shortened, and without control bytes */
+#define TINYI_SHOW 80
+TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
+
 TINYI_C_END
 #endif

@@ -12,6 +12,8 @@
 #include "core/record.h"
 #include "core/accel.h"
 #include "core/bytes.h"
+#include "core/json.h"
+#include "core/safetensors.h"
 #include "core/file.h"
 #include "core/checkpoint.h"
 #include "core/time.h"

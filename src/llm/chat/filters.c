@@ -2,6 +2,7 @@
 #include "llm/chat/rows.h"
 #include "llm/chat/text.h"
 #include "llm/chat/template.h"
+#include "core/json.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,7 +194,7 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
         i = i * base - d;
     }
     if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
-    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    if (base == 10 && tinyi_json_f64(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
     return other;
 }
 
@@ -352,7 +353,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
         if (v->type == TINYI_TM_STRING) {
             s = tinyi_ts_strip(m, *v, NULL, 3);
-            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+            if (tinyi_json_f64(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
         }
         break;
     case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;

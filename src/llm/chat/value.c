@@ -1,18 +1,15 @@
 /* src/llm/chat/value.c
  *
- * Printing, comparing and reading nested values keep a stack of their own, TINYI_TM_NEST deep. Floats are read and written
- * by strtod and snprintf, with the decimal point of the locale put back: the shortest of 1 to 17 digits that reads back. */
+ * Comparing nested values and reading them from JSON keep a stack of their own, TINYI_TM_NEST deep. */
 #include "llm/chat/value.h"
-#include "llm/file/json.h"
+#include "core/json.h"
 #include "llm/token/unicode.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TINYI_TM_CHUNK_LEAST ((size_t)16 << 10)
 #define TINYI_TM_CHUNK_MOST ((size_t)1 << 20)
-#define TINYI_TM_NUMBER 400                 /* longest number that is read */
 
 void tinyi_tm_end(tinyi_tm *m)
 {
@@ -530,417 +527,64 @@ int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list)
     }
 }
 
-/* ---- numbers as text --------------------------------------------------------------------------------------------------- */
+/* ---- from JSON ------------------------------------------------------------------------------------------------------ */
 
-static size_t tinyi_tm_point(char point[8])
+static tinyi_tv tinyi_tv_of_text(tinyi_tm *m, tinyi_json_text t)
 {
-    char half[16];
-    int n = snprintf(half, sizeof half, "%.1f", 0.5);
-    size_t k = n > 2 && n < 9 ? (size_t)n - 2 : 1;
-    memcpy(point, half + 1, k);
-    return k;
+    char *at;
+    if (!tinyi_tm_work(m, t.n / 16)) return tinyi_tv_view("", 0);
+    if (!t.escapes) return tinyi_tv_view((const char *)t.at, t.n);
+    at = tinyi_tm_place(m, t.n, 0);         /* an escape is longer than what it stands for */
+    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t)) : tinyi_tv_view("", 0);
 }
 
-int tinyi_tm_parse_float(const char *s, size_t n, double *f)
+static tinyi_tv tinyi_tv_of_item(tinyi_tm *m, const tinyi_json_item *item)
 {
-    char text[TINYI_TM_NUMBER + 16], point[8], *end;
-    size_t i, k = 0, n_point = tinyi_tm_point(point), digits = 0;
-    if (!n || n > TINYI_TM_NUMBER) return 0;
-    for (i = 0; i < n; i++) {
-        char c = s[i];
-        if (c >= '0' && c <= '9') digits++;
-        else if (!(c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')) return 0;
-        if (c == '.') {
-            if (k + n_point >= sizeof text - 1) return 0;
-            memcpy(text + k, point, n_point);
-            k += n_point;
-        } else {
-            if (k >= sizeof text - 1) return 0;
-            text[k++] = c;
-        }
+    switch (item->type) {
+    case TINYI_JSON_LIST: return tinyi_tv_list(m, 0);
+    case TINYI_JSON_MAP: return tinyi_tv_map(m);
+    case TINYI_JSON_TEXT: return tinyi_tv_of_text(m, item->text);
+    case TINYI_JSON_INT: return tinyi_tv_int(item->i);
+    case TINYI_JSON_FLOAT: return tinyi_tv_float(item->f);
+    case TINYI_JSON_BOOL: return tinyi_tv_bool(item->i != 0);
+    default: return tinyi_tv_of(TINYI_TM_NONE);
     }
-    text[k] = 0;
-    if (!digits) return 0;
-    *f = strtod(text, &end);
-    return *end == 0;
-}
-
-static int tinyi_tm_put_int(tinyi_tm *m, int64_t i)
-{
-    char text[24];
-    size_t k = sizeof text;
-    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    do text[--k] = (char)('0' + u % 10);
-    while (u /= 10);
-    if (i < 0) text[--k] = '-';
-    return tinyi_tm_put(m, text + k, sizeof text - k);
-}
-
-static int tinyi_tm_put_float(tinyi_tm *m, double f, int json)
-{
-    char text[48], digits[24], made[64];
-    int precision, n_digits = 0, exponent = 0, i;
-    size_t k = 0;
-    if (f != f) return tinyi_tm_put(m, json ? "NaN" : "nan", 3);
-    if (f - f != 0) return f < 0 && !tinyi_tm_put(m, "-", 1) ? 0 : json ? tinyi_tm_put(m, "Infinity", 8) : tinyi_tm_put(m, "inf", 3);
-    for (precision = 0; precision < 17; precision++) {
-        (void)snprintf(text, sizeof text, "%.*e", precision, f);
-        if (strtod(text, NULL) == f) break;
-    }
-    for (i = 0; text[i] && text[i] != 'e'; i++)
-        if (text[i] >= '0' && text[i] <= '9' && n_digits < 20) digits[n_digits++] = text[i];
-    if (text[i]) exponent = atoi(text + i + 1);
-    while (n_digits > 1 && digits[n_digits - 1] == '0') n_digits--;
-    if (text[0] == '-') made[k++] = '-';
-    if (exponent < -4 || exponent >= 16) {
-        made[k++] = digits[0];
-        if (n_digits > 1) made[k++] = '.';
-        for (i = 1; i < n_digits; i++) made[k++] = digits[i];
-        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
-        k = strlen(made);
-    } else {
-        if (exponent < 0) {
-            made[k++] = '0';
-            made[k++] = '.';
-            for (i = -1; i > exponent; i--) made[k++] = '0';
-            for (i = 0; i < n_digits; i++) made[k++] = digits[i];
-        } else {
-            for (i = 0; i <= exponent; i++) made[k++] = i < n_digits ? digits[i] : '0';
-            made[k++] = '.';
-            if (n_digits <= exponent + 1) made[k++] = '0';
-            for (i = exponent + 1; i < n_digits; i++) made[k++] = digits[i];
-        }
-    }
-    return tinyi_tm_put(m, made, k);
-}
-
-/* ---- printing ------------------------------------------------------------------------------------------------------------ */
-
-static int tinyi_tm_put_escaped(tinyi_tm *m, unsigned kind, uint32_t c)
-{
-    char text[12];
-    (void)snprintf(text, sizeof text, kind == 'x' ? "\\x%02x" : kind == 'u' ? "\\u%04x" : "\\U%08x", (unsigned)c);
-    return tinyi_tm_put(m, text, strlen(text));
-}
-
-static int tinyi_tm_unprintable(uint32_t c)
-{
-    unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
-    return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
-}
-
-static int tinyi_tm_put_quoted(tinyi_tm *m, const char *s, size_t n, int json, int ascii)
-{
-    char quote = json || (memchr(s, '\'', n) && !memchr(s, '"', n)) ? '"' : '\'';
-    size_t i, k, from = 0;
-    if (!tinyi_tm_put(m, &quote, 1)) return 0;
-    for (i = 0; i < n && !m->status; i += k) {
-        unsigned char b = (unsigned char)s[i];
-        const char *escape = NULL;
-        uint32_t c = b;
-        int hard = b < 0x20 || (b == 0x7f && !json), wide;
-        k = b < 0x80 ? 1 : tinyi_utf8_get((const unsigned char *)s + i, n - i, &c);
-        wide = b >= 0x80 && (json ? ascii : tinyi_tm_unprintable(c));
-        if (!hard && !wide && b != '\\' && b != (unsigned char)quote) continue;
-        (void)tinyi_tm_put(m, s + from, i - from);
-        from = i + k;
-        switch (b) {
-        case '\\': escape = "\\\\"; break;
-        case '"': escape = "\\\""; break;
-        case '\'': escape = "\\'"; break;
-        case '\n': escape = "\\n"; break;
-        case '\r': escape = "\\r"; break;
-        case '\t': escape = "\\t"; break;
-        case '\b': escape = json ? "\\b" : NULL; break;
-        case '\f': escape = json ? "\\f" : NULL; break;
-        default: break;
-        }
-        if (escape) (void)tinyi_tm_put(m, escape, 2);
-        else if (!json) (void)tinyi_tm_put_escaped(m, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c);
-        else if (c < 0x10000) (void)tinyi_tm_put_escaped(m, 'u', c);
-        else {
-            (void)tinyi_tm_put_escaped(m, 'u', 0xd800 + ((c - 0x10000) >> 10));
-            (void)tinyi_tm_put_escaped(m, 'u', 0xdc00 + ((c - 0x10000) & 0x3ff));
-        }
-    }
-    (void)tinyi_tm_put(m, s + from, n - from);
-    return tinyi_tm_put(m, &quote, 1);
-}
-
-static int tinyi_tm_put_text(tinyi_tm *m, const char *s) { return tinyi_tm_put(m, s, strlen(s)); }
-
-/* form NULL: as Python's repr */
-static int tinyi_tm_put_flat(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
-{
-    switch (v->type) {
-    case TINYI_TM_NONE: return tinyi_tm_put_text(m, form ? "null" : "None");
-    case TINYI_TM_BOOL: return tinyi_tm_put_text(m, form ? (v->u.i ? "true" : "false") : v->u.i ? "True" : "False");
-    case TINYI_TM_INT: return tinyi_tm_put_int(m, v->u.i);
-    case TINYI_TM_FLOAT: return tinyi_tm_put_float(m, v->u.f, form != NULL);
-    case TINYI_TM_STRING: return tinyi_tm_put_quoted(m, v->u.s, v->n, form != NULL, form && form->ascii);
-    default: break;
-    }
-    if (form) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_TM_UNDEFINED && v->n ? ": " : "",
-                                   v->type == TINYI_TM_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_TM_UNDEFINED && v->n ? v->u.s : "");
-    return v->type == TINYI_TM_UNDEFINED ? tinyi_tm_put_text(m, "Undefined") : tinyi_tm_put_text(m, v->type == TINYI_TM_NAMESPACE ? "<Namespace>" : v->type == TINYI_TM_LOOP ? "<LoopContext>" : "<function>");
-}
-
-static int tinyi_tm_put_line(tinyi_tm *m, int indent, int depth)
-{
-    static const char blanks[] = "                                ";
-    size_t n = (size_t)indent * (size_t)depth;
-    (void)tinyi_tm_put(m, "\n", 1);
-    while (n && !m->status) {
-        size_t part = TINYI_MIN(n, sizeof blanks - 1);
-        (void)tinyi_tm_put(m, blanks, part);
-        n -= part;
-    }
-    return !m->status;
-}
-
-/* the places of a map's pairs in the order of their keys: a merge sort from below */
-static uint32_t *tinyi_map_order(tinyi_tm *m, const tinyi_tmap *map)
-{
-    uint32_t *a = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *b), *t;
-    size_t width, i;
-    if (!a || !b) return NULL;
-    for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
-    for (width = 1; width < map->n; width *= 2) {
-        for (i = 0; i < map->n; i += 2 * width) {
-            size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
-            while (p < mid || q < end) {
-                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, 0) <= 0);
-                b[k++] = left ? a[p++] : a[q++];
-            }
-        }
-        t = a;
-        a = b;
-        b = t;
-    }
-    return m->status ? NULL : a;
-}
-
-static int tinyi_tv_put_nested(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
-{
-    struct { const tinyi_tv *v; uint32_t *order; size_t i; } at[TINYI_TM_NEST];
-    int depth = 0, indent = form ? form->indent : -1;
-    const tinyi_tv *next = v;
-    for (;;) {
-        size_t n, i;
-        const tinyi_tv *x;
-        int list;
-        if (m->status || !tinyi_tm_work(m, 1)) return 0;
-        if (next) {
-            v = next;
-            next = NULL;
-            if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_MAP) {
-                if (!tinyi_tm_put_flat(m, v, form) || !depth) return !m->status;
-                continue;
-            }
-            list = v->type == TINYI_TM_LIST;
-            n = list ? v->u.list->n : v->u.map->n;
-            (void)tinyi_tm_put(m, list ? (v->id && !form ? "(" : "[") : "{", 1);
-            if (!n) {
-                (void)tinyi_tm_put(m, list ? (v->id && !form ? ")" : "]") : "}", 1);
-                if (!depth) return !m->status;
-                continue;
-            }
-            if (depth == TINYI_TM_NEST) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_TM_NEST);
-            at[depth].v = v;
-            at[depth].i = 0;
-            at[depth].order = form && form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;
-            depth++;
-            continue;
-        }
-        x = at[depth - 1].v;
-        list = x->type == TINYI_TM_LIST;
-        n = list ? x->u.list->n : x->u.map->n;
-        i = at[depth - 1].i++;
-        if (i == n) {
-            depth--;
-            if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
-            if (list && x->id && !form && n == 1) (void)tinyi_tm_put(m, ",", 1);
-            (void)tinyi_tm_put(m, list ? (x->id && !form ? ")" : "]") : "}", 1);
-            if (!depth) return !m->status;
-            continue;
-        }
-        if (i) (void)(form ? tinyi_tm_put(m, form->item_mark.u.s, form->item_mark.n) : tinyi_tm_put(m, ", ", 2));
-        if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
-        if (list) {
-            next = &x->u.list->item[i];
-        } else {
-            const tinyi_tpair *p = &x->u.map->pair[at[depth - 1].order ? at[depth - 1].order[i] : i];
-            if (form && p->key.type != TINYI_TM_STRING) {
-                (void)tinyi_tm_put(m, "\"", 1);
-                (void)tinyi_tm_put_flat(m, &p->key, form);
-                (void)tinyi_tm_put(m, "\"", 1);
-            } else {
-                (void)tinyi_tm_put_flat(m, &p->key, form);
-            }
-            (void)(form ? tinyi_tm_put(m, form->key_mark.u.s, form->key_mark.n) : tinyi_tm_put(m, ": ", 2));
-            next = &p->value;
-        }
-    }
-}
-
-int tinyi_tv_put_repr(tinyi_tm *m, const tinyi_tv *v) { return tinyi_tv_put_nested(m, v, NULL); }
-int tinyi_tv_put_json(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form) { return tinyi_tv_put_nested(m, v, form); }
-
-int tinyi_tv_put(tinyi_tm *m, const tinyi_tv *v)
-{
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_put(m, v->u.s, v->n);
-    if (v->type == TINYI_TM_UNDEFINED) return !m->status;
-    return tinyi_tv_put_repr(m, v);
-}
-
-tinyi_tv tinyi_tv_string(tinyi_tm *m, const tinyi_tv *v)
-{
-    size_t start = m->n_out;
-    if (v->type == TINYI_TM_STRING) return *v;
-    (void)tinyi_tv_put(m, v);
-    return tinyi_tm_take(m, start);
-}
-
-/* ---- reading JSON ---------------------------------------------------------------------------------------------------------- */
-
-static int tinyi_tv_read_number(tinyi_tm *m, tinyi_json *j, tinyi_tv *v)
-{
-    const unsigned char *p = j->at, *first;
-    int whole = 1;
-    if (p < j->end && *p == '-') p++;
-    first = p;
-    while (p < j->end && *p >= '0' && *p <= '9') p++;
-    if (p == first || (*first == '0' && p - first > 1)) {
-        m->status = tinyi_json_fail(j, "a value");
-        return 0;
-    }
-    if (p < j->end && *p == '.') {
-        whole = 0;
-        first = ++p;
-        while (p < j->end && *p >= '0' && *p <= '9') p++;
-        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
-    }
-    if (p < j->end && (*p == 'e' || *p == 'E')) {
-        whole = 0;
-        p++;
-        if (p < j->end && (*p == '+' || *p == '-')) p++;
-        first = p;
-        while (p < j->end && *p >= '0' && *p <= '9') p++;
-        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
-    }
-    if (whole) {
-        const unsigned char *q = j->at + (*j->at == '-');
-        int64_t i = 0;
-        for (; q < p; q++) {
-            if (i < (INT64_MIN + (*q - '0')) / 10) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
-            i = i * 10 - (*q - '0');
-        }
-        if (*j->at != '-') {
-            if (i == INT64_MIN) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
-            i = -i;
-        }
-        *v = tinyi_tv_int(i);
-    } else {
-        double f;
-        if (!tinyi_tm_parse_float((const char *)j->at, (size_t)(p - j->at), &f)) {
-            m->status = tinyi_json_fail(j, "a number of at most 400 characters");
-            return 0;
-        }
-        *v = tinyi_tv_float(f);
-    }
-    j->at = p;
-    return 1;
-}
-
-static int tinyi_tv_read_string(tinyi_tm *m, tinyi_json *j, const char *wanted, tinyi_tv *v)
-{
-    tinyi_json_text t;
-    m->status = tinyi_json_string(j, &t, wanted);
-    if (m->status || !tinyi_tm_work(m, t.n / 16)) return 0;
-    if (t.escapes) {
-        tinyi_made made = { NULL, 0, 0 };
-        made.at = (unsigned char *)tinyi_tm_place(m, t.n, 0);       /* an escape is longer than what it stands for */
-        if (!made.at) return 0;
-        tinyi_json_plain(&made, t);
-        *v = tinyi_tv_view((const char *)made.at, made.n);
-    } else {
-        *v = tinyi_tv_view((const char *)t.at, t.n);
-    }
-    return 1;
-}
-
-static int tinyi_tv_read_word(tinyi_json *j, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n)) return 0;
-    j->at += n;
-    return 1;
 }
 
 int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n, tinyi_tv *out)
 {
-    struct { tinyi_tv v, key; } at[TINYI_TM_NEST];
-    int depth = 0;
-    tinyi_json j;
-    tinyi_tv v;
+    struct { tinyi_tv v, key; } at[TINYI_JSON_NEST + 1];   /* [0]: the document; [d]: what is open, and its key in [d - 1] */
+    tinyi_json_walk w;
+    tinyi_json_item item;
     if (m->status) return 0;
-    j.ctx = m->ctx;
-    j.path = name;
-    j.what = "the JSON";
-    j.start = j.at = (const unsigned char *)text;
-    j.end = j.at + n;
-    for (;;) {
-        int opened = 0;
-        if (!tinyi_tm_work(m, 1)) return 0;
-        tinyi_json_space(&j);
-        if (j.at < j.end && (*j.at == '{' || *j.at == '[')) {
-            opened = *j.at++;
-            if (depth == TINYI_TM_NEST) {
-                m->status = tinyi_fail(m->ctx, TINY_E_FORMAT, "%s: byte %zu of the JSON: nested more than %d deep", name, (size_t)(j.at - j.start), TINYI_TM_NEST);
-                return 0;
-            }
-            v = opened == '{' ? tinyi_tv_map(m) : tinyi_tv_list(m, 0);
-            if (m->status) return 0;
-            if (!tinyi_json_is(&j, opened == '{' ? '}' : ']')) {
-                at[depth++].v = v;
-                if (opened == '{') {
-                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
-                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
-                }
+    m->status = tinyi_json_begin(&w, m->ctx, name, "the JSON", text, n, TINYI_TM_MAX_JSON);
+    while (!m->status) {
+        tinyi_tv v, key;
+        int depth;
+        m->status = tinyi_json_next(&w, &item);
+        if (m->status) break;
+        if (item.type == TINYI_JSON_END) {
+            *out = at[0].v;
+            return 1;
+        }
+        depth = item.depth;
+        if (item.type == TINYI_JSON_CLOSE) {            /* it is whole: only here it goes into what is around it */
+            v = at[depth + 1].v;
+            key = at[depth + 1].key;
+        } else {
+            if (!tinyi_tm_work(m, 1)) break;
+            key = item.key.at ? tinyi_tv_of_text(m, item.key) : tinyi_tv_of(TINYI_TM_NONE);
+            v = tinyi_tv_of_item(m, &item);
+            if (m->status) break;
+            if (item.type == TINYI_JSON_LIST || item.type == TINYI_JSON_MAP) {
+                at[depth + 1].v = v;
+                at[depth + 1].key = key;
                 continue;
             }
-        } else if (j.at < j.end && *j.at == '"') {
-            if (!tinyi_tv_read_string(m, &j, "a value", &v)) return 0;
-        } else if (tinyi_tv_read_word(&j, "true")) {
-            v = tinyi_tv_bool(1);
-        } else if (tinyi_tv_read_word(&j, "false")) {
-            v = tinyi_tv_bool(0);
-        } else if (tinyi_tv_read_word(&j, "null")) {
-            v = tinyi_tv_of(TINYI_TM_NONE);
-        } else if (!tinyi_tv_read_number(m, &j, &v)) {
-            return 0;
         }
-        for (;;) {                          /* v is whole: into what is open, and close what ends here */
-            if (!depth) {
-                tinyi_json_space(&j);
-                if (j.at != j.end) { m->status = tinyi_json_fail(&j, "the end"); return 0; }
-                *out = v;
-                return 1;
-            }
-            if (at[depth - 1].v.type == TINYI_TM_LIST ? !tinyi_list_add(m, at[depth - 1].v.u.list, v)
-                                                      : !tinyi_map_set(m, at[depth - 1].v.u.map, at[depth - 1].key, v)) return 0;
-            if (tinyi_json_is(&j, ',')) {
-                if (at[depth - 1].v.type == TINYI_TM_MAP) {
-                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
-                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
-                }
-                break;
-            }
-            if (!tinyi_json_is(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ']' : '}')) {
-                m->status = tinyi_json_fail(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ", or ]" : ", or }");
-                return 0;
-            }
-            v = at[--depth].v;
-        }
+        if (!depth) at[0].v = v;
+        else if (at[depth].v.type == TINYI_TM_LIST) (void)tinyi_list_add(m, at[depth].v.u.list, v);
+        else (void)tinyi_map_set(m, at[depth].v.u.map, key, v);
     }
+    return 0;
 }

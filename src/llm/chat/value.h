@@ -13,7 +13,8 @@ enum {
     TINYI_TM_NAMESPACE, TINYI_TM_FUNCTION, TINYI_TM_METHOD, TINYI_TM_MACRO, TINYI_TM_LOOP, TINYI_TM_MISSING
 };
 
-#define TINYI_TM_NEST 100                   /* lists and maps inside one another: of JSON, of what is printed or compared */
+#define TINYI_TM_NEST 100                   /* lists and maps inside one another, of what is printed or compared */
+#define TINYI_TM_MAX_JSON ((size_t)1 << 30) /* bytes of a JSON text; what is made of it counts against the limits of the run */
 
 typedef struct tinyi_tv {
     uint32_t type;
@@ -110,7 +111,6 @@ TINYI_FN int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text,
 /* items, characters, or keys; 0 fails for what has none */
 TINYI_FN int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list);
 
-TINYI_FN int tinyi_tm_parse_float(const char *s, size_t n, double *f);          /* the whole of s, as C writes numbers */
 TINYI_FN void tinyi_tm_show(const char *s, size_t n, char shown[80]);
 
 TINYI_C_END

@@ -1,6 +1,7 @@
 /* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
 #include "llm/chat/parse.h"
 #include "llm/chat/builtin.h"
+#include "core/json.h"
 #include "llm/token/unicode.h"
 #include <string.h>
 
@@ -102,7 +103,7 @@ static int tinyi_tp_number(tinyi_tparse *p)
     p->at = i;
     if (!whole) {
         double f = 0;
-        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        if (!tinyi_json_f64(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
         p->tok.v = tinyi_tv_float(f);
         return 1;
     }

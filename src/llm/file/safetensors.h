@@ -7,10 +7,11 @@
  * tensor.                                                                                                              */
 #ifndef TINYI_SAFETENSORS_H
 #define TINYI_SAFETENSORS_H
+#include "core/safetensors.h"
 #include "llm/file/gguf.h"
 TINYI_C_BEGIN
 
-#define TLLM_MAX_SAFETENSORS_HEADER 100000000   /* bytes, as in the format's own reader */
+#define TLLM_MAX_SAFETENSORS_HEADER TINYI_SAFETENSORS_MAX_HEADER   /* bytes */
 
 TINY_API tiny_status tllm_safetensors_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
 TINY_API tiny_status tllm_safetensors_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);  /* no copy */

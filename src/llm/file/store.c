@@ -36,16 +36,7 @@ tllm_text tinyi_text(const char *s)
     return t;
 }
 
-const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW])
-{
-    size_t i, n = text.n < TINYI_SHOW - 4 ? text.n : TINYI_SHOW - 4;
-    for (i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-        shown[i] = c < 0x20 || c > 0x7e ? '?' : (char)c;
-    }
-    memcpy(shown + n, n < text.n ? "..." : "", n < text.n ? 4 : 1);
-    return shown;
-}
+const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]) { return tinyi_show_bytes(text.at, text.n, shown); }
 
 /* FNV-1a. Nothing depends on it being hard to fool. */
 static uint32_t tinyi_store_hash(const char *s, size_t n)

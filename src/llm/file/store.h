@@ -39,9 +39,7 @@ typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
 #define TINYI_TEXT_STEP 8
 
 #define TINYI_STORE_EXTRA ((size_t)1 << 20) /* a file may make us allocate twice its size, and this */
-#define TINYI_SHOW 80
 
-/* a text from outside, fit for a sentence: shortened, and without control bytes */
 TINYI_FN const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]);
 TINYI_FN tllm_text tinyi_text(const char *s);
 

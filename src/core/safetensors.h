@@ -1,0 +1,47 @@
+/* src/core/safetensors.h - safetensors files: their header, read strictly, and where each tensor lies
+ *
+ *   u64 n   n bytes of JSON   data
+ *   { "__metadata__": { "key": "text", ... },
+ *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
+ *
+ * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks twice, to
+ * count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end that the tensors
+ * are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the matter of who has a table. */
+#ifndef TINYI_CORE_SAFETENSORS_H
+#define TINYI_CORE_SAFETENSORS_H
+#include "core/json.h"
+TINYI_C_BEGIN
+
+#define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
+#define TINYI_SAFETENSORS_MAX_RANK 6
+#define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
+
+/* name in the file, bytes of a value */
+#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
+    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
+    T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
+#define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
+typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
+#undef TINYI_SAFETENSORS_ENUM
+
+typedef struct tinyi_st_tensor {
+    tinyi_json_text name;
+    tinyi_st_type type;
+    int rank;
+    uint64_t dim[TINYI_SAFETENSORS_MAX_RANK];   /* as in the file: the last is the innermost */
+    const unsigned char *data;
+    size_t bytes;
+} tinyi_st_tensor;
+
+/* either may be NULL */
+typedef struct tinyi_st_sink {
+    void *arg;
+    void (*meta)(void *arg, tinyi_json_text key, tinyi_json_text value);
+    void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
+} tinyi_st_sink;
+
+/* path stands in the sentences; the bytes are those of the whole file. */
+TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+
+TINYI_C_END
+#endif
