@@ -1,7 +1,10 @@
 /* tests/fuzz/state.c - any bytes as a saved state of a small model; what was taken must be able to go on
  *
  * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of keys and
- * values. The rest is the file. The model is made here, of one layer.                                                    */
+ * values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus is written anew:
+ *
+ *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/state.c -o build/state-corpus -pthread -lm
+ *     build/state-corpus tests/fuzz/corpus/state                                                                         */
 #include "tinyllm.h"
 #include "llm/file/kit.h"
 
@@ -37,45 +40,83 @@ static const tllm_gguf *small_model(tiny_ctx *ctx, tllm_gguf **file)
     return *file;
 }
 
+static const struct { int id; const char *name; } types[4] = { { TLLM_FORMAT_F32, "F32" }, { TLLM_FORMAT_F16, "F16" }, { TLLM_FORMAT_Q8_0, "Q8_0" }, { TLLM_FORMAT_Q4_0, "Q4_0" } };
+static tiny_ctx *ctx;
+static tllm_gguf *file;
+static tllm_model *model;
+static tllm_state *state[4];
+
+static void open_states(void)               /* once: what is opened here stays */
+{
+    tllm_state_desc d;
+    int i;
+    if (ctx) return;
+    if (tiny_ctx_open(NULL, &ctx)) abort();
+    (void)small_model(ctx, &file);
+    if (tllm_model_open(ctx, file, &model)) abort();
+    for (i = 0; i < 4; i++) {
+        memset(&d, 0, sizeof d);
+        d.n_ctx = 12;
+        d.n_seq = 2;
+        d.n_page = 4;
+        d.type_k = d.type_v = types[i].id;
+        if (tllm_state_open(ctx, model, &d, &state[i])) abort();
+    }
+}
+
+#ifdef STATE_CORPUS
+static void feed(tllm_state *s, int seq, int n)
+{
+    tllm_item x[8];
+    int i;
+    memset(x, 0, sizeof x);
+    for (i = 0; i < n; i++) {
+        x[i].token = 1 + 3 * i + seq;
+        x[i].seq = seq;
+        x[i].pos = -1;
+    }
+    if (tllm_forward_batch(s, x, n, NULL)) abort();
+}
+
+/* each format: one sequence of 5 tokens, and two of 3 and 4 */
+int main(int argc, char **argv)
+{
+    int i, all;
+    if (argc != 2) return 2;
+    open_states();
+    for (i = 0; i < 4; i++)
+        for (all = 0; all < 2; all++) {
+            char path[500];
+            void *bytes = NULL;
+            size_t n = 0;
+            FILE *f;
+            tllm_state_clear(state[i]);
+            feed(state[i], 0, all ? 3 : 5);
+            if (all) feed(state[i], 1, 4);
+            if (tllm_state_pack(state[i], all ? -1 : 0, NULL, 0, &bytes, &n)) abort();
+            (void)snprintf(path, sizeof path, "%s/%s-%s", argv[1], all ? "all" : "one", types[i].name);
+            f = fopen(path, "wb");
+            if (!f || fputc(i << 2 | 2 | all, f) == EOF || fwrite(bytes, 1, n, f) != n || fclose(f)) return 1;
+            tiny_free(ctx, bytes);
+        }
+    return 0;
+}
+#else
 static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
 {
-    static const int types[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
-    static tiny_ctx *ctx;
-    static tllm_gguf *file;
-    static tllm_model *model;
-    static tllm_state *state[4];
     static unsigned char room[1 << 18];
     tllm_item item;
     float out[V];
     tllm_state *s;
     tiny_idx seq, n;
     (void)outer;
-    if (!ctx) {                             /* once: what is opened here stays */
-        tllm_state_desc d;
-        int i;
-        if (tiny_ctx_open(NULL, &ctx)) abort();
-        (void)small_model(ctx, &file);
-        if (tllm_model_open(ctx, file, &model)) abort();
-        for (i = 0; i < 4; i++) {
-            memset(&d, 0, sizeof d);
-            d.n_ctx = 12;
-            d.n_seq = 2;
-            d.n_page = 4;
-            d.type_k = d.type_v = types[i];
-            if (tllm_state_open(ctx, model, &d, &state[i])) abort();
-        }
-    }
+    open_states();
     if (size < 1 || size > sizeof room) return;
     s = state[data[0] >> 2 & 3];
     seq = data[0] & 1 ? -1 : 0;
     n = (tiny_idx)size - 1;
     memcpy(room, data + 1, (size_t)n);
-    if (data[0] & 2 && n >= 8) {
-        uint64_t h = UINT64_C(0xcbf29ce484222325);
-        tiny_idx i;
-        for (i = 0; i < n - 8; i++) h = (h ^ room[i]) * UINT64_C(0x100000001b3);
-        for (i = 0; i < 8; i++) room[n - 8 + i] = (unsigned char)(h >> 8 * i);
-    }
+    if (data[0] & 2 && n >= 8) kit_put_le(room + n - 8, kit_xxh64(room, (size_t)n - 8), 8);
     tllm_state_clear(s);
     if (tllm_state_unpack(s, seq, room, (size_t)n, NULL, 0, NULL)) {
         if (!*tiny_ctx_message(ctx) || tllm_seq_length(s, 0) || tllm_seq_length(s, 1)) abort();
@@ -91,3 +132,4 @@ static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
 
 #define FUZZ_NAME "state"
 #include "engine.h"
+#endif

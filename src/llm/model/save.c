@@ -1,59 +1,55 @@
 /* src/llm/model/save.c - a state as bytes, and back
  *
  * Layout   all little endian
- *          0   8 bytes "tinystat"; u32 version (1); u32 what: 0 one sequence, 1 all
+ *          0   8 bytes "tinystat"; u32 version (2); u32 what: 0 one sequence, 1 all
  *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
  *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
  *          64  i32 for each token kept beside
  *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
  *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
  *          each layer the keys and values that the decoder looks at, f32
- *          end u64 checksum of all bytes before it (FNV-1a: any one changed byte changes it)
+ *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
  * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
 #include "llm/model/inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/half.h"
 #include <string.h>
 
 #define TINYI_LM_SAVE_HEAD 64
+#define TINYI_LM_SAVE_VERSION 2             /* 1 had another checksum and fingerprint */
 static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
 
-static uint64_t tinyi_lm_fnv(uint64_t h, const unsigned char *p, size_t n)
-{
-    size_t i;
-    for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-#define TINYI_LM_FNV UINT64_C(0xcbf29ce484222325)
-
-static uint64_t tinyi_lm_fnv_u64(uint64_t h, uint64_t v)
+static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
     unsigned char b[8];
     int i;
     for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
-    return tinyi_lm_fnv(h, b, 8);
+    tinyi_hash_add(h, b, 8);
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
 static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
 {
-    uint64_t h = tinyi_lm_fnv(TINYI_LM_FNV, (const unsigned char *)m->arch->name, strlen(m->arch->name));
+    tinyi_hash h;
     size_t i, k;
-    h = tinyi_lm_fnv_u64(h, (uint64_t)m->n_vocab);
+    tinyi_hash_start(&h);
+    tinyi_hash_add(&h, m->arch->name, strlen(m->arch->name));
+    tinyi_lm_hash_u64(&h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
         const size_t bytes = t->bytes;
-        h = tinyi_lm_fnv(h, (const unsigned char *)t->name.at, t->name.n);
-        h = tinyi_lm_fnv_u64(h, (uint64_t)t->type);
-        for (k = 0; k < (size_t)t->rank; k++) h = tinyi_lm_fnv_u64(h, t->dim[k]);
+        tinyi_hash_add(&h, t->name.at, t->name.n);
+        tinyi_lm_hash_u64(&h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(&h, t->dim[k]);
         for (k = 0; k < 4 && t->data; k++) {
             const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
-            h = tinyi_lm_fnv(h, t->data + at, n);
+            tinyi_hash_add(&h, t->data + at, n);
         }
     }
-    return h;
+    return tinyi_hash_value(&h);
 }
 
 /* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
@@ -116,7 +112,7 @@ static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq,
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
     for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
-    tinyi_lm_put(o, 1, 4);
+    tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
     tinyi_lm_put(o, seq < 0, 4);
     tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
     tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
@@ -162,7 +158,7 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (!o.at) return tiny_ctx_status(s->ctx);
     o.n = 0;
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    tinyi_lm_put(&o, tinyi_lm_fnv(TINYI_LM_FNV, o.at, o.n), 8);
+    tinyi_lm_put(&o, tinyi_hash_of(o.at, o.n), 8);
     *bytes = o.at;
     return TINY_OK;
 }
@@ -236,10 +232,11 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
            tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
-    if (version != 1) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version 1", s->m->path, (unsigned)version);
+    if (version != TINYI_LM_SAVE_VERSION)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version %d", s->m->path, (unsigned)version, TINYI_LM_SAVE_VERSION);
     end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
     (void)tinyi_rd_u64(&end, &sum);
-    if (sum != tinyi_lm_fnv(TINYI_LM_FNV, bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    if (sum != tinyi_hash_of(bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
     c.left -= 8;
     if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);

@@ -33,6 +33,17 @@ KIT_FN void kit_le(kit_image *m, uint64_t v, size_t n)
     for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
     kit_bytes(m, p, n);
 }
+KIT_FN void kit_put_le(unsigned char *p, uint64_t v, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+KIT_FN uint64_t kit_get_le(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+    while (n) v = v << 8 | p[--n];
+    return v;
+}
 KIT_FN void kit_u32(kit_image *m, uint32_t v) { kit_le(m, v, 4); }
 KIT_FN void kit_u64(kit_image *m, uint64_t v) { kit_le(m, v, 8); }
 KIT_FN void kit_text(kit_image *m, const char *s)
@@ -51,6 +62,34 @@ KIT_FN void kit_free(kit_image *m)
 {
     free(m->b);
     memset(m, 0, sizeof *m);
+}
+
+/* XXH64 with seed 0, written from its specification for whoever must put the checksum of a changed state right */
+KIT_FN uint64_t kit_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
+KIT_FN uint64_t kit_xxh64(const unsigned char *p, size_t n)
+{
+    static const uint64_t prime[5] = { UINT64_C(11400714785074694791), UINT64_C(14029467366897019727), UINT64_C(1609587929392839161), UINT64_C(9650029242287828579),
+                                       UINT64_C(2870177450012600261) };
+    uint64_t acc[4], h = prime[4];
+    size_t left = n;
+    int i;
+    acc[0] = prime[0] + prime[1];
+    acc[1] = prime[1];
+    acc[2] = 0;
+    acc[3] = 0 - prime[0];
+    for (; left >= 32; left -= 32)
+        for (i = 0; i < 4; i++, p += 8) acc[i] = kit_rotl(acc[i] + kit_get_le(p, 8) * prime[1], 31) * prime[0];
+    if (n >= 32) {
+        h = kit_rotl(acc[0], 1) + kit_rotl(acc[1], 7) + kit_rotl(acc[2], 12) + kit_rotl(acc[3], 18);
+        for (i = 0; i < 4; i++) h = (h ^ kit_rotl(acc[i] * prime[1], 31) * prime[0]) * prime[0] + prime[3];
+    }
+    h += n;
+    for (; left >= 8; left -= 8, p += 8) h = kit_rotl(h ^ kit_rotl(kit_get_le(p, 8) * prime[1], 31) * prime[0], 27) * prime[0] + prime[3];
+    for (; left >= 4; left -= 4, p += 4) h = kit_rotl(h ^ kit_get_le(p, 4) * prime[0], 23) * prime[1] + prime[2];
+    for (; left; left--, p++) h = kit_rotl(h ^ *p * prime[4], 11) * prime[0];
+    h = (h ^ h >> 33) * prime[1];
+    h = (h ^ h >> 29) * prime[2];
+    return h ^ h >> 32;
 }
 
 /* ---- GGUF ------------------------------------------------------------------------------------------------------- */
