@@ -140,12 +140,18 @@ int main(int argc, char **argv)
     if (st) goto fail;
     d = *tllm_trainer_desc(t);
     if (resume) {
-        FILE *there = fopen(checkpoint, "rb");
+        FILE *there;
+        errno = 0;
+        there = fopen(checkpoint, "rb");
         if (there) {
             (void)fclose(there);
             st = tllm_trainer_load(t, checkpoint);
             if (st) goto fail;
             spent = keep_course(course, (long long)tllm_trainer_at(t));
+        } else if (errno != ENOENT) {       /* it is there, and a run from the start would write over it */
+            fprintf(stderr, "train-story: %s cannot be read (%s); nothing was changed\n", checkpoint, strerror(errno));
+            st = TINY_E_IO;
+            goto close;
         } else resume = 0;
     }
     tsv = fopen(course, resume ? "a" : "w");
@@ -201,6 +207,7 @@ int main(int argc, char **argv)
     st = TINY_OK;
 fail:
     if (st) fprintf(stderr, "\ntrain-story: %s\n", tiny_ctx_message(ctx));
+close:
     if (tsv) (void)fclose(tsv);
     tllm_trainer_close(t);
     tiny_ctx_close(ctx);

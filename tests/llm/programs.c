@@ -87,6 +87,22 @@ static void test_usage(void)
     }
 }
 
+/* --resume with a checkpoint that is there and no good: refused, and left as it is; one that nobody can open is no reason to begin anew */
+static void test_resume(void)
+{
+    char path[300], text[100];
+    if (!is_there()) return;
+    spill("bad.gguf.ckpt", "this is no checkpoint");
+    T_EQ_INT(run("", "train-story --config examples/story-small.cfg --out %s/bad.gguf --resume --stop 1 --threads 1 --quiet", folder), 1);
+    COMPLAINS("bad.gguf.ckpt");
+    T_TRUE(slurp("bad.gguf.ckpt", text, sizeof text) == 21 && !slurp("bad.gguf", text, sizeof text) && !slurp("bad.gguf.tsv", text, sizeof text));
+    (void)snprintf(path, sizeof path, "%s/loop.gguf.ckpt", folder);
+    if (symlink("loop.gguf.ckpt", path)) t_skip("there are no symbolic links");
+    T_EQ_INT(run("", "train-story --config examples/story-small.cfg --out %s/loop.gguf --resume --stop 1 --threads 1 --quiet", folder), 1);
+    COMPLAINS("loop.gguf.ckpt cannot be read");
+    T_TRUE(!slurp("loop.gguf", text, sizeof text) && !slurp("loop.gguf.tsv", text, sizeof text));
+}
+
 static void test_missing(void)
 {
     if (!is_there()) return;
@@ -275,7 +291,7 @@ static void test_stories(void)
 
 static void tidy(void)
 {
-    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template" };
+    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -289,6 +305,7 @@ int main(void)
 {
     T_RUN(test_usage);
     T_RUN(test_missing);
+    T_RUN(test_resume);
     T_RUN(test_generate);
     T_RUN(test_adapters);
     T_RUN(test_perplexity);
