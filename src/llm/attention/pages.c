@@ -196,6 +196,13 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t
     return TINY_OK;
 }
 
+TINY_API void tllm_pages_forget(tllm_pages *p)
+{
+    tiny_idx i;
+    for (i = 0; i < p->n_block; i++) tinyi_pages_hide(p, (int32_t)i);
+    for (i = 0; i < p->n_seq; i++) p->seq[i].noted = p->seq[i].length ? -1 : 0;
+}
+
 /* ---- holding ---------------------------------------------------------------------------------------------------- */
 
 static void tinyi_pages_drop(tllm_pages *p, int32_t b)
@@ -259,7 +266,7 @@ TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
     keep = tinyi_pages_blocks(p, n);
     for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep; ) tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
     p->seq[seq].length = n;
-    if (p->seq[seq].noted > n) p->seq[seq].noted = n;
+    if (p->seq[seq].noted > n || !n) p->seq[seq].noted = n;
     return TINY_OK;
 }
 

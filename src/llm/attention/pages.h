@@ -52,9 +52,12 @@ TINY_API void tllm_pages_note(tllm_pages *pages, tiny_idx seq, tiny_idx first, c
 /* A sequence without cells holds the full blocks that begin with these tokens afterwards, from whichever sequences have them;
  * *n_shared: their tokens, at most n. */
 TINY_API tiny_status tllm_pages_share(tllm_pages *pages, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared);
+/* What stands in the cells was computed in a way that will not be used again: nothing of it is found from here on, nor what
+ * sequences with cells put behind it. Whoever holds it keeps it. */
+TINY_API void tllm_pages_forget(tllm_pages *pages);
 
 /* ---- for one who keeps the pool inside a block of his own ---- */
-typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;
+typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;     /* noted -1: not to be found until it is empty */
 struct tllm_pages {
     tiny_ctx *ctx;
     tiny_idx n_block, block, n_seq, n_table;        /* n_table: blocks of a table */

@@ -15,6 +15,7 @@
 #include "llm/model/inside.h"
 #include "llm/model/adapter.h"
 #include "llm/file/store.h"
+#include "core/hash.h"
 #include "core/half.h"
 #include <stdio.h>
 #include <string.h>
@@ -625,8 +626,10 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
         if (i == at->n) return TINY_OK;
         memmove(&at->list[i], &at->list[i + 1], (at->n - i - 1) * sizeof at->list[0]);
         at->n--;
+        s->n_attach++;
         return TINY_OK;
     }
+    if (i < at->n && at->list[i].weight == weight) return TINY_OK;
     if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
     if (a->rank > at->rank) {
         float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
@@ -638,7 +641,30 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     at->list[i].a = a;
     at->list[i].weight = weight;
     if (i == at->n) at->n++;
+    s->n_attach++;
     return TINY_OK;
+}
+
+/* What keys and values depend on beside the tokens, as a number that is another one after each change. */
+static uint64_t tinyi_lm_weights_now(const tllm_state *s)
+{
+    uint64_t v[2 + 2 * TLLM_MAX_ATTACHED];
+    size_t n = 0, i;
+    v[n++] = s->m->n_merged;
+    v[n++] = s->n_attach;
+    for (i = 0; s->attached && i < s->attached->n; i++) {      /* layers may be chosen after the call of attach */
+        v[n++] = (uint64_t)s->attached->list[i].a->first;
+        v[n++] = (uint64_t)s->attached->list[i].a->last;
+    }
+    return tinyi_hash_of(v, n * sizeof *v);
+}
+
+TINYI_FN void tinyi_lm_pages_now(tllm_state *s)
+{
+    const uint64_t now = tinyi_lm_weights_now(s);
+    if (now == s->paged_with) return;
+    tllm_pages_forget(&s->pages);
+    s->paged_with = now;
 }
 
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
@@ -764,5 +790,6 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->row_bytes = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
     }
+    if (!st) model->n_merged++;
     return st;
 }

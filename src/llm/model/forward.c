@@ -513,6 +513,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
     tiny_idx done, i, take, rows, made = 0;
     tiny_status st = tinyi_lm_check_items(s, q);
     if (st) return st;
+    tinyi_lm_pages_now(s);
     for (i = 0; i < s->n_seq && !st; i++) {
         if (!s->mark[i].more) continue;
         st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);

@@ -102,6 +102,7 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    uint64_t n_merged;                      /* adapters that were merged into the weights */
     int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
@@ -201,6 +202,8 @@ struct tllm_state {
     size_t scratch_bytes;
     tiny_idx n_encoded;
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
+    uint64_t n_attach;                      /* how often they changed */
+    uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -260,6 +263,8 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+/* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
+TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;

@@ -108,7 +108,8 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to
  * know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position, recurrent layers: recompute there. */
 TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
 /* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...; *n_held: how
- * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent. */
+ * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent.
+ * What was computed before adapters were attached, taken away or merged is not found. */
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
 
 /* ---- kept in a file ----

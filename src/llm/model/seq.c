@@ -197,6 +197,7 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
     if (n_held) *n_held = 0;
     if (st) return st;
     if (n < 0 || (n && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+    tinyi_lm_pages_now(s);
     st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
     for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;
     if (n_held) *n_held = held;

@@ -276,6 +276,70 @@ static void test_reference(void)
     against_merged(TINY_TARGET_REFERENCE, "deepseek2");
 }
 
+/* how many of the first 18 tokens another sequence has already; it is empty afterwards */
+static int found(tllm_state *s)
+{
+    tiny_idx n = -1;
+    T_OK(tllm_seq_share(s, 1, text_of, 18, &n));
+    tllm_seq_clear(s, 1);
+    return (int)n;
+}
+
+/* pages that were computed with other weights than those of now are not found */
+static void test_share(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    kit *k = (kit *)t_keep(sizeof *k);
+    if (kit_open(k, ctx, "llama")) {
+        const size_t n = n_logits(k->model), row = n / TOKENS;
+        float *want = t_guarded(n), *got = t_guarded(row), one = 1.0f;
+        tllm_writer *w0 = NULL;
+        tllm_gguf *g0;
+        tllm_adapter *a = NULL;
+        tllm_state *s = NULL;
+        tllm_state_desc d;
+        memset(&d, 0, sizeof d);
+        d.n_ctx = 32;
+        d.n_seq = 2;
+        d.n_page = 4;
+        kit_patch(k, "blk.0.attn_q.weight", 3, 0.2f);
+        kit_patch(k, "blk.0.attn_k.weight", 3, 0.2f);
+        g0 = kit_adapter(k, "llama", 2.0f, 0, 1, &w0);
+        if (g0 && T_OK(tllm_adapter_open(ctx, k->model, g0, &a)) && T_OK(tllm_state_open(ctx, k->model, &d, &s))) {
+            T_OK(tllm_forward(s, text_of, 18, 0, 1, got));
+            T_EQ_INT(found(s), 16);
+            T_OK(tllm_state_attach(s, a, 1.0f));
+            T_EQ_INT(found(s), 0);
+            T_OK(tllm_forward(s, text_of + 18, 1, 18, 1, got));     /* goes on behind what is not found, nor is this */
+            T_EQ_INT(found(s), 0);
+            tllm_state_clear(s);
+            T_OK(tllm_forward(s, text_of, 18, 0, 1, got));
+            T_OK(logits_of(ctx, k->model, (const tllm_adapter *const *)&a, &one, 1, TOKENS, want));
+            near_to(got, want + 17 * row, row);
+            T_EQ_INT(found(s), 16);
+            T_OK(tllm_state_attach(s, a, 1.0f));                    /* no change */
+            T_EQ_INT(found(s), 16);
+            T_OK(tllm_state_attach(s, a, 0.5f));
+            T_EQ_INT(found(s), 0);
+            T_OK(tllm_state_attach(s, a, 1.0f));                    /* what was forgotten stays so */
+            T_EQ_INT(found(s), 0);
+            T_OK(tllm_state_attach(s, a, 0.0f));
+            T_EQ_INT(found(s), 0);
+            tllm_state_clear(s);
+            T_OK(tllm_forward(s, text_of, 18, 0, 1, got));
+            T_EQ_INT(found(s), 16);
+            T_OK(tllm_adapter_merge(ctx, k->model, a, 1.0f, TINY_F32));
+            T_EQ_INT(found(s), 0);
+        }
+        tllm_state_close(ctx, s);
+        tllm_adapter_close(ctx, a);
+        tllm_gguf_close(ctx, g0);
+        tllm_writer_close(ctx, w0);
+    }
+    kit_close(k);
+    t_close(ctx);
+}
+
 /* weights that change between tokens, several at once, f16 */
 static void test_weights(tiny_target target)
 {
@@ -678,6 +742,7 @@ int main(void)
     T_RUN_TARGETS(test_mamba);
     T_RUN(test_mixtral);
     T_RUN(test_reference);
+    T_RUN(test_share);
     T_RUN_TARGETS(test_weights);
     T_RUN_TARGETS(test_long);
     T_RUN_TARGETS(test_vector);
