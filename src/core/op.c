@@ -137,6 +137,9 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     }
 }
 
+/* whose row came with the call may share its work as it likes, unless it says how */
+static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
+
 static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
@@ -146,8 +149,7 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    /* whose row came with the call may share its work as it likes */
-    return op->row ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
+    return tinyi_op_strict(op) ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
 }
 
 /* 1: the accelerator gave the answer */
@@ -241,12 +243,32 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tinyi_op_job job;
+    size_t i, shared = 0, own = 0;
+    int threads = 1, strict = 0;
+    for (i = 0; i < n; i++) {
+        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row(ops[i])));
+        strict |= tinyi_op_strict(ops[i]);
+    }
+    for (i = 0; i < n; i++) {
+        const tiny_op_row *row = tinyi_op_row(ops[i]);
+        size_t s = 0, o = 0;
+        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
+        if (s > shared) shared = s;
+        if (o > own) own = o;
+    }
+    job.ops = ops;
+    job.row = NULL;
+    job.n = n;
+    return strict ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+}
+
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
 {
     const tiny_op_row *row = NULL;
-    tinyi_op_job job;
-    size_t i, shared = 0, own = 0;
-    int threads = 1, own_rows = 0;
+    size_t i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
@@ -255,25 +277,29 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         return st;
     }
     for (i = 0; i < n; i++) {
-        int t;
         st = tinyi_op_enter(ctx, ops[i], &row);
         if (st) return st;
-        t = tinyi_op_threads(ctx, ops[i], row);
-        if (t > threads) threads = t;
-        if (ops[i]->row) own_rows = 1;
     }
-    for (i = 0; i < n; i++) {
-        size_t s = 0, o = 0;
-        row = tinyi_op_row(ops[i]);
-        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
-        if (s > shared) shared = s;
-        if (o > own) own = o;
-    }
-    job.ops = ops;
-    job.row = NULL;
-    job.n = n;
-    st = own_rows ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+    st = tinyi_op_list(ctx, ops, n);
     for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
+    return st;
+}
+
+/* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
+static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+
+tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = tinyi_op_row(op);
+    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+}
+
+tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    if (ctx->n_threads > 1 && !tinyi_op_watched(ctx)) return tinyi_op_list(ctx, ops, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_op_known(ctx, ops[i]);
     return st;
 }
 

@@ -67,6 +67,10 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
+ * accelerators and recordings get the whole door. */
+TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */

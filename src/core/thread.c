@@ -11,7 +11,7 @@
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict) waits only for helpers who have come in; who comes too late
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
  * finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
  * with OpenMP's threads a sixth.                                             */
