@@ -449,8 +449,10 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const int keeps = !f->encoding && !m->encoder;
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
+    const tinyi_lm_w *w[3];
     tinyi_lm_attend a;
-    float *o, *buf;
+    float *o, *buf, *out[3];
+    int n_w = 0;
     memset(&k, 0, sizeof k);
     memset(&v, 0, sizeof v);
     if (l->w[TINYI_T_ATTN_QKV]) {
@@ -466,9 +468,9 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         const tiny_idx ld = how & TINYI_LM_A_GATED ? 2 * nq : nq;
         buf = tinyi_lm_take(f, n, ld);
         if (f->st) return;
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], buf, h, n);
         q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
-        tinyi_lm_clamp(f, buf, ld, ld);
+        w[n_w] = l->w[TINYI_T_ATTN_Q];
+        out[n_w++] = buf;
         if (how & TINYI_LM_A_GATED) {
             q.head = 2 * l->d_k;
             gate = buf + l->d_k;
@@ -478,9 +480,17 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
             k = tinyi_lm_heads_of(buf, l->n_kv, l->d_k, nk);
             buf = tinyi_lm_take(f, n + 1, nv);
             v = tinyi_lm_heads_of(buf, l->n_kv, l->d_v, nv);
-            tinyi_lm_linear(f, l->w[TINYI_T_ATTN_K], k.p, h, n);
-            if (l->w[TINYI_T_ATTN_V]) tinyi_lm_linear(f, l->w[TINYI_T_ATTN_V], v.p, h, n);
-            else tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+            w[n_w] = l->w[TINYI_T_ATTN_K];
+            out[n_w++] = k.p;
+            if (l->w[TINYI_T_ATTN_V]) {
+                w[n_w] = l->w[TINYI_T_ATTN_V];
+                out[n_w++] = v.p;
+            }
+        }
+        tinyi_lm_linears(f, n_w, w, out, h, n);
+        if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+        tinyi_lm_clamp(f, q.p, ld, ld);
+        if (k.p) {
             tinyi_lm_clamp(f, k.p, nk, nk);
             tinyi_lm_clamp(f, v.p, nv, nv);
         }

@@ -104,8 +104,9 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
 {
     const size_t used = f->used;
     const tiny_idx n = f->n;
+    const tinyi_lm_w *w[2];
     tiny_idx ff;
-    float *u, *g;
+    float *u, *g, *y2[2];
     if (f->st) return;
     ff = l->w[down]->n_in;
     if (l->w[up]->n_out == 2 * ff) {
@@ -117,8 +118,9 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
     } else if (l->w[gate]) {
         g = tinyi_lm_take(f, n, ff);
         u = tinyi_lm_take(f, n, ff);
-        tinyi_lm_linear(f, l->w[gate], g, h, n);
-        tinyi_lm_linear(f, l->w[up], u, h, n);
+        w[0] = l->w[gate]; y2[0] = g;
+        w[1] = l->w[up]; y2[1] = u;
+        tinyi_lm_linears(f, 2, w, y2, h, n);
         if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
             tinyi_lm_sparse q;
             q.x = g;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define TINYI_LM_STATE_MAGIC 0x74617473u
+#define TINYI_LM_BATCH 128                  /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
@@ -208,7 +209,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
-    s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
@@ -287,6 +288,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     one = at - kept0;
     s->n_kept = (tiny_idx)(one / sizeof(float));
     (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
+    s->cleared = at;                        /* pages are written before they are read: memory that is not used yet stays untouched */
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         tinyi_lm_held h;
@@ -392,7 +394,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
-    memset((unsigned char *)s + head, 0, fixed - head);
+    memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
     *out = s;

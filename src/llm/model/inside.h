@@ -186,7 +186,7 @@ struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
-    size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
+    size_t bytes, cleared, work;            /* of this block; of its start, which a new state has all zero; of the context's workspace, as far as it is known beforehand */
     tiny_idx n_ctx, n_batch, n_seq;
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
@@ -238,6 +238,8 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
+/* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* the norm of the architecture; w NULL: without weights */
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);

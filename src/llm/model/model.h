@@ -56,7 +56,7 @@ TINY_API const char *tllm_arch_name(size_t i);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
-    tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+    tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
     tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */

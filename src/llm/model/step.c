@@ -70,7 +70,7 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
         tinyi_lm_own(f, shared, own);
         return;
     }
-    f->st = tiny_run(f->ctx, op);
+    f->st = tinyi_op_known(f->ctx, op);
 }
 
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
@@ -161,51 +161,73 @@ static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float 
 }
 TINY_REF_END
 
+/* a product as an operation, and what it points to */
+#define TINYI_LM_SHARED 3                   /* products of one x that are run together */
+typedef struct tinyi_lm_product {
+    tiny_op op;
+    tiny_tensor x, w, bias, y;
+    tiny_matmul_params plain;
+    tllm_matmul_params blocks;
+} tinyi_lm_product;
+
+static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes);
+    memset(&p->op, 0, sizeof p->op);
+    p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+    p->x.stride[0] = ld_x;
+    p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+    p->y.stride[0] = ld_y;
+    if (w->dtype >= 0) {
+        p->w = tiny_tensor_swap(tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in), 0, 1);
+        p->plain.act = TINY_ACT_NONE;
+        p->op.kind = TINY_OP_MATMUL;
+        p->op.params = &p->plain;
+    } else {
+        p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        memset(&p->blocks, 0, sizeof p->blocks);
+        p->blocks.format = w->format->id;
+        p->op.row = tllm_matmul_row();
+        p->op.kind = p->op.row->kind;
+        p->op.params = &p->blocks;
+    }
+    p->op.in[0] = &p->x;
+    p->op.in[1] = &p->w;
+    if (bias) {
+        p->bias = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        p->op.in[2] = &p->bias;
+    }
+    p->op.out[0] = &p->y;
+    return &p->op;
+}
+
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const float *bias;
+    tinyi_lm_product p;
     float scale;
     if (f->st || n <= 0) return;
     scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    if (w->dtype >= 0) {
-        tiny_tensor tx, tw, tb, ty;
-        tiny_matmul_params p;
-        p.act = TINY_ACT_NONE;
-        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
-        tx.stride[0] = ld_x;
-        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), (tiny_dtype)w->dtype, w->n_out, w->n_in);
-        tw = tiny_tensor_swap(tw, 0, 1);
-        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
-        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
-        ty.stride[0] = ld_y;
-        tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
-    } else {
-        const tiny_op_row *row = tllm_matmul_row();
-        tiny_tensor tx, tw, tb, ty;
-        tllm_matmul_params p;
-        tiny_op op;
-        memset(&op, 0, sizeof op);
-        memset(&p, 0, sizeof p);
-        p.format = w->format->id;
-        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
-        tx.stride[0] = ld_x;
-        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
-        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
-        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
-        ty.stride[0] = ld_y;
-        op.kind = row->kind;
-        op.row = row;
-        op.in[0] = &tx;
-        op.in[1] = &tw;
-        op.in[2] = bias && scale == 1.0f ? &tb : NULL;
-        op.out[0] = &ty;
-        op.params = &p;
-        tinyi_lm_door(f, &op);
-    }
+    tinyi_lm_door(f, tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n));
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
+}
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
+{
+    tinyi_lm_product p[TINYI_LM_SHARED];
+    const tiny_op *ops[TINYI_LM_SHARED];
+    int i, together = n_w <= TINYI_LM_SHARED && !f->dry;
+    if (f->st || n <= 0) return;
+    for (i = 0; i < n_w; i++) together &= !w[i]->scale;
+    if (!together) {
+        for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
+        return;
+    }
+    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
+    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {

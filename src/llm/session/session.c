@@ -20,7 +20,7 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
-    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 64);
+    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 128);
     s->n_ctx = d.n_ctx;
     s->n_batch = d.n_batch;
     st = tllm_state_open(ctx, s->model, &d, &s->state);

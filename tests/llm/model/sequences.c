@@ -338,6 +338,55 @@ static void test_memory(void)
     close_at(&m);
 }
 
+/* Cells that were never written may hold anything: memory full of NaN gives the same bits as memory full of zeros. */
+static int fill_byte;
+static void *filled(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    void *p = n_bytes ? malloc(n_bytes) : NULL;
+    (void)user;
+    if (p) memset(p, fill_byte, n_bytes);
+    if (p && old) memcpy(p, old, old_bytes < n_bytes ? old_bytes : n_bytes);
+    if (p || !n_bytes) free(old);
+    return p;
+}
+static void test_unused_cells(tiny_target target)
+{
+    static const char *const path[3] = { "data/tinystories/stories260K-f32.gguf", "oracle/llm/gemma2.gguf", "oracle/llm/deepseek2.gguf" };
+    static const int types[2] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16 };
+    int i, j, k, at;
+    for (i = 0; i < 6; i++) {
+        float *out[2] = { NULL, NULL };
+        size_t V = 0;
+        if (!t_shared(path[i / 2])) return;
+        for (k = 0; k < 2; k++) {
+            tiny_ctx_desc cd = t_desc(target, 2);
+            tllm_state *s;
+            model_at m;
+            int32_t tokens[8];
+            memset(&m, 0, sizeof m);
+            fill_byte = k ? 0xff : 0;
+            cd.allocator.realloc_fn = filled;
+            if (!T_OK(tiny_ctx_open(&cd, &m.ctx))) return;
+            t_use(m.ctx);
+            T_OK(tllm_gguf_open(m.ctx, t_shared(path[i / 2]), &m.file));
+            if (!T_OK(tllm_model_open(m.ctx, m.file, &m.model))) return;
+            tllm_model_about(m.model, &m.about);
+            V = (size_t)m.about.n_out;
+            out[k] = (float *)t_keep(8 * V * sizeof **out);
+            s = open_state(&m, 40, 1, 16, types[i % 2], types[i % 2]);
+            for (j = at = 0; j < 8; at += j++ + 1) {        /* pieces of 1, 2, ... 8 tokens, behind each other */
+                int n;
+                for (n = 0; n <= j; n++) tokens[n] = token_of(&m, at + n);
+                T_OK(tllm_forward(s, tokens, n, at, 1, out[k] + (size_t)j * V));
+            }
+            tllm_state_close(m.ctx, s);
+            close_at(&m);
+        }
+        T_SAME(out[0], out[1], 8 * V);
+        T_TRUE(out[0][0] == out[0][0]);
+    }
+}
+
 static int stop_in, asked;
 static int stop_soon(void *user) { (void)user; return stop_in && ++asked >= stop_in; }
 
@@ -464,6 +513,7 @@ int main(void)
     T_RUN(test_copy_and_move);
     T_RUN(test_share);
     T_RUN_TARGETS(test_fewer_bits);
+    T_RUN_TARGETS(test_unused_cells);
     T_RUN(test_memory);
     T_RUN(test_failures);
     T_RUN(test_bad_input);
