@@ -286,6 +286,7 @@ static void test_fewer_bits(tiny_target target)
 static void test_memory(void)
 {
     static const int types[3] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0 };
+    float logits[512];
     model_at m;
     int k, i;
     for (k = 0; k < 3; k++) {
@@ -308,6 +309,9 @@ static void test_memory(void)
         t_alloc.n_calls = 0;
         for (i = 0; i < 40; i++) x[i] = item(token_of(&m, i), i % 5, -1, 0);
         for (i = 0; i < 12; i++) T_OK(tllm_forward_batch(s, x, 40, NULL));
+        for (i = 0; i < 5; i++) T_OK(tllm_forward_batch(s, x + i, 1, NULL));         /* token by token, and so with logits */
+        x[0].want = 1;
+        for (i = 0; i < 5; i++) T_OK(tllm_forward_batch(s, x, 1, logits));
         T_OK(tllm_seq_fork(s, 0, 1));
         T_OK(tllm_seq_shift(s, 1, 3, 10));
         T_EQ_INT(t_alloc.n_calls, 0);
