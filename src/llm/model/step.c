@@ -217,7 +217,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
 TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
-    const tiny_op *ops[TINYI_LM_SHARED];
+    const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
     int i, together = n_w <= TINYI_LM_SHARED && !f->dry;
     if (f->st || n <= 0) return;
     for (i = 0; i < n_w; i++) together &= !w[i]->scale;
