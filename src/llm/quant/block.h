@@ -1,7 +1,7 @@
 /* src/llm/quant/block.h - inside the products with block formats: what every target fills
  *
  * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code is a
- * byte, without sign where tinyi_blk_kernels.is_signed says 0. Formats with blocks of 32 come eight at a time; the last of a
+ * byte, without sign where tinyi_blk_kernels.traits has no HAS_SIGN. Formats with blocks of 32 come eight at a time; the last of a
  * row are copied and followed by zeros.                                                                               */
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
@@ -9,15 +9,33 @@
 #include "llm/quant/blocks.h"
 TINYI_C_BEGIN
 
-/* name, numbers in a block, bytes of a block, 1: its codes are bytes with a sign */
-#define TINYI_BLKS(F) F(Q8_0, 32, 34, 1) F(Q4_0, 32, 18, 0) F(Q4_1, 32, 20, 0) F(Q5_0, 32, 22, 0) F(Q5_1, 32, 24, 0) F(Q2_K, 256, 84, 0) \
-    F(Q3_K, 256, 110, 0) F(Q4_K, 256, 144, 0) F(Q5_K, 256, 176, 0) F(Q6_K, 256, 210, 0) F(IQ4_NL, 32, 18, 1) F(IQ4_XS, 256, 136, 1) \
-    F(MXFP4, 32, 17, 0) F(TQ2_0, 256, 66, 0)
-#define TINYI_BLK_ENUM(name, values, bytes, wide) TINYI_BLK_##name,
+/* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7 bits a number of 16 bits
+ * can sum. Groups are of 32 numbers, of 16 where they are FINE; PAIRED: low halves of bytes come first, then high ones. */
+enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
+
+/* name, numbers in a block, bytes of a block, traits */
+#define TINYI_BLKS(F) \
+    F(Q8_0, 32, 34, TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN) \
+    F(Q4_0, 32, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
+    F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
+    F(Q2_K, 256, 84, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE | TINYI_BLK_MINIMA) \
+    F(Q3_K, 256, 110, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
+    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
+    F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
+    F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
+    F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+#define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
+ * them otherwise, see tree.simd.h. */
+#define TINYI_BLK_PANEL 384
 typedef struct tinyi_q8 {
     const int8_t *code;
     const float *d, *sum;
@@ -26,17 +44,24 @@ typedef struct tinyi_q8 {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
-    unsigned char is_signed[TINYI_BLK_COUNT];
-    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number */
-    int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n);
+    unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
+    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
+     * whose traits say PAIRED. */
+    int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
     /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step] */
-    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n);
-    /* an expanded row as floats */
+    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
+    /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
+     * bytes from one 256, one 32 to the next */
+    void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
+    /* a block of 256 numbers of `rows` expanded rows (an even number; 256 codes, 16 s, 16 m, code_row bytes apart) times `count` times 8 rows
+     * of x: y[row][x] += */
+    void (*panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16

@@ -1,4 +1,4 @@
-/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets but avx2 (tree.simd.h)
  *
  * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
  * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
@@ -27,10 +27,6 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shif
 }
 /* bits to the left, where none of a byte reaches the next one */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-#elif V_AVX2
-#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm256_slli_epi16(a, n); }
 #elif V_NEON
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #elif V_W128
@@ -63,9 +59,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_groups)(v_i8 *c, const unsigned char *
     TINYI_BLK_EACH(i, 4)
         c[i] = vb_and(TINY_FN(tinyi_blk_two)(p + TINY_FN(tinyi_blk_byte)(2 * i, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i, per, unit, crossed),
                                              p + TINY_FN(tinyi_blk_byte)(2 * i + 1, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i + 1, per, unit, crossed)), m);
-#elif V_AVX2
-    TINYI_BLK_EACH(i, 8)
-        c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + TINY_FN(tinyi_blk_byte)(i, per, crossed)), TINY_FN(tinyi_blk_bit)(i, per, unit, crossed)), m);
 #else
     int j;
     for (i = 0; i < 8; i++)
@@ -85,9 +78,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_nibbles)(v_i8 *c, const unsigned char 
         const __m512i z = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(TINYI_BLK_128(p + 2 * i * step)), (__mmask16)0xff00, TINYI_BLK_128(p + (2 * i + 1) * step));
         c[i] = vb_and(_mm512_srlv_epi16(z, shift), m);
     }
-#elif V_AVX2
-    const __m256i shift = _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0);
-    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srlv_epi32(_mm256_broadcastsi128_si256(TINYI_BLK_128(p + i * step)), shift), m);
 #else
     int j;
     for (i = 0; i < 8; i++)
@@ -108,13 +98,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_fifth)(v_i8 *c, const unsigned char *p
         const uint64_t k = (uint64_t)tinyi_q_u32(p + (2 * i + 1) * step) << 32 | tinyi_q_u32(p + 2 * i * step);
         c[i] = _mm512_mask_add_epi8(c[i], (__mmask64)k, c[i], _mm512_set1_epi8(16));
     }
-#elif V_AVX2
-    const __m256i spread = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
-    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    TINYI_BLK_EACH(i, 8) {
-        const __m256i k = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), spread), bit);
-        c[i] = _mm256_or_si256(c[i], _mm256_and_si256(_mm256_cmpeq_epi8(k, bit), _mm256_set1_epi8(16)));
-    }
 #else
     unsigned char t[256];
     int j;
@@ -128,14 +111,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_fifth)(v_i8 *c, const unsigned char *p
 
 TINYI_FORCE_INLINE float TINY_FN(tinyi_blk_half)(const unsigned char *p)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p))));
 #else
     return tinyi_q_half(p);
 #endif
 }
 
-#if V_AVX2 || V_AVX512
+#if V_AVX512
 /* eight floats, each twice */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_twice)(v_f32 *s, __m256 x)
 {
@@ -151,7 +134,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_twice)(v_f32 *s, __m256 x)
 /* eight halves, step bytes apart, each for two groups */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_halves8)(v_f32 *s, const unsigned char *p, int step)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
     TINY_FN(tinyi_blk_twice)(s, _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4),
                                                               TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0))));
@@ -193,10 +176,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales6)(v_f32 *s, v_f32 *m, const uns
     const __m512 x = _mm512_mul_ps(all, d);
     s[0] = _mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), x);
     m[0] = _mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), x);
-#elif V_AVX2
-    const __m128i all = _mm_set_epi32((int)m1, (int)m0, (int)k1, (int)k0);
-    TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(all))));
-    TINY_FN(tinyi_blk_twice)(m, _mm256_mul_ps(_mm256_set1_ps(-TINY_FN(tinyi_blk_half)(b + 2)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(all, 8)))));
 #else
     unsigned char k[16], n[16];
     int i;
@@ -224,9 +203,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales3)(v_f32 *s, const unsigned char
 #if V_AVX512
     (void)i;
     s[0] = v_mul(v_set(d), v_from_i32(_mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_set_epi32((int)k[3], (int)k[2], (int)k[1], (int)k[0])), _mm512_set1_epi32(32))));
-#elif V_AVX2
-    for (i = 0; i < 2; i++)
-        s[i] = v_mul(v_set(d), v_from_i32(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi32(0, 0, (int)k[2 * i + 1], (int)k[2 * i])), _mm256_set1_epi32(32))));
 #else
     {
         int8_t t[16];
@@ -247,7 +223,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales_xs)(v_f32 *s, const unsigned ch
     high = (high | high << 12) & 0x000f000f000f000fu;
     high = (high | high << 6) & 0x0303030303030303u;
     k = low | high << 4;
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)),
                                               _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi64x(0, (long long)k)), _mm256_set1_epi32(32)))));
 #else
@@ -263,7 +239,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales_xs)(v_f32 *s, const unsigned ch
 /* MXFP4: 2^(e - 128), since the codes are doubled */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_powers)(v_f32 *s, const unsigned char *p, int step)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
     const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     TINY_FN(tinyi_blk_twice)(s, _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e))));
@@ -417,8 +393,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m
 #if V_AVX512
 #define TINYI_BLK_LANES(i) _mm512_add_epi32(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0), _mm512_set1_epi32(4 * (i)))
 #define TINYI_BLK_SCALE(t, i) _mm512_permutexvar_ps(TINYI_BLK_LANES(i), (t)[0])
-#elif V_AVX2
-#define TINYI_BLK_SCALE(t, i) _mm256_blend_ps(_mm256_broadcast_ss((t) + 2 * (i)), _mm256_broadcast_ss((t) + 2 * (i) + 1), 0xf0)
 #else
 #define TINYI_BLK_SCALE(t, i) v_set((t)[(i) * V_LANES / 4])
 #endif
@@ -445,7 +419,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
     }
 }
 
-#define TINYI_BLK_KERNELS(name, values, bytes, wide)                                                                                    \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
     static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
@@ -471,7 +445,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                         TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
                     }                                                                                                                   \
                 TINY_FN(tinyi_blk_get_##name)(c, s, m, b);                                                                              \
-                TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, (wide) && TINYI_BLK_SIGNED);                                           \
+                TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, ((traits) & TINYI_BLK_HAS_SIGN) && TINYI_BLK_SIGNED);              \
                 left -= 256;                                                                                                            \
                 b += 256 / (values) * (bytes);                                                                                          \
                 q += 256;                                                                                                               \
@@ -546,9 +520,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_dots_of)(float *y, ptrdiff_t y_step, c
         at.sum += rows * 16 * x->blocks;
     }
 }
-static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n)
+static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
 {
-    if (is_signed) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
     else TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 0, x, n);
 }
 
@@ -568,12 +542,13 @@ static void TINY_FN(tinyi_blk_floats)(float *to, const unsigned char *code, cons
 
 /* ---- activations ------------------------------------------------------------------------------------------------------ */
 
-static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n)
+static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
 {
     const size_t end = (n + 255) / 256 * 256;
     v_f32 odd = v_zero();
     size_t b;
     int i, j;
+    (void)paired;
     for (b = 0; b < n; b += 32, x += 32, code += 32, d += 2, sum += 2) {
         v_f32 v[32 / V_LANES], top = v_zero();
         float most, up = 1.0f, down = 1.0f, inverse;
@@ -621,12 +596,12 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_SIGNED(name, values, bytes, wide) (wide) && TINYI_BLK_SIGNED,
-#define TINYI_BLK_TABLE_DOT(name, values, bytes, wide) TINY_FN(tinyi_blk_dot_##name),
-#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, wide) TINY_FN(tinyi_blk_expand_##name),
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & (TINYI_BLK_SIGNED ? 255 : 255 - TINYI_BLK_HAS_SIGN),
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_SIGNED) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats)
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), NULL, NULL
 };
 
 #undef TINYI_BLK_N
@@ -640,6 +615,6 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef TINYI_BLK_SCALE
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_DOTS
-#undef TINYI_BLK_TABLE_SIGNED
+#undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
 #undef TINYI_BLK_TABLE_EXPAND

@@ -2,6 +2,8 @@
 #include "core/simd.h"
 #if V_AMX
 #include "llm/quant/tile.simd.h"
+#elif V_AVX2
+#include "llm/quant/tree.simd.h"
 #else
 #include "llm/quant/block.simd.h"
 #endif

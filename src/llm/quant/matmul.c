@@ -3,6 +3,8 @@
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
+ *          INTEGERS many rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
+ *                   are multiplied as integers, several times as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
  *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
  *                   What is left of x beyond whole columns is done as VECTORS.
@@ -12,10 +14,12 @@
  *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
  *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
  *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *          INTEGERS the same.
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
- *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
+ *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN. With one row
+ *                   of x avx2 takes the offset off before it scales, and has no such limit.
  * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
 #include <string.h>
 #include "llm/quant/matmul.h"
@@ -29,6 +33,8 @@
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
 #define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once, and how many times 8 rows of x they meet: */
+#define TINYI_BLK_GROUPS 16                 /* their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
@@ -76,9 +82,9 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
         if (blk >= 0) {
-            const float c = kn->is_signed[blk] ? (float)((code[i] ^ 128) - 128) : (float)code[i];
+            const float c = kn->traits[blk] & TINYI_BLK_HAS_SIGN ? (float)((code[i] ^ 128) - 128) : (float)code[i];
             size += (tinyi_q_abs(s[i / 16] * c) + tinyi_q_abs(m[i / 16])) / 64.0f;
-            if (kn->is_signed[blk]) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
+            if (kn->traits[blk] & TINYI_BLK_HAS_SIGN) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
         }
         t[i] = size;
     }
@@ -223,13 +229,14 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
+    const int paired = rows == 1 && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
     if (alone)
-        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
     else {
         while (tiny_take(team, rows, 1, &q0, &q1))
-            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
@@ -244,7 +251,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
-                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->is_signed[p->blk], &x, (size_t)rows);
+                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
             }
         for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
         if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
@@ -259,14 +266,30 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
     float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
         kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
-        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->is_signed[p->blk], blocks);
-        else kn->floats((float *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
+        else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         return;
     }
     p->f->unpack(tinyi_blk_at(p, r, k0), t, (size_t)n);
     if (!tiles) return;
     for (; n % 32; n++) t[n] = 0.0f;
     tiles->round((uint16_t *)to, t, (size_t)n);
+}
+
+/* Sums of rows r0..r1 of w, step apart, go where they belong: rows i0.. of y */
+static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, float *sums, tiny_idx step, tiny_idx i0, tiny_idx rows, tiny_idx r0, tiny_idx r1)
+{
+    tiny_idx r, i;
+    if (p->bias)
+        for (r = r0; r < r1; r++)
+            for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
+    if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
+        for (i = 0; i < rows; i += 16)
+            k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+                            (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
+    else
+        for (i = 0; i < rows; i++)
+            for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
 }
 
 /* PANELS: rows i0..i1 of x, at most p->tokens of them */
@@ -329,18 +352,55 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
             }
             if (p->k == 0)
                 for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
-            if (p->bias)
-                for (r = r0; r < r1; r++)
-                    for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
-            if (p->y_n == 1)                /* few rows of y at a time: each is a page of its own */
-                for (i = 0; i < rows; i += 16)
-                    k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
-                                    (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
-            else
-                for (i = 0; i < rows; i++)
-                    for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
+            tinyi_blk_give(k, p, sums, step, i0, rows, r0, r1);
         }
     if (tiles) tiles->end();
+}
+
+/* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
+static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tiny_idx rows = i1 - i0, groups = (rows + 7) / 8, x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group, step = 8 * groups + 16;
+    unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
+    float *sums = (float *)(void *)(panel + p->own_panel);
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
+    int strange = 0;
+    tinyi_q8 x;
+    while (tiny_take(team, groups, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            int8_t *code = (int8_t *)own;
+            float *d = (float *)(void *)(own + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
+            n = TINYI_MIN(rows - 8 * q0, 8);
+            for (i = 0; i < n; i++)
+                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k, 0);
+            x.code = code;
+            x.d = d;
+            x.sum = sum;
+            x.blocks = (size_t)p->blocks;
+            kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
+        }
+    tiny_barrier(team);
+    for (i = 0; i < rows; i++) strange |= !flags[i];
+    while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    team->ran_on = kn->from;
+    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            r0 = q0 * high;
+            r1 = TINYI_MIN(r0 + high, p->n_out);
+            memset(sums, 0, (size_t)(high * step) * sizeof *sums);
+            for (at = 0; at < p->blocks; at++) {
+                for (r = r0; r < r1; r++) {
+                    unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
+                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256), p->w_row);
+                }
+                if ((r1 - r0) % 2) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);    /* rows go in twos */
+                for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
+                    kn->panel(sums + 8 * j, step, panel, TINYI_BLK_PANEL, kn->traits[p->blk], (size_t)(r1 - r0 + 1) / 2 * 2, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                              (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+            }
+            tinyi_blk_give(team->k, p, sums, step, i0, rows, r0, r1);
+            if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
+        }
 }
 
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
@@ -351,7 +411,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     tinyi_blk_plan p;
     tinyi_gemm_shape shape;
     tiny_idx in_panels, i, q0, q1, grain;
-    int began = 0;
+    int began = 0, integers;
     tinyi_blk_plan_of(&p, op);
     if (p.n == 0 || p.n_out == 0) return;
     tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
@@ -366,13 +426,15 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
         p.x_k = 1;
         shared += p.dense;
     }
+    integers = p.blk >= 0 && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
-    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    if (tiles || integers) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
     else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
     else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
     for (i = 0; i < in_panels; i += p.tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
-        tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+        if (integers) tinyi_blk_integers(team, &p, kn, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+        else tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
     }
     if (in_panels == p.n) return;
     if (began) tiny_barrier(team);

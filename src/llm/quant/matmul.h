@@ -6,6 +6,7 @@
  * in themselves; where they start does not matter). Nothing is unpacked into memory of its own, and no second copy is kept.
  *
  *   n up to 8     activations are quantized to 8 bits, a scale for each 32, and multiplied as integers on the blocks as they lie
+ *   n from 9 on   avx2: the same with rows of w expanded to bytes
  *   n of more     rows of w are unpacked into a panel in the second-level cache, float32 or (AMX) bfloat16, and multiplied there
  *
  * Formats without integer kernels (IQ1 to IQ3, TQ1_0, NVFP4, Q1_0, Q2_0) are unpacked for few rows too.              */

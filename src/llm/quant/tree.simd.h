@@ -1,0 +1,581 @@
+/* src/llm/quant/tree.simd.h - products of block formats on AVX2: sums of groups by a tree of integers
+ *
+ * A super-block has eight scales (groups of 32) or sixteen (of 16). Scaling every vector of products by itself costs a conversion, a
+ * multiply-add and the way of its scales into its lanes. Here products stay integers until each lane of one vector holds the sum of
+ * one group: eight vectors are folded into one by three levels of two shuffles (or one and a blend) and an addition. As long as sums
+ * fit, that is done on 16-bit numbers: codes of 4 bits times 7 give at most 3810 in a pair, so that eight pairs may be added.
+ *
+ *   coarse      groups of 32; scales in order
+ *   FINE        groups of 16; scales of groups 0 2 4 6 1 3 5 7, then 8 10 12 14 9 11 13 15: what the folding leaves
+ *   PAIRED      low and high halves of bytes are numbers i and i + 16 of one group: blocks g and g + 4 are loaded into one vector,
+ *               so that the two vectors of them add up without a shuffle. One row of activations is stored in that order for it.
+ *
+ * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
+ * codes share is taken off while everything is still exact.
+ *
+ * Many rows of activations: eight of them lie side by side, eight numbers of each, and a row of weights is spread eight numbers at a
+ * time over a vector; two rows of weights share what is loaded.                                                            */
+
+#define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define TINYI_TREE_FIT(traits) (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS)     /* pairs of products that a 16-bit number can sum */
+#define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
+
+/* ---- sums */
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_product)(v_i8 c, v_i8 q, int traits)
+{
+#if V_VNNI
+    (void)traits;
+    return v_dot_u8i8(vi_zero(), c, q);
+#else
+    if (TINYI_TREE_SIGNED(traits)) return _mm256_maddubs_epi16(_mm256_sign_epi8(c, c), _mm256_sign_epi8(q, c));
+    return _mm256_maddubs_epi16(c, q);
+#endif
+}
+/* n sums of `from` pairs are to become sums of `to`: in 32 bits from here on, if these do not fit */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_widen)(v_i32 *p, int n, int from, int to, int traits)
+{
+    int i;
+    if (from <= TINYI_TREE_FIT(traits) && to > TINYI_TREE_FIT(traits)) TINYI_BLK_EACH(i, n) p[i] = _mm256_madd_epi16(p[i], _mm256_set1_epi16(1));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_add)(v_i32 a, v_i32 b, int to, int traits)
+{
+    return to <= TINYI_TREE_FIT(traits) ? _mm256_add_epi16(a, b) : _mm256_add_epi32(a, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_pairs)(v_i32 *p, int n, int to, int traits)
+{
+    int i;
+    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_quads)(v_i32 *p, int n, int to, int traits)
+{
+    int i;
+    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
+    TINY_FN(tinyi_tree_widen)(p, n, to, 1 << 20, traits);
+}
+/* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paired)
+{
+    int i;
+    TINY_FN(tinyi_tree_widen)(p, 8, 1, 2, traits);
+    if (traits & TINYI_BLK_FINE) {
+        TINY_FN(tinyi_tree_pairs)(p, 4, 2, traits);
+        TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+        TINY_FN(tinyi_tree_quads)(p, 2, 4, traits);
+        return;
+    }
+    TINYI_BLK_EACH(i, 4)
+        if (paired) p[i] = TINY_FN(tinyi_tree_add)(p[2 * i], p[2 * i + 1], 2, traits);
+        else p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0), _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
+    TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+    TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
+    TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
+    TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
+}
+
+/* One super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all codes. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int traits, int paired)
+{
+    v_i32 p[8];
+    int i;
+    TINYI_BLK_EACH(i, 8) p[i] = TINY_FN(tinyi_tree_product)(c[i], vb_load(q + 32 * i), traits);
+    TINY_FN(tinyi_tree_fold)(p, traits, paired);
+    TINYI_BLK_EACH(i, 2) {
+        if (i && !(traits & TINYI_BLK_FINE)) break;
+        const v_f32 scale = traits & TINYI_BLK_FINE ? _mm256_broadcast_ps((const __m128 *)(const void *)(d + 4 * i)) : v_load(d);
+        const v_f32 sums = v_load(traits & TINYI_BLK_FINE ? sum + 8 * i : d + 8);
+        v_f32 f = v_from_i32(p[i]);
+        if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
+        if (traits & TINYI_BLK_MINIMA) acc[i] = v_fma(scale, v_fma(s[i], f, v_mul(m[i], sums)), acc[i]);
+        else acc[i] = v_fma(v_mul(s[i], scale), f, acc[i]);
+    }
+}
+
+/* ---- codes: 256 numbers as 8 vectors, in order or PAIRED */
+
+#define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {
+        const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p + i * step)), TINYI_BLK_128(p + (i + 4) * step), 1);
+        c[2 * i] = vb_and(x, vb_set(15));
+        c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
+    }
+}
+/* the fifth bits of eight blocks, step apart: bit j of 32 belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifth)(v_i8 *c, const unsigned char *p, int step)
+{
+    const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    int i, j;
+    TINYI_BLK_EACH(i, 4) {
+        const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), _mm256_set1_epi32((int)tinyi_q_u32(p + (i + 4) * step)), 0xf0);
+        TINYI_BLK_EACH(j, 2) {
+            const __m256i k = vb_and(_mm256_shuffle_epi8(bits, j ? _mm256_or_si256(low, vb_set(2)) : low), bit);
+            c[2 * i + j] = vb_or(c[2 * i + j], vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16)));
+        }
+    }
+}
+/* 32 bytes hold two or four vectors */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fours)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + i / 2 * 32), i % 2 * 4), vb_set(15));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_twos)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + i / 4 * 32), i % 4 * 2), vb_set(3));
+}
+/* bit i of 32 bytes belongs to vector i, where it is worth 2^at */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p, int at)
+{
+    const __m256i x = TINYI_BLK_256(p);
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_or(c[i], vb_and(TINYI_TREE_SHIFT(x, i - at), vb_set((int8_t)(1 << at))));
+}
+
+/* ---- scales */
+
+TINYI_FORCE_INLINE float TINY_FN(tinyi_blk_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
+{
+#define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
+    return _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4), TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0)));
+#undef TINYI_BLK_U16
+}
+/* 16 bytes of scales in FINE order */
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_tree_order)(__m128i k) { return _mm_shuffle_epi8(k, _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0)); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_times)(v_f32 *s, v_f32 d, __m128i k)
+{
+    s[0] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(k)));
+    s[1] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(_mm_srli_si128(k, 8))));
+}
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const __m128i x = TINYI_BLK_128(b);
+    const __m128 d = _mm_cvtph_ps(x);
+    __m128i k = _mm_shuffle_epi8(x, _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 15, 14, 13, 12, 7, 6, 5, 4));
+    const __m128i high = _mm_shuffle_epi8(x, _mm_set_epi8(11, 10, 9, 8, -1, -1, -1, -1, 7, 6, 5, 4, -1, -1, -1, -1));
+    k = _mm_and_si128(_mm_srlv_epi32(k, _mm_set_epi32(4, 0, 0, 0)), _mm_set_epi32(0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f));
+    k = _mm_or_si128(k, _mm_and_si128(_mm_srli_epi16(high, 2), _mm_set1_epi8(0x30)));
+    s[0] = v_mul(_mm256_broadcastss_ps(d), v_from_i32(_mm256_cvtepu8_epi32(k)));
+    m[0] = v_mul(_mm256_broadcastss_ps(_mm_xor_ps(_mm_movehdup_ps(d), _mm_set1_ps(-0.0f))), v_from_i32(_mm256_cvtepu8_epi32(_mm_srli_si128(k, 8))));
+}
+/* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned char *b)
+{
+    const __m128i x = TINYI_BLK_128(b - 2);
+    const __m128i low = _mm_shuffle_epi8(x, _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)), high = _mm_shuffle_epi32(_mm_alignr_epi8(x, x, 10), 0);
+    const __m128i k = _mm_or_si128(_mm_and_si128(_mm_srlv_epi32(low, _mm_set_epi32(4, 4, 0, 0)), _mm_set1_epi8(15)),
+                                   _mm_slli_epi16(_mm_and_si128(_mm_srlv_epi32(high, _mm_set_epi32(6, 4, 2, 0)), _mm_set1_epi8(3)), 4));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
+}
+/* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_scales_xs)(const unsigned char *b)
+{
+    const __m256i low = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u32(b + 4)), _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)), _mm256_set1_epi32(15));
+    const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u16(b + 2) << 4), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0)), _mm256_set1_epi32(0x30));
+    return v_mul(v_set(TINY_FN(tinyi_blk_half)(b)), v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
+}
+/* MXFP4: 2^(e - 128), since the codes are doubled */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_powers)(const unsigned char *p, int step)
+{
+    const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
+    const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+}
+
+/* ---- the formats: codes, scales, minima; what comes back is the offset that all codes share */
+
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q8_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 8) c[i] = V_VNNI ? vb_xor(vb_load(b + 34 * i + 2), vb_set(-128)) : vb_load(b + 34 * i + 2);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 34);
+    return V_VNNI ? -128.0f : 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    return -8.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_nibbles)(c, b + 4, 20);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 20);
+    m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 20);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 6, 22);
+    TINY_FN(tinyi_tree_fifth)(c, b + 2, 22);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 22);
+    return -16.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_nibbles)(c, b + 8, 24);
+    TINY_FN(tinyi_tree_fifth)(c, b + 4, 24);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 24);
+    m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 24);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q2_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const __m128i k = TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b));
+    TINY_FN(tinyi_tree_twos)(c, b + 16);
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 80)), _mm_and_si128(k, _mm_set1_epi8(15)));
+    TINY_FN(tinyi_tree_times)(m, v_set(-TINY_FN(tinyi_blk_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_twos)(c, b + 32);
+    TINY_FN(tinyi_tree_bits)(c, b, 2);
+    TINY_FN(tinyi_tree_scales3)(s, b + 96);
+    return -4.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_fours)(c, b + 16);
+    TINY_FN(tinyi_tree_scales6)(s, m, b);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_fours)(c, b + 48);
+    TINY_FN(tinyi_tree_bits)(c, b + 16, 4);
+    TINY_FN(tinyi_tree_scales6)(s, m, b);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 8)                    /* of 128 numbers: 0, 32 in low halves, 64, 96 in high ones */
+        c[i] = vb_or(vb_and(_mm256_srli_epi16(TINYI_BLK_256(b + i / 4 * 64 + i % 2 * 32), i % 4 / 2 * 4), vb_set(15)),
+                     vb_and(TINYI_TREE_SHIFT(TINYI_BLK_256(b + 128 + i / 4 * 32), i % 4 * 2 - 4), vb_set(0x30)));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
+    return -32.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
+    return V_VNNI ? -128.0f : 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    return TINY_FN(tinyi_tree_iq4)(c);
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_XS)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 8, 16);
+    s[0] = TINY_FN(tinyi_tree_scales_xs)(b);
+    return TINY_FN(tinyi_tree_iq4)(c);
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_MXFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 1, 17);
+    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(tinyi_blk_e2m1_16, c[i]);
+    s[0] = TINY_FN(tinyi_tree_powers)(b, 17);
+    return -16.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_twos)(c, b);
+    s[0] = v_set(TINY_FN(tinyi_blk_half)(b + 64));
+    return -1.0f;
+}
+
+/* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
+
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
+            v_f32 acc[2];                                                                                                               \
+            const unsigned char *b = w;                                                                                                 \
+            unsigned char last[256 / (values) * (bytes)];                                                                               \
+            size_t at;                                                                                                                  \
+            acc[0] = acc[1] = v_zero();                                                                                                 \
+            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
+                v_i8 c[8];                                                                                                              \
+                v_f32 s[2], m[2];                                                                                                       \
+                float shared;                                                                                                           \
+                int i;                                                                                                                  \
+                if (k - at < 256) {                                                                                                     \
+                    memset(last, 0, sizeof last);                                                                                       \
+                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
+                    b = last;                                                                                                           \
+                } else                                                                                                                  \
+                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
+                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
+                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
+                    }                                                                                                                   \
+                shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
+                TINY_FN(tinyi_tree_step)(acc, c, s, m, shared, x->code + at, x->d + at / 16, x->sum + at / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+            }                                                                                                                           \
+            *y = v_sum(v_add(acc[0], acc[1]));                                                                                          \
+        }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        unsigned char last[256 / (values) * (bytes)];                                                                                   \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
+            v_i8 c[8];                                                                                                                  \
+            v_f32 s[2], m[2];                                                                                                           \
+            float shared;                                                                                                               \
+            int i;                                                                                                                      \
+            if (k < 256) {                                                                                                              \
+                memset(last, 0, sizeof last);                                                                                           \
+                memcpy(last, w, k / (values) * (bytes));                                                                                \
+                w = last;                                                                                                               \
+                k = 256;                                                                                                                \
+            } else                                                                                                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+            shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
+            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
+            TINYI_BLK_EACH(i, 2) {                                                                                                      \
+                if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
+                v_store(s16 + 8 * i, s[i]);                                                                                             \
+                v_store(m16 + 8 * i, (traits) & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)));                                  \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8 c, int paired)
+{
+    if (!paired) { vb_store(code + 32 * i, c); return; }
+    _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16), _mm256_castsi256_si128(c));
+    _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16 + 128), _mm256_extracti128_si256(c, 1));
+}
+TINYI_BLKS(TINYI_BLK_KERNELS)
+
+/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need */
+#define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
+#define TINYI_TREE_FIVE (4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
+#define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
+#define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s16, const float *m16, const tinyi_q8 *x, size_t n, int traits)
+{
+    size_t r, b;
+    for (r = 0; r < n; r++, y += y_step) {
+        v_f32 acc[2];
+        acc[0] = acc[1] = v_zero();
+        for (b = 0; b < x->blocks; b++) {
+            const size_t at = r * x->blocks + b;
+            v_i8 c[8];
+            v_f32 s[2], m[2];
+            int i;
+            TINYI_BLK_EACH(i, 8) c[i] = vb_load(code + 256 * b + (size_t)(32 * i));
+            TINYI_BLK_EACH(i, 2) {
+                s[i] = v_load(s16 + 16 * b + (size_t)(8 * i));
+                m[i] = v_load(m16 + 16 * b + (size_t)(8 * i));
+            }
+            TINY_FN(tinyi_tree_step)(acc, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, 0);
+        }
+        *y = v_sum(v_add(acc[0], acc[1]));
+    }
+}
+static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_SIX);
+    else TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_FIVE);
+}
+
+/* ---- many rows of activations */
+
+/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of eight numbers of rows 0 1 4 5 or 2 3 6 7 - the
+ * order in which two shuffles bring their sums into that of the rows - then d, sums of 32, sums of 16 and of the other 16. block,
+ * group: bytes from one to the next. */
+static void TINY_FN(tinyi_blk_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
+{
+    static const unsigned char place[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
+    size_t b, r;
+    int g, i;
+    for (b = 0; b < x->blocks; b++, to += block)
+        for (g = 0; g < 8; g++) {
+            unsigned char *p = to + g * group;
+            float *f = (float *)(void *)(p + 256);
+            if (n < 8) memset(p, 0, TINYI_BLK_PANEL);
+            for (r = 0; r < n; r++) {
+                const size_t at = r * x->blocks + b;
+                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4;
+                for (i = 0; i < 4; i++) memcpy(p + 64 * i + 8 * place[r], x->code + 256 * at + 32 * g + 8 * i, 8);
+                f[r] = x->d[16 * at + (size_t)g];
+                f[8 + r] = x->d[16 * at + 8 + (size_t)g];
+                f[16 + r] = halves[0];
+                f[24 + r] = halves[4];
+            }
+        }
+}
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_spread)(const unsigned char *p) { return _mm256_castpd_si256(_mm256_broadcast_sd((const double *)(const void *)p)); }
+
+/* sums of `steps` products of 8 numbers each of a row of weights with 8 rows of activations: lanes of rows 0..7 */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_columns)(const v_i8 *w, const unsigned char *x, int steps, int traits)
+{
+    v_i32 p[2], t;
+    int h, i, terms = 1;
+#if V_VNNI
+    p[0] = p[1] = vi_zero();
+    TINYI_BLK_EACH(i, steps)
+        TINYI_BLK_EACH(h, 2) p[h] = v_dot_u8i8(p[h], w[i], vb_load(x + 64 * i + 32 * h));
+    terms = steps;
+#else
+    v_i32 q[8];
+    TINYI_BLK_EACH(i, steps)
+        TINYI_BLK_EACH(h, 2) q[2 * i + h] = TINY_FN(tinyi_tree_product)(w[i], vb_load(x + 64 * i + 32 * h), traits);
+    TINY_FN(tinyi_tree_widen)(q, 2 * steps, 1, 2, traits);
+    TINYI_BLK_EACH(i, steps) q[i] = TINY_FN(tinyi_tree_add)(q[2 * (i / 2 * 2) + i % 2], q[2 * (i / 2 * 2) + 2 + i % 2], 2, traits);
+    terms = 2;
+    if (steps == 4) {
+        TINY_FN(tinyi_tree_widen)(q, 4, 2, 4, traits);
+        TINYI_BLK_EACH(i, 2) q[i] = TINY_FN(tinyi_tree_add)(q[i], q[i + 2], 4, traits);
+        terms = 4;
+    }
+    TINY_FN(tinyi_tree_widen)(q, 2, terms, 2 * terms, traits);
+    p[0] = q[0];
+    p[1] = q[1];
+#endif
+    t = TINY_FN(tinyi_tree_add)(_mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0x88)),
+                                _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0xdd)), 2 * terms, traits);
+    TINY_FN(tinyi_tree_widen)(&t, 1, 2 * terms, 1 << 20, traits);
+    return t;
+}
+
+/* One block of 256 numbers of `rows` expanded rows, together at most `count` groups of 8 rows of activations: y[row][8 * group] += */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
+{
+    enum { TOGETHER = 2 };
+    size_t r, j;
+    int g, i, t, h;
+    for (g = 0; g < 8; g++, x += x_group)
+        for (r = 0; r < rows; r += TOGETHER) {
+            v_i8 w[TOGETHER][4];
+            v_f32 s[TOGETHER][2], m[TOGETHER][2];
+            TINYI_BLK_EACH(t, TOGETHER) {
+                const unsigned char *row = code + (ptrdiff_t)(r + (size_t)t) * code_row;
+                const float *scale = (const float *)(const void *)(row + 256);
+                const int at = traits & TINYI_BLK_FINE ? g / 4 * 8 + g % 4 : g;
+                TINYI_BLK_EACH(i, 4) w[t][i] = TINY_FN(tinyi_tree_spread)(row + 32 * g + 8 * i);
+                TINYI_BLK_EACH(h, 2) {
+                    s[t][h] = v_set(scale[at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
+                    m[t][h] = v_set(scale[16 + at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
+                }
+            }
+            for (j = 0; j < count; j++) {
+                const unsigned char *p = x + j * TINYI_BLK_PANEL;
+                const float *f = (const float *)(const void *)(p + 256);
+                TINYI_BLK_EACH(t, TOGETHER) {
+                    float *to = y + (ptrdiff_t)(r + (size_t)t) * y_row + 8 * j;
+                    v_f32 sum = v_load(to);
+                    if (traits & TINYI_BLK_FINE) {
+                        TINYI_BLK_EACH(h, 2) {
+                            const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t] + 2 * h, p + 128 * h, 2, traits));
+                            sum = v_fma(v_load(f), v_fma(s[t][h], c, v_mul(m[t][h], v_load(f + 16 + 8 * h))), sum);
+                        }
+                    } else {
+                        const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t], p, 4, traits));
+                        sum = v_fma(v_load(f), traits & TINYI_BLK_MINIMA ? v_fma(s[t][0], c, v_mul(m[t][0], v_load(f + 8))) : v_mul(s[t][0], c), sum);
+                    }
+                    v_store(to, sum);
+                }
+            }
+        }
+}
+static void TINY_FN(tinyi_blk_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SMALL);
+}
+
+/* ---- activations */
+
+static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
+{
+    v_f32 odd = v_zero();
+    size_t b;
+    int g, i;
+    for (b = 0; b < n; b += 256, code += 256, d += 16, sum += 16) {
+        const int groups = n - b < 256 ? (int)(n - b) / 32 : 8;
+        if (groups < 8) {
+            memset(code, 0, 256);
+            memset(d, 0, 16 * sizeof *d);
+            memset(sum, 0, 16 * sizeof *sum);
+        }
+        for (g = 0; g < groups; g++, x += 32) {
+            v_f32 v[4], top = v_zero();
+            v_i32 q[4];
+            __m128i low, high;
+            float most, up = 1.0f, inverse, total[2];
+            TINYI_BLK_EACH(i, 4) {
+                v[i] = v_load(x + 8 * i);
+                odd = v_fma(v[i], v_zero(), odd);   /* infinities and what is not a number leave their trace */
+                top = v_max(v_abs(v[i]), top);
+            }
+            most = v_hmax(top);
+            if (most < 1.262177448e-29f) up = 7.92281625e28f;       /* 2^-96: the inverse might overflow; 2^96 */
+            inverse = most > 0.0f ? 127.0f / (most * up) : 0.0f;
+            d[g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
+            TINYI_BLK_EACH(i, 4) q[i] = v_to_i32(v_mul(v_mul(v[i], v_set(up)), v_set(inverse)));
+            low = _mm_packs_epi32(_mm256_castsi256_si128(q[0]), _mm256_extracti128_si256(q[0], 1));
+            high = _mm_packs_epi32(_mm256_castsi256_si128(q[1]), _mm256_extracti128_si256(q[1], 1));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 : 32 * g)), _mm_packs_epi16(low, high));
+            low = _mm_packs_epi32(_mm256_castsi256_si128(q[2]), _mm256_extracti128_si256(q[2], 1));
+            high = _mm_packs_epi32(_mm256_castsi256_si128(q[3]), _mm256_extracti128_si256(q[3], 1));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 + 32 : 32 * g + 16)), _mm_packs_epi16(low, high));
+            total[0] = (float)vi_sum(vi_add(q[0], q[1]));
+            total[1] = (float)vi_sum(vi_add(q[2], q[3]));
+            d[8 + g] = total[0] + total[1];
+            sum[g / 4 * 8 + g % 4] = total[0];
+            sum[g / 4 * 8 + g % 4 + 4] = total[1];
+        }
+    }
+    return v_sum(odd) == 0.0f;
+}
+
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
+static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), NULL, TINY_FN(tinyi_blk_turn), TINY_FN(tinyi_blk_panel)
+};
+
+#undef TINYI_BLK_EACH
+#undef TINYI_BLK_256
+#undef TINYI_BLK_128
+#undef TINYI_BLK_KERNELS
+#undef TINYI_BLK_TABLE_TRAITS
+#undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_EXPAND
+#undef TINYI_TREE_FIT
+#undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_SHIFT
+#undef TINYI_TREE_SMALL
+#undef TINYI_TREE_FIVE
+#undef TINYI_TREE_SIX
+#undef TINYI_TREE_BYTES
