@@ -94,9 +94,9 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
     case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
 #endif
 #if TINYI_HAVE_AVX2VNNI
-    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_blk_table_avx2vnni : &tinyi_blk_table_avx2;
+    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_tree_table_avx2vnni : &tinyi_tree_table_avx2;
 #elif TINYI_HAVE_AVX2
-    case TINY_TARGET_AVX2: return &tinyi_blk_table_avx2;
+    case TINY_TARGET_AVX2: return &tinyi_tree_table_avx2;
 #endif
 #if TINYI_HAVE_AVX512
     case TINY_TARGET_AVX512: return &tinyi_blk_table_avx512;

@@ -140,7 +140,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p
 
 /* ---- scales */
 
-TINYI_FORCE_INLINE float TINY_FN(tinyi_blk_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
 {
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
@@ -173,14 +173,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned cha
     const __m128i low = _mm_shuffle_epi8(x, _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)), high = _mm_shuffle_epi32(_mm_alignr_epi8(x, x, 10), 0);
     const __m128i k = _mm_or_si128(_mm_and_si128(_mm_srlv_epi32(low, _mm_set_epi32(4, 4, 0, 0)), _mm_set1_epi8(15)),
                                    _mm_slli_epi16(_mm_and_si128(_mm_srlv_epi32(high, _mm_set_epi32(6, 4, 2, 0)), _mm_set1_epi8(3)), 4));
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
 }
 /* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_scales_xs)(const unsigned char *b)
 {
     const __m256i low = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u32(b + 4)), _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)), _mm256_set1_epi32(15));
     const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u16(b + 2) << 4), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0)), _mm256_set1_epi32(0x30));
-    return v_mul(v_set(TINY_FN(tinyi_blk_half)(b)), v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
+    return v_mul(v_set(TINY_FN(tinyi_tree_half)(b)), v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
 }
 /* MXFP4: 2^(e - 128), since the codes are doubled */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_powers)(const unsigned char *p, int step)
@@ -234,8 +234,8 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q2_K)(v_i8 *c, v_f32 *s, v_f32 *
 {
     const __m128i k = TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b));
     TINY_FN(tinyi_tree_twos)(c, b + 16);
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 80)), _mm_and_si128(k, _mm_set1_epi8(15)));
-    TINY_FN(tinyi_tree_times)(m, v_set(-TINY_FN(tinyi_blk_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 80)), _mm_and_si128(k, _mm_set1_epi8(15)));
+    TINY_FN(tinyi_tree_times)(m, v_set(-TINY_FN(tinyi_tree_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
     return 0.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -266,7 +266,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *
     TINYI_BLK_EACH(i, 8)                    /* of 128 numbers: 0, 32 in low halves, 64, 96 in high ones */
         c[i] = vb_or(vb_and(_mm256_srli_epi16(TINYI_BLK_256(b + i / 4 * 64 + i % 2 * 32), i % 4 / 2 * 4), vb_set(15)),
                      vb_and(TINYI_TREE_SHIFT(TINYI_BLK_256(b + 128 + i / 4 * 32), i % 4 * 2 - 4), vb_set(0x30)));
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_blk_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
     return -32.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
@@ -302,14 +302,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
 {
     (void)m;
     TINY_FN(tinyi_tree_twos)(c, b);
-    s[0] = v_set(TINY_FN(tinyi_blk_half)(b + 64));
+    s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 64));
     return -1.0f;
 }
 
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
             v_f32 acc[2];                                                                                                               \
@@ -337,7 +337,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
             *y = v_sum(v_add(acc[0], acc[1]));                                                                                          \
         }                                                                                                                               \
     }                                                                                                                                   \
-    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
     {                                                                                                                                   \
         unsigned char last[256 / (values) * (bytes)];                                                                                   \
         for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
@@ -396,7 +396,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots)(float *y, ptrdiff_t y_step, con
         *y = v_sum(v_add(acc[0], acc[1]));
     }
 }
-static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+static void TINY_FN(tinyi_tree_rows)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
 {
     if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_BYTES);
     else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_SIX);
@@ -408,7 +408,7 @@ static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned c
 /* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of eight numbers of rows 0 1 4 5 or 2 3 6 7 - the
  * order in which two shuffles bring their sums into that of the rows - then d, sums of 32, sums of 16 and of the other 16. block,
  * group: bytes from one to the next. */
-static void TINY_FN(tinyi_blk_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
+static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
 {
     static const unsigned char place[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
     size_t b, r;
@@ -504,7 +504,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, ptrdiff_t y_row, con
             }
         }
 }
-static void TINY_FN(tinyi_blk_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+static void TINY_FN(tinyi_tree_all)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
 {
     if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_BYTES);
     else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SIX);
@@ -514,7 +514,7 @@ static void TINY_FN(tinyi_blk_panel)(float *y, ptrdiff_t y_row, const unsigned c
 
 /* ---- activations */
 
-static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
+static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
 {
     v_f32 odd = v_zero();
     size_t b;
@@ -558,11 +558,11 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
 }
 
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
-#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
-#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
-static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), NULL, TINY_FN(tinyi_blk_turn), TINY_FN(tinyi_blk_panel)
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_tree_rows), NULL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
 };
 
 #undef TINYI_BLK_EACH
