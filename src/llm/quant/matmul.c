@@ -18,8 +18,7 @@
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
- *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN. With one row
- *                   of x avx2 takes the offset off before it scales, and has no such limit.
+ *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
  * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
 #include <string.h>
 #include "llm/quant/matmul.h"
