@@ -1,141 +1,151 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     141  the manual
- *     213  math/kernels.h
- *    6331  options and names
- *    6909  core/config.h
- *    7033  core/status.h
- *    7066  core/tensor.h
- *    7119  core/ctx.h
- *    7196  core/mem.h
- *    7237  core/thread.h
- *    7288  core/rng.h
- *    7314  core/op.h
- *    7408  core/record.h
- *    7430  core/accel.h
- *    7467  core/bytes.h
- *    7492  core/file.h
- *    7536  core/checkpoint.h
- *    7635  core/time.h
- *    7645  core/conform.h
- *    7728  math/binary.h
- *    7769  math/elem.h
- *    7836  math/convert.h
- *    7877  math/reduce.h
- *    7924  math/softmax.h
- *    7975  math/norm.h
- *    8024  math/matmul.h
- *    8092  math/layout.h
- *    8145  math/conv.h
- *    8199  math/sort.h
- *    8260  math/linalg_lu.h
- *    8277  math/linalg_qr.h
- *    8293  math/linalg_eig.h
- *    8306  math/linalg_svd.h
- *    8319  math/linalg.h
- *    8375  math/fft.h
- *    8444  math/fwht.h
- *    8467  math/attention.h
- *    8496  math/slope.h
- *    8517  math/loss.h
- *    8537  math/rope.h
- *    8558  math/patch.h
- *    8587  math/sparse.h
- *    8660  math/edges.h
- *    8731  math/ops.h
- *    8749  math/optim.h
- *    8862  math/tape.h
- *    8966  math/layer.h
- *    9011  math/train.h
- *    9065  math/all.h
- *    9071  the shared functions again, where the other header came first
- *    9474  gnn/graph/graph.h
- *    9563  gnn/graph/npy.h
- *    9595  gnn/graph/read.h
- *    9638  gnn/layer/layer.h
- *    9713  gnn/embed/fastrp.h
- *    9752  gnn/tinygnn.h
- *    9774  internal functions
- *    9832  core/status.c
- *    9842  core/atomic.h
- *    9894  core/state.h
- *    9984  core/tensor.c
- *   10135  core/cpu.h
- *   10169  core/ctx.c
- *   10409  core/mem.c
- *   10505  core/thread.c
- *   10981  core/rng.c
- *   11064  core/op.c
- *   11406  core/record.c
- *   11504  core/bytes.c
- *   11584  core/file.c
- *   11823  core/hash.h
- *   11843  core/checkpoint.c
- *   12506  core/time.c
- *   12553  core/half.h
- *   12606  core/conform.c
- *   13365  math/grad.h
- *   13397  math/table.h
- *   13444  math/rows.h
- *   13509  math/walk.h
- *   13628  math/binary.c
- *   13919  math/elem.c
- *   14655  math/convert.c
- *   15130  math/reduce.c
- *   15648  math/softmax.c
- *   16011  math/norm.c
- *   16536  math/gemm.h
- *   16615  math/gemm_i8.h
- *   16631  math/matmul.c
- *   16988  math/layout.c
- *   17731  math/conv.c
- *   18255  math/sort.c
- *   19138  math/linalg_block.h
- *   19284  math/linalg_lu.c
- *   19629  math/linalg_qr.c
- *   19976  math/linalg_eig.c
- *   20484  math/linalg_svd.c
- *   20879  math/linalg.c
- *   21147  math/fft.c
- *   22074  math/fwht.c
- *   22217  math/attention.c
- *   22514  math/slope.c
- *   22695  math/loss.c
- *   22861  math/rope.c
- *   23004  math/patch.c
- *   23302  math/sparse.c
- *   24291  math/edges.c
- *   25169  math/ops.c
- *   25206  math/optim.c
- *   25827  math/tape.c
- *   26675  math/layer.c
- *   27139  math/train.c
- *   27334  math/normal.c
- *   27353  core/target.h
- *   27677  math/targets.c
- *   27806  math/all.c
- *   27810  core/cpu.c
- *   28024  core/hash.c
- *   28127  math/grad.c
- *   28908  math/matvec.h
- *   28919  math/gemm.c
- *   29503  math/gemm_i8.c
- *   29726  math/linalg_block.c
- *   30259  math/matvec.c
- *   30311  the shared functions forwarded, where the other header has their bodies
- *   30709  internal functions of this header
- *   30715  gnn/graph/inside.h
- *   30734  gnn/graph/graph.c
- *   31342  gnn/graph/inflate.h
- *   31359  gnn/graph/words.h
- *   31386  gnn/graph/npy.c
- *   31862  gnn/graph/read.c
- *   32563  gnn/layer/layer.c
- *   33084  gnn/embed/fastrp.c
- *   33455  gnn/graph/inflate.c
- *   33765  gnn/graph/words.c
- *   33912  gnn/tinygnn.c
- *   33923  the licence
+ *     151  the manual
+ *     223  math/kernels.h
+ *    6342  options and names
+ *    6920  core/config.h
+ *    7044  core/status.h
+ *    7077  core/tensor.h
+ *    7130  core/ctx.h
+ *    7207  core/mem.h
+ *    7248  core/thread.h
+ *    7299  core/rng.h
+ *    7325  core/op.h
+ *    7420  core/record.h
+ *    7442  core/accel.h
+ *    7479  core/bytes.h
+ *    7507  core/json.h
+ *    7553  core/safetensors.h
+ *    7597  core/file.h
+ *    7641  core/checkpoint.h
+ *    7740  core/time.h
+ *    7750  core/conform.h
+ *    7833  math/binary.h
+ *    7874  math/elem.h
+ *    7941  math/convert.h
+ *    7982  math/reduce.h
+ *    8029  math/softmax.h
+ *    8080  math/norm.h
+ *    8129  math/matmul.h
+ *    8197  math/layout.h
+ *    8250  math/conv.h
+ *    8304  math/sort.h
+ *    8365  math/linalg_lu.h
+ *    8382  math/linalg_qr.h
+ *    8398  math/linalg_eig.h
+ *    8411  math/linalg_svd.h
+ *    8424  math/linalg.h
+ *    8480  math/fft.h
+ *    8549  math/fwht.h
+ *    8572  math/attention.h
+ *    8601  math/slope.h
+ *    8622  math/loss.h
+ *    8642  math/rope.h
+ *    8663  math/patch.h
+ *    8692  math/sparse.h
+ *    8765  math/edges.h
+ *    8836  math/ops.h
+ *    8854  math/optim.h
+ *    8967  math/tape.h
+ *    9071  math/layer.h
+ *    9116  math/train.h
+ *    9170  math/all.h
+ *    9176  the shared functions again, where the other header came first
+ *    9579  gnn/graph/graph.h
+ *    9668  gnn/graph/npy.h
+ *    9700  gnn/graph/read.h
+ *    9743  gnn/layer/layer.h
+ *    9818  gnn/embed/fastrp.h
+ *    9857  gnn/tinygnn.h
+ *    9879  internal functions
+ *    9959  core/status.c
+ *    9969  core/atomic.h
+ *   10021  core/state.h
+ *   10115  core/tensor.c
+ *   10266  core/cpu.h
+ *   10300  core/ctx.c
+ *   10540  core/mem.c
+ *   10636  core/thread.c
+ *   11112  core/rng.c
+ *   11195  core/op.c
+ *   11563  core/record.c
+ *   11661  core/bytes.c
+ *   11750  core/json.c
+ *   12060  core/safetensors.c
+ *   12275  core/file.c
+ *   12514  core/hash.h
+ *   12534  core/checkpoint.c
+ *   13197  core/time.c
+ *   13244  core/half.h
+ *   13297  core/conform.c
+ *   14056  math/grad.h
+ *   14088  math/table.h
+ *   14135  math/rows.h
+ *   14200  math/walk.h
+ *   14319  math/binary.c
+ *   14610  math/elem.c
+ *   15346  math/convert.c
+ *   15821  math/reduce.c
+ *   16339  math/softmax.c
+ *   16702  math/norm.c
+ *   17229  math/gemm.h
+ *   17308  math/gemm_i8.h
+ *   17324  math/matmul.c
+ *   17684  math/layout.c
+ *   18427  math/conv.c
+ *   18951  math/sort.c
+ *   19834  math/linalg_block.h
+ *   19980  math/linalg_lu.c
+ *   20325  math/linalg_qr.c
+ *   20672  math/linalg_eig.c
+ *   21180  math/linalg_svd.c
+ *   21575  math/linalg.c
+ *   21843  math/fft_way.h
+ *   21910  math/fft.c
+ *   22382  math/fwht.c
+ *   22525  math/attention.c
+ *   22822  math/slope.c
+ *   23003  math/loss.c
+ *   23169  math/rope.c
+ *   23312  math/patch.c
+ *   23610  math/sparse_lines.h
+ *   23636  math/sparse_forms.h
+ *   23655  math/sparse.c
+ *   23959  math/edges.c
+ *   24837  math/ops.c
+ *   24874  math/optim.c
+ *   25495  math/tape.c
+ *   26343  math/layer.c
+ *   26807  math/train.c
+ *   27002  math/normal.c
+ *   27021  core/target.h
+ *   27345  math/targets.c
+ *   27474  math/all.c
+ *   27478  core/cpu.c
+ *   27692  core/hash.c
+ *   27795  math/grad.c
+ *   28576  math/matvec.h
+ *   28587  math/gemm.c
+ *   29171  math/gemm_i8.c
+ *   29394  math/linalg_block.c
+ *   29927  math/fft_way.c
+ *   30339  math/sparse_lines.c
+ *   30810  math/sparse_forms.c
+ *   31013  math/matvec.c
+ *   31065  the shared functions forwarded, where the other header has their bodies
+ *   31463  internal functions of this header
+ *   31469  gnn/graph/inside.h
+ *   31488  gnn/graph/graph.c
+ *   32096  gnn/graph/inflate.h
+ *   32113  gnn/graph/words.h
+ *   32140  gnn/graph/npy.c
+ *   32616  gnn/graph/read.c
+ *   33317  gnn/layer/layer.c
+ *   33838  gnn/embed/fastrp.c
+ *   34209  gnn/graph/inflate.c
+ *   34519  gnn/graph/words.c
+ *   34666  gnn/tinygnn.c
+ *   34677  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -466,7 +476,7 @@
 #define v_gelu_tanh TINY_FN(tinyi_v_gelu_tanh)
 
 #if V_SCALAR && TINYI_SIMD_NEW
-/* ======== scalar: the v_ layer in plain C: one lane, four bytes */
+/* src/core/simd_scalar.h - the v_ layer in plain C: one lane, four bytes */
 typedef float v_f32;
 typedef int32_t v_i32;
 typedef int v_mask;
@@ -629,10 +639,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
-#endif /* V_SCALAR */
 
+#endif
 #if V_W128 && TINYI_SIMD_NEW
-/* ======== w128: the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
+/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
  * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
 #if TINYI_W128_SIMDE
 #define TINYI_W(x) simde_mm_##x
@@ -944,10 +954,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot
 #endif
 #undef TINYI_W_FROM
 #undef TINYI_W_TO
-#endif /* V_W128 */
 
+#endif
 #if V_NEON && TINYI_SIMD_NEW
-/* ======== neon: the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
+/* src/core/simd_neon.h - the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
 typedef float32x4_t v_f32;
 typedef int32x4_t v_i32;
 typedef uint32x4_t v_mask;                  /* all bits of a lane or none */
@@ -1163,10 +1173,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
-#endif /* V_NEON */
 
+#endif
 #if V_AVX2 && TINYI_SIMD_NEW
-/* ======== avx2: the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
+/* src/core/simd_avx2.h - the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
 typedef __m256 v_f32;
 typedef __m256i v_i32;
 typedef __m256 v_mask;                      /* all bits of a lane or none */
@@ -1368,10 +1378,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
     return v_dot_u7i8(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
 }
 #endif
-#endif /* V_AVX2 */
 
+#endif
 #if V_AVX512 && TINYI_SIMD_NEW
-/* ======== avx512: the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
+/* src/core/simd_avx512.h - the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
 typedef __m512 v_f32;
 typedef __m512i v_i32;
 typedef __mmask16 v_mask;
@@ -1545,7 +1555,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
-#endif /* V_AVX512 */
+
+#endif
 
 #if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
@@ -6349,7 +6360,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x958d0f13
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x474a80fc
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6904,7 +6915,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x958d0f13
+#define TINYI_SHARED_DECLARED 0x474a80fc
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7385,6 +7396,7 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
+    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
@@ -7485,6 +7497,99 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     c.left = n;
     return c;
 }
+
+/* a text from outside, fit for a sentence: shortened, and without control bytes */
+#define TINYI_SHOW 80
+
+TINYI_C_END
+#endif
+
+/* src/core/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+ *
+ * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at most
+ * TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so
+ * that tinyi_json_plain cannot fail.
+ *
+ *   tinyi_json_walk w;
+ *   tinyi_json_item it;
+ *   st = tinyi_json_begin(&w, ctx, path, "the JSON", bytes, n, most);
+ *   while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END) ...
+ */
+#ifndef TINYI_JSON_H
+#define TINYI_JSON_H
+TINYI_C_BEGIN
+
+#define TINYI_JSON_NEST 100                 /* lists and maps inside one another */
+#define TINYI_JSON_NUMBER 400               /* characters of the longest number with a point or an exponent */
+
+/* path: the file or the argument; what: "the header" */
+typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
+
+/* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */
+typedef enum tinyi_json_type {
+    TINYI_JSON_NULL, TINYI_JSON_BOOL, TINYI_JSON_INT, TINYI_JSON_FLOAT, TINYI_JSON_TEXT, TINYI_JSON_LIST, TINYI_JSON_MAP, TINYI_JSON_CLOSE,
+    TINYI_JSON_END
+} tinyi_json_type;
+
+typedef struct tinyi_json_item {
+    tinyi_json_type type;
+    int depth;                              /* open lists and maps around it */
+    tinyi_json_text key;                    /* at NULL unless the item stands in a map; a key may come twice */
+    tinyi_json_text text;
+    int64_t i;                              /* of INT and BOOL */
+    double f;                               /* of FLOAT: what has a point or an exponent */
+} tinyi_json_item;
+
+typedef struct tinyi_json_walk {
+    tinyi_json j;
+    int depth, state;
+    unsigned char is_map[TINYI_JSON_NEST];
+} tinyi_json_walk;
+
+TINYI_C_END
+#endif
+
+/* src/core/safetensors.h - safetensors files: their header, read strictly, and where each tensor lies
+ *
+ *   u64 n   n bytes of JSON   data
+ *   { "__metadata__": { "key": "text", ... },
+ *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
+ *
+ * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks twice, to
+ * count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end that the tensors
+ * are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the matter of who has a table. */
+#ifndef TINYI_CORE_SAFETENSORS_H
+#define TINYI_CORE_SAFETENSORS_H
+TINYI_C_BEGIN
+
+#define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
+#define TINYI_SAFETENSORS_MAX_RANK 6
+#define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
+
+/* name in the file, bytes of a value */
+#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
+    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
+    T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
+#define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
+typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
+#undef TINYI_SAFETENSORS_ENUM
+
+typedef struct tinyi_st_tensor {
+    tinyi_json_text name;
+    tinyi_st_type type;
+    int rank;
+    uint64_t dim[TINYI_SAFETENSORS_MAX_RANK];   /* as in the file: the last is the innermost */
+    const unsigned char *data;
+    size_t bytes;
+} tinyi_st_tensor;
+
+/* either may be NULL */
+typedef struct tinyi_st_sink {
+    void *arg;
+    void (*meta)(void *arg, tinyi_json_text key, tinyi_json_text value);
+    void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
+} tinyi_st_sink;
 
 TINYI_C_END
 #endif
@@ -9765,7 +9870,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009769
+#line 0009874
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -9786,6 +9891,28 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
+
+/* the sentence that says what stands at the cursor, and what should */
+TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
+TINYI_FN void tinyi_json_space(tinyi_json *j);
+/* Skips space; takes the character when it comes next. */
+TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
+TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, never more than t.n, unless that is
+ * NULL; returns how many */
+TINYI_FN size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t);
+TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
+
+/* n bytes, refused when they are more than most */
+TINYI_FN tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most);
+TINYI_FN tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item);
+
+/* The whole of s as a number of digits, sign, point and exponent, whatever the locale; 0 when it is none, or too long. */
+TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
+
+/* path stands in the sentences; the bytes are those of the whole file. */
+TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -9957,6 +10084,10 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
+ * accelerators and recordings get the whole door. */
+TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
@@ -10515,7 +10646,7 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict) waits only for helpers who have come in; who comes too late
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
  * finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
  * with OpenMP's threads a sixth.                                             */
@@ -11199,6 +11330,9 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     }
 }
 
+/* whose row came with the call may share its work as it likes, unless it says how */
+static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
+
 static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
@@ -11208,8 +11342,7 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    /* whose row came with the call may share its work as it likes */
-    return op->row ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
+    return tinyi_op_strict(op) ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
 }
 
 /* 1: the accelerator gave the answer */
@@ -11303,12 +11436,32 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tinyi_op_job job;
+    size_t i, shared = 0, own = 0;
+    int threads = 1, strict = 0;
+    for (i = 0; i < n; i++) {
+        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row(ops[i])));
+        strict |= tinyi_op_strict(ops[i]);
+    }
+    for (i = 0; i < n; i++) {
+        const tiny_op_row *row = tinyi_op_row(ops[i]);
+        size_t s = 0, o = 0;
+        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
+        if (s > shared) shared = s;
+        if (o > own) own = o;
+    }
+    job.ops = ops;
+    job.row = NULL;
+    job.n = n;
+    return strict ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+}
+
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
 {
     const tiny_op_row *row = NULL;
-    tinyi_op_job job;
-    size_t i, shared = 0, own = 0;
-    int threads = 1, own_rows = 0;
+    size_t i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
@@ -11317,25 +11470,29 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         return st;
     }
     for (i = 0; i < n; i++) {
-        int t;
         st = tinyi_op_enter(ctx, ops[i], &row);
         if (st) return st;
-        t = tinyi_op_threads(ctx, ops[i], row);
-        if (t > threads) threads = t;
-        if (ops[i]->row) own_rows = 1;
     }
-    for (i = 0; i < n; i++) {
-        size_t s = 0, o = 0;
-        row = tinyi_op_row(ops[i]);
-        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
-        if (s > shared) shared = s;
-        if (o > own) own = o;
-    }
-    job.ops = ops;
-    job.row = NULL;
-    job.n = n;
-    st = own_rows ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+    st = tinyi_op_list(ctx, ops, n);
     for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
+    return st;
+}
+
+/* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
+static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+
+tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = tinyi_op_row(op);
+    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+}
+
+tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    if (ctx->n_threads > 1 && !tinyi_op_watched(ctx)) return tinyi_op_list(ctx, ops, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_op_known(ctx, ops[i]);
     return st;
 }
 
@@ -11579,6 +11736,540 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     }
     *count = (size_t)v;
     return 1;
+}
+
+const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t i, n = n_text < TINYI_SHOW - 4 ? n_text : TINYI_SHOW - 4;
+    for (i = 0; i < n; i++) shown[i] = p[i] < 0x20 || p[i] > 0x7e ? '?' : (char)p[i];
+    memcpy(shown + n, n < n_text ? "..." : "", n < n_text ? 4 : 1);
+    return shown;
+}
+
+/* src/core/json.c
+ *
+ * Floats are read by strtod, with the point of the locale put in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
+{
+    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), j->what, *j->at, wanted);
+}
+
+void tinyi_json_space(tinyi_json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+}
+
+int tinyi_json_is(tinyi_json *j, int c)
+{
+    tinyi_json_space(j);
+    if (j->at == j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
+{
+    int i;
+    *v = 0;
+    if (end - p < 4) return 0;
+    for (i = 0; i < 4; i++) {
+        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) return 0;
+        *v = *v << 4 | d;
+    }
+    return 1;
+}
+
+/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
+static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
+{
+    size_t n, i;
+    unsigned c = *p, least;
+    if (c < 0x80) return 1;
+    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!n || (size_t)(end - p) < n) return 0;
+    for (i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
+{
+    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
+    t->at = j->at;
+    t->escapes = 0;
+    for (;;) {
+        size_t n;
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (*j->at == '"') break;
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at == '\\') {
+            t->escapes = 1;
+            j->at++;
+            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
+            if (*j->at++ == 'u') {
+                unsigned v, low;
+                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
+                j->at += 4;
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xd800 && v <= 0xdbff) {
+                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
+                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                    j->at += 6;
+                }
+            }
+            continue;
+        }
+        n = tinyi_json_utf8(j->at, j->end);
+        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        j->at += n;
+    }
+    t->n = (size_t)(j->at - t->at);
+    j->at++;
+    return TINY_OK;
+}
+
+size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
+{
+    const unsigned char *p = t.at, *end = t.at + t.n;
+    size_t n_all = 0;
+    while (p < end) {
+        unsigned char utf8[4];
+        unsigned v, low;
+        size_t n = 1;
+        if (*p != '\\') {
+            if (to) to[n_all] = *p;
+            n_all++;
+            p++;
+            continue;
+        }
+        p += 2;
+        switch (p[-1]) {
+        case 'b': v = '\b'; break;
+        case 'f': v = '\f'; break;
+        case 'n': v = '\n'; break;
+        case 'r': v = '\r'; break;
+        case 't': v = '\t'; break;
+        case 'u':
+            (void)tinyi_json_hex(p, end, &v);
+            p += 4;
+            if (v >= 0xd800 && v <= 0xdbff) {
+                (void)tinyi_json_hex(p + 2, end, &low);
+                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+                p += 6;
+            }
+            break;
+        default: v = p[-1];
+        }
+        if (v < 0x80) utf8[0] = (unsigned char)v;
+        else if (v < 0x800) {
+            utf8[0] = (unsigned char)(0xc0 | v >> 6);
+            utf8[1] = (unsigned char)(0x80 | (v & 63));
+            n = 2;
+        } else if (v < 0x10000) {
+            utf8[0] = (unsigned char)(0xe0 | v >> 12);
+            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v & 63));
+            n = 3;
+        } else {
+            utf8[0] = (unsigned char)(0xf0 | v >> 18);
+            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[3] = (unsigned char)(0x80 | (v & 63));
+            n = 4;
+        }
+        if (to) memcpy(to + n_all, utf8, n);
+        n_all += n;
+    }
+    return n_all;
+}
+
+int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+/* how the locale writes the point of a number; returns its bytes */
+static size_t tinyi_json_point(char point[8])
+{
+    char half[16];
+    int n = snprintf(half, sizeof half, "%.1f", 0.5);
+    size_t k = n > 2 && n < 9 ? (size_t)n - 2 : 1;
+    memcpy(point, half + 1, k);
+    return k;
+}
+
+int tinyi_json_f64(const char *s, size_t n, double *f)
+{
+    char text[TINYI_JSON_NUMBER + 16], point[8], *end;
+    size_t i, k = 0, n_point = tinyi_json_point(point), digits = 0;
+    if (!n || n > TINYI_JSON_NUMBER) return 0;
+    for (i = 0; i < n; i++) {
+        char c = s[i];
+        if (c >= '0' && c <= '9') digits++;
+        else if (!(c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')) return 0;
+        if (c == '.') {
+            if (k + n_point >= sizeof text - 1) return 0;
+            memcpy(text + k, point, n_point);
+            k += n_point;
+        } else {
+            if (k >= sizeof text - 1) return 0;
+            text[k++] = c;
+        }
+    }
+    text[k] = 0;
+    if (!digits) return 0;
+    *f = strtod(text, &end);
+    return *end == 0;
+}
+
+/* behind the digits at *p; 0 when there are none */
+static int tinyi_json_digits(const tinyi_json *j, const unsigned char **p)
+{
+    const unsigned char *first = *p;
+    while (*p < j->end && **p >= '0' && **p <= '9') ++*p;
+    return *p > first;
+}
+
+/* summed up below zero, where there is room for one more */
+static int tinyi_json_whole(const unsigned char *p, const unsigned char *end, int64_t *v)
+{
+    const int minus = *p == '-';
+    int64_t i = 0;
+    for (p += minus; p < end; p++) {
+        if (i < (INT64_MIN + (*p - '0')) / 10) return 0;
+        i = i * 10 - (*p - '0');
+    }
+    if (!minus && i == INT64_MIN) return 0;
+    *v = minus ? i : -i;
+    return 1;
+}
+
+static tiny_status tinyi_json_number(tinyi_json *j, tinyi_json_item *item)
+{
+    const unsigned char *p = j->at, *first;
+    item->type = TINYI_JSON_INT;
+    if (p < j->end && *p == '-') p++;
+    first = p;
+    if (!tinyi_json_digits(j, &p) || (*first == '0' && p - first > 1)) return tinyi_json_fail(j, "a value");
+    if (p < j->end && *p == '.') {
+        item->type = TINYI_JSON_FLOAT;
+        p++;
+        if (!tinyi_json_digits(j, &p)) { j->at = p; return tinyi_json_fail(j, "a digit"); }
+    }
+    if (p < j->end && (*p == 'e' || *p == 'E')) {
+        item->type = TINYI_JSON_FLOAT;
+        p++;
+        if (p < j->end && (*p == '+' || *p == '-')) p++;
+        if (!tinyi_json_digits(j, &p)) { j->at = p; return tinyi_json_fail(j, "a digit"); }
+    }
+    if (item->type == TINYI_JSON_INT) {
+        if (!tinyi_json_whole(j->at, p, &item->i)) return tinyi_json_fail(j, "a whole number of 64 bits");
+    } else if (!tinyi_json_f64((const char *)j->at, (size_t)(p - j->at), &item->f)) {
+        return tinyi_json_fail(j, "a number of at most 400 characters");
+    }
+    j->at = p;
+    return TINY_OK;
+}
+
+/* ---- a walk --------------------------------------------------------------------------------------------------------- */
+
+enum { TINYI_JSON_WANTS_VALUE, TINYI_JSON_OPENED, TINYI_JSON_AFTER };
+
+tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most)
+{
+    memset(w, 0, sizeof *w);
+    w->j.ctx = ctx;
+    w->j.path = path;
+    w->j.what = what;
+    w->j.start = w->j.at = (const unsigned char *)bytes;
+    w->j.end = w->j.start + n;
+    return n <= most ? TINY_OK : tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has %zu bytes; the longest has %zu", path, what, n, most);
+}
+
+static int tinyi_json_word(tinyi_json *j, const char *word)
+{
+    size_t n = strlen(word);
+    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n)) return 0;
+    j->at += n;
+    return 1;
+}
+
+static tiny_status tinyi_json_value(tinyi_json_walk *w, tinyi_json_item *item)
+{
+    tinyi_json *j = &w->j;
+    int c;
+    tinyi_json_space(j);
+    c = j->at < j->end ? *j->at : -1;
+    w->state = TINYI_JSON_AFTER;
+    if (c == '{' || c == '[') {
+        j->at++;
+        if (w->depth == TINYI_JSON_NEST)
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s: nested more than %d deep", j->path, (size_t)(j->at - j->start), j->what, TINYI_JSON_NEST);
+        item->type = c == '{' ? TINYI_JSON_MAP : TINYI_JSON_LIST;
+        w->is_map[w->depth++] = c == '{';
+        w->state = TINYI_JSON_OPENED;
+        return TINY_OK;
+    }
+    if (c == '"') {
+        item->type = TINYI_JSON_TEXT;
+        return tinyi_json_string(j, &item->text, "a value");
+    }
+    item->i = c == 't';
+    item->type = TINYI_JSON_BOOL;
+    if (tinyi_json_word(j, "true") || tinyi_json_word(j, "false")) return TINY_OK;
+    item->type = TINYI_JSON_NULL;
+    return tinyi_json_word(j, "null") ? TINY_OK : tinyi_json_number(j, item);
+}
+
+tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
+{
+    tinyi_json *j = &w->j;
+    const int in_map = w->depth && w->is_map[w->depth - 1];
+    tiny_status st = TINY_OK;
+    memset(item, 0, sizeof *item);
+    item->depth = w->depth;
+    if (w->state == TINYI_JSON_AFTER && !w->depth) {
+        tinyi_json_space(j);
+        item->type = TINYI_JSON_END;
+        return j->at == j->end ? TINY_OK : tinyi_json_fail(j, "the end");
+    }
+    if (w->state != TINYI_JSON_WANTS_VALUE && !(w->state == TINYI_JSON_AFTER && tinyi_json_is(j, ','))) {
+        if (tinyi_json_is(j, in_map ? '}' : ']')) {
+            item->type = TINYI_JSON_CLOSE;
+            item->depth = --w->depth;
+            w->state = TINYI_JSON_AFTER;
+            return TINY_OK;
+        }
+        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? ", or }" : ", or ]");
+    }
+    if (in_map) {
+        st = tinyi_json_string(j, &item->key, "a key in quotes");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+    }
+    return st ? st : tinyi_json_value(w, item);
+}
+
+/* src/core/safetensors.c
+ *
+ * The form has a fixed depth, so that the reader needs neither recursion nor a stack.
+ *
+ * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+#include <string.h>
+
+/* a whole number below 2^63, as safetensors writes them */
+static tiny_status tinyi_st_count(tinyi_json *j, uint64_t *v)
+{
+    const unsigned char *first;
+    tinyi_json_space(j);
+    first = j->at;
+    *v = 0;
+    while (j->at < j->end && *j->at >= '0' && *j->at <= '9') {
+        unsigned d = (unsigned)(*j->at - '0');
+        if (*v > ((uint64_t)INT64_MAX - d) / 10) return tinyi_json_fail(j, "a number below 2^63");
+        *v = *v * 10 + d;
+        j->at++;
+    }
+    if (j->at == first) return tinyi_json_fail(j, "a whole number");
+    if (*first == '0' && j->at - first > 1) {
+        j->at = first;
+        return tinyi_json_fail(j, "a number without leading zeros");
+    }
+    return TINY_OK;
+}
+
+/* [1, 2, ...]: at most most of them */
+static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
+{
+    tiny_status st;
+    *n = 0;
+    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
+    if (tinyi_json_is(j, ']')) return TINY_OK;
+    for (;;) {
+        if (*n == most)
+            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+        st = tinyi_st_count(j, &v[*n]);
+        if (st) return st;
+        ++*n;
+        if (tinyi_json_is(j, ']')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
+    }
+}
+
+typedef struct tinyi_st_state {
+    tinyi_json j;
+    const tinyi_st_sink *sink;
+    const unsigned char *data;
+    size_t data_bytes, n_tensors;
+    uint64_t sum;
+} tinyi_st_state;
+
+static tiny_status tinyi_st_metadata(tinyi_st_state *w)
+{
+    tinyi_json *j = &w->j;
+    tinyi_json_text key, text;
+    tiny_status st;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (tinyi_json_is(j, '}')) return TINY_OK;
+    for (;;) {
+        st = tinyi_json_string(j, &key, "a key in quotes");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
+        if (st) return st;
+        if (w->sink->meta) w->sink->meta(w->sink->arg, key, text);
+        if (tinyi_json_is(j, '}')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+}
+
+#define TINYI_SAFETENSORS_ROW(name, bytes) { #name, bytes },
+static const struct { const char *name; size_t bytes; } tinyi_st_row[] = { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ROW) };
+#undef TINYI_SAFETENSORS_ROW
+
+/* Bytes of the tensor by its type and shape; a dimension of 0 makes them 0. */
+static tiny_status tinyi_st_size(const tinyi_st_state *w, tinyi_st_tensor *t, const char *shown)
+{
+    const size_t each = tinyi_st_row[t->type].bytes;
+    uint64_t n = 1;
+    int a;
+    t->bytes = 0;
+    for (a = 0; a < t->rank; a++)
+        if (!t->dim[a]) return TINY_OK;
+    for (a = 0; a < t->rank; a++) {         /* counted from the innermost, as everywhere in our sentences */
+        uint64_t d = t->dim[t->rank - 1 - a];
+        if (n > (uint64_t)INT64_MAX / d)
+            return tinyi_fail(w->j.ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", w->j.path, shown, a);
+        n *= d;
+    }
+    if (n > SIZE_MAX / each)
+        return tinyi_fail(w->j.ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", w->j.path, shown,
+                          (unsigned long long)n, tinyi_st_row[t->type].name);
+    t->bytes = (size_t)n * each;
+    return TINY_OK;
+}
+
+/* { "dtype": ..., "shape": ..., "data_offsets": ... } in any order, each once */
+static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json_text *dtype, tinyi_st_tensor *t, uint64_t offset[2])
+{
+    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    char shown_word[TINYI_SHOW];
+    tinyi_json_text word;
+    tiny_status st;
+    int seen = 0, n = 0;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    for (;;) {
+        int member;
+        st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
+        if (st) return st;
+        member = tinyi_json_text_is(word, "dtype") ? DTYPE : tinyi_json_text_is(word, "shape") ? SHAPE : tinyi_json_text_is(word, "data_offsets") ? OFFSETS : 0;
+        if (!member || (seen & member))
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show_bytes(word.at, word.n, shown_word),
+                              member ? "stands there twice" : "is no member of a tensor");
+        seen |= member;
+        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
+        if (member == DTYPE) st = tinyi_json_string(j, dtype, "the name of a type in quotes");
+        else if (member == SHAPE) st = tinyi_st_counts(j, t->dim, TINYI_SAFETENSORS_MAX_RANK, &t->rank);
+        else {
+            st = tinyi_st_counts(j, offset, 2, &n);
+            if (!st && n != 2) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path, shown, n);
+        }
+        if (st) return st;
+        if (tinyi_json_is(j, '}')) break;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+    if (seen == (DTYPE | SHAPE | OFFSETS)) return TINY_OK;
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown, !(seen & DTYPE) ? "dtype" : !(seen & SHAPE) ? "shape" : "data_offsets");
+}
+
+static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
+{
+    tinyi_json *j = &w->j;
+    tinyi_st_tensor t;
+    tinyi_json_text dtype = { NULL, 0, 0 };
+    uint64_t offset[2] = { 0 };
+    char shown[TINYI_SHOW], shown_type[TINYI_SHOW];
+    tiny_status st;
+    size_t i;
+    memset(&t, 0, sizeof t);
+    t.name = name;
+    (void)tinyi_show_bytes(name.at, name.n, shown);
+    if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
+    if (name.n > TINYI_SAFETENSORS_MAX_NAME)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TINYI_SAFETENSORS_MAX_NAME);
+    st = tinyi_st_members(j, shown, &dtype, &t, offset);
+    if (st) return st;
+    for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
+    if (i == TINYI_COUNT(tinyi_st_row))
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path, shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
+    t.type = (tinyi_st_type)i;
+    st = tinyi_st_size(w, &t, shown);
+    if (st) return st;
+    if (offset[0] > offset[1] || offset[1] > w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data", j->path, shown, (unsigned long long)offset[0],
+                          (unsigned long long)offset[1], w->data_bytes);
+    if (offset[1] - offset[0] != t.bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown, t.bytes,
+                          (unsigned long long)(offset[1] - offset[0]));
+    t.data = w->data + offset[0];
+    if (w->sink->tensor) w->sink->tensor(w->sink->arg, &t);
+    w->n_tensors++;
+    w->sum += t.bytes;                      /* each is at most the file: a sum of 2^32 of them has room */
+    return TINY_OK;
+}
+
+static tiny_status tinyi_st_all(tinyi_st_state *w)
+{
+    tinyi_json *j = &w->j;
+    tinyi_json_text name;
+    tiny_status st;
+    int metadata = 0;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '}')) {
+        for (;;) {
+            st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
+            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+            if (st) return st;
+            if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_one(w, name);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else st = tinyi_st_metadata(w);
+            if (st) return st;
+            if (tinyi_json_is(j, '}')) break;
+            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        }
+    }
+    tinyi_json_space(j);
+    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
+    if (w->sum != w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+                          (unsigned long long)w->sum, w->data_bytes);
+    return TINY_OK;
+}
+
+tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    tinyi_st_state w;
+    uint64_t n = 0;
+    if (!tinyi_rd_u64(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path, n_bytes);
+    if (n > c.left || n > TINYI_SAFETENSORS_MAX_HEADER)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path, (unsigned long long)n, c.left,
+                          TINYI_SAFETENSORS_MAX_HEADER);
+    memset(&w, 0, sizeof w);
+    w.sink = sink;
+    w.j.ctx = ctx;
+    w.j.path = path;
+    w.j.what = "the header";
+    w.j.start = w.j.at = c.at;
+    w.j.end = w.data = c.at + (size_t)n;
+    w.data_bytes = c.left - (size_t)n;
+    return tinyi_st_all(&w);
 }
 
 /* src/core/file.c */
@@ -16441,6 +17132,8 @@ static void tinyi_groupnorm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_rmsnorm[] = { TINYI_K_rmsnorm_f32, -1 };
+static const short tinyi_kernels_of_add_rmsnorm[] = { TINYI_K_rmsnorm_f32, TINYI_K_binary_f32, -1 };
+static const short tinyi_kernels_of_add_layernorm[] = { TINYI_K_layernorm_f32, TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
@@ -16458,10 +17151,10 @@ TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeo
     tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
 TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
 TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
@@ -16941,9 +17634,12 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
     tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
 }
 
+/* the bias and the activation behind a product */
+#define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
-    TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
+    TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
+    TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
@@ -21144,7 +21840,74 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     return tinyi_tri_go(ctx, "tri_inverse", t, 0, NULL, params, 0, inverse);
 }
 
-/* src/math/fft.c - Fourier transforms: references, plans, drivers
+/* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
+ *
+ * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
+#ifndef TINYI_FFT_WAY_H
+#define TINYI_FFT_WAY_H
+TINYI_C_BEGIN
+
+#define TINYI_FFT_LANES 16                  /* of the widest target */
+
+typedef struct tinyi_fft_side {             /* one tensor: rows by up to three leading axes */
+    float *data;
+    tiny_idx n[3], stride[3];
+    tiny_idx step, pair;                    /* from value to value, from real to imaginary part */
+} tinyi_fft_side;
+
+typedef struct tinyi_fft_shape {
+    tiny_fft_kind kind;
+    tinyi_fft_side x, y;
+    tiny_idx rows;
+    size_t n;                               /* length of the transform: of real rows their length */
+    int inverse;
+    double scale;
+} tinyi_fft_shape;
+
+enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
+#define TINYI_FFT_PASSES 64
+
+typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
+    int way;
+    size_t n, lanes;                        /* complex values a row; of a vector */
+    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
+    size_t conv;                            /* M of chirp */
+    size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
+    int n_passes;
+    unsigned char radix[TINYI_FFT_PASSES];
+    size_t twiddles[TINYI_FFT_PASSES], roots[TINYI_FFT_PASSES];
+    size_t last, last_roots, chirp, spectrum, real;
+    size_t floats;                          /* of the table */
+    size_t own;                             /* floats of workspace of one thread */
+} tinyi_fft_way;
+
+struct tiny_fft_plan {
+    tinyi_fft_way way;
+    tiny_fft_kind kind;
+    size_t n;
+    const tinyi_kernels *k;
+    float *table;
+};
+
+/* The first value of a row. */
+TINYI_FN float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row);
+TINYI_FN int tinyi_fft_smooth(size_t n);                                        /* no prime above 31 */
+/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+TINYI_FN void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns);
+TINYI_FN void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes);
+/* The table, w->floats of them. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
+TINYI_FN void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch);
+TINYI_FN size_t tinyi_fft_scratch(const tinyi_fft_way *w);
+/* All threads. own: w->own floats. */
+TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table);
+/* rows [first, first + as many as the way takes at once) */
+TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
+TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
+
+TINYI_C_END
+#endif
+
+/* src/math/fft.c - Fourier transforms: references, operations, plans; the fast form is math/fft_way.c
  *
  * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
  *          math/fft.simd.h); L. Bluestein, IEEE Trans. Audio Electroacoust. 18(4), 1970, for lengths with a larger prime
@@ -21168,27 +21931,11 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
-#define TINYI_FFT_MAX_PRIME 31
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
 
-/* ---- where the rows lie */
-
-typedef struct tinyi_fft_side {             /* one tensor: rows by up to three leading axes */
-    float *data;
-    tiny_idx n[3], stride[3];
-    tiny_idx step, pair;                    /* from value to value, from real to imaginary part */
-} tinyi_fft_side;
-
-typedef struct tinyi_fft_shape {
-    tiny_fft_kind kind;
-    tinyi_fft_side x, y;
-    tiny_idx rows;
-    size_t n;                               /* length of the transform: of real rows their length */
-    int inverse;
-    double scale;
-} tinyi_fft_shape;
+/* ---- from tensors to rows */
 
 static void tinyi_fft_side_of(tinyi_fft_side *s, const tiny_tensor *t, int complex)
 {
@@ -21207,12 +21954,6 @@ static double tinyi_fft_factor(tiny_fft_norm norm, int inverse, double n)
     if (norm == TINY_FFT_NORM_NONE) return 1.0;
     if (norm == TINY_FFT_NORM_BOTH) return 1.0 / tinyi_sqrt64(n);
     return (norm == TINY_FFT_NORM_INVERSE) == (inverse != 0) ? 1.0 / n : 1.0;
-}
-
-static float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
-{
-    tiny_idx a = row % s->n[2], b = row / s->n[2] % s->n[1], c = row / s->n[2] / s->n[1];
-    return s->data + a * s->stride[2] + b * s->stride[1] + c * s->stride[0];
 }
 
 /* n_total: what the factor counts, where a call covers two axes; 0: n */
@@ -21284,439 +22025,6 @@ static void tinyi_fft_ref(const tinyi_fft_shape *f)
             }
         }
     }
-}
-
-/* ---- how a length is transformed */
-
-enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
-#define TINYI_FFT_PASSES 64
-
-typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
-    int way;
-    size_t n, lanes;                        /* complex values a row; of a vector */
-    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
-    size_t conv;                            /* M of chirp */
-    size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
-    int n_passes;
-    unsigned char radix[TINYI_FFT_PASSES];
-    size_t twiddles[TINYI_FFT_PASSES], roots[TINYI_FFT_PASSES];
-    size_t last, last_roots, chirp, spectrum, real;
-    size_t floats;                          /* of the table */
-    size_t own;                             /* floats of workspace of one thread */
-} tinyi_fft_way;
-
-/* the radices of n into radix[]; 0: a prime above 31 */
-static int tinyi_fft_factor_of(size_t n, unsigned char *radix)
-{
-    size_t p, twos = 0;
-    int k = 0;
-    for (; n > 1 && n % 2 == 0; n /= 2) twos++;
-    for (; twos >= 3 && twos != 4; twos -= 3) radix[k++] = 8;
-    for (; twos >= 2; twos -= 2) radix[k++] = 4;
-    if (twos) radix[k++] = 2;
-    for (p = 3; p <= TINYI_FFT_MAX_PRIME && n > 1; p += 2)
-        for (; n % p == 0; n /= p) radix[k++] = (unsigned char)p;
-    return n <= 1 ? k : 0;
-}
-
-static int tinyi_fft_smooth(size_t n)
-{
-    unsigned char radix[TINYI_FFT_PASSES];
-    return n <= 1 || tinyi_fft_factor_of(n, radix) > 0;
-}
-
-/* the largest divisor of n up to the lanes */
-static size_t tinyi_fft_split_of(size_t n, size_t lanes)
-{
-    size_t s = lanes;
-    while (n % s) s--;
-    return s;
-}
-
-/* Least length >= at_least of factors 2, 3, 5 that is a multiple of the lanes. */
-static size_t tinyi_fft_good(size_t at_least, size_t lanes)
-{
-    size_t best = SIZE_MAX, a, b;
-    for (a = 1; a < best; a *= 5)
-        for (b = a; b < best; b *= 3) {
-            size_t c = b * lanes;
-            while (c < at_least) c *= 2;
-            if (c < best) best = c;
-            if (b > at_least) break;
-        }
-    return best;
-}
-
-static size_t tinyi_fft_round(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-/* floats of one set of m numbers, with room for whole blocks */
-static size_t tinyi_fft_set(const tinyi_fft_way *w) { return tinyi_fft_round(w->m, w->lanes) * 2 * w->lanes; }
-
-/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
-static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t lanes, size_t rows, int columns)
-{
-    size_t at = 0, rest, z;
-    int i;
-    memset(w, 0, sizeof *w);
-    w->n = n;
-    w->n_real = n_real;
-    w->lanes = lanes;
-    if (!tinyi_fft_smooth(n)) {
-        w->way = TINYI_FFT_CHIRP;
-        w->conv = tinyi_fft_good(2 * n - 1, lanes);
-        w->split = lanes;
-        w->m = w->conv / lanes;
-    } else {
-        size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
-        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
-        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
-        w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
-        w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
-        w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
-    }
-    w->n_passes = tinyi_fft_factor_of(w->m, w->radix);
-    for (rest = w->m, i = 0; i < w->n_passes; i++) {
-        size_t r = w->radix[i];
-        rest /= r;
-        w->twiddles[i] = at;
-        at += 2 * (r - 1) * rest;
-        w->roots[i] = at;
-        if (r > 5 && r != 8) at += 2 * r;
-    }
-    if (w->way != TINYI_FFT_BATCH) {
-        w->last_roots = at;
-        at += 2 * w->split;
-        at = tinyi_fft_round(at, 16);
-        w->last = at;
-        at += w->m * 2 * lanes;
-    }
-    if (w->way == TINYI_FFT_CHIRP) {
-        w->chirp = at;
-        at += 2 * n;
-        w->spectrum = tinyi_fft_round(at, 16);
-        at = w->spectrum + 2 * w->conv;
-    }
-    if (n_real) {
-        w->real = at;
-        at += 2 * (n / 2 + 1);
-    }
-    w->floats = tinyi_fft_round(at, 16);
-    /* two sets of numbers, the two arrays of chirp, and rows on their way in and out */
-    z = 2 * tinyi_fft_set(w) + (w->way == TINYI_FFT_CHIRP ? 2 * tinyi_fft_round(2 * w->conv, 16) : 0);
-    w->own = z + (w->way == TINYI_FFT_BATCH && !columns ? lanes : 1) * 2 * tinyi_fft_round(2 * (n + 1), 16);
-}
-
-/* exp(-2 pi i k / n) as a product of two entries, in double */
-typedef struct tinyi_fft_roots {
-    double *low, *high;                     /* (64, 2), (n / 64 + 1, 2) */
-    size_t n;
-} tinyi_fft_roots;
-
-static size_t tinyi_fft_roots_bytes(size_t n) { return (64 + n / 64 + 1) * 2 * sizeof(double); }
-
-static void tinyi_fft_roots_make(tinyi_fft_roots *r, size_t n, void *memory)
-{
-    size_t k;
-    r->n = n;
-    r->low = (double *)memory;
-    r->high = r->low + 128;
-    for (k = 0; k < 64 && k < n; k++) tinyi_cis64(k, n, &r->low[2 * k], &r->low[2 * k + 1]);
-    for (k = 0; k <= n / 64 && k * 64 < n; k++) tinyi_cis64(k * 64, n, &r->high[2 * k], &r->high[2 * k + 1]);
-}
-
-static void tinyi_fft_root(const tinyi_fft_roots *r, size_t k, float *re, float *im)
-{
-    const double *a = r->low + 2 * (k % 64), *b = r->high + 2 * (k / 64);
-    *re = (float)(a[0] * b[0] - a[1] * b[1]);
-    *im = (float)-(a[0] * b[1] + a[1] * b[0]);
-}
-
-/* the most roots that tinyi_fft_fill makes at a time */
-static size_t tinyi_fft_scratch(const tinyi_fft_way *w)
-{
-    size_t n = TINYI_MAX(w->way == TINYI_FFT_CHIRP ? TINYI_MAX(2 * w->n, w->conv) : w->n, w->n_real);
-    return tinyi_fft_roots_bytes(n);
-}
-
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
-
-/* The table. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
-static void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
-{
-    tinyi_fft_roots roots;
-    size_t n = w->split * w->m, rest = w->m, p, t, l;
-    int i;
-    tinyi_fft_roots_make(&roots, n, scratch);
-    for (i = 0; i < w->n_passes; i++) {
-        size_t r = w->radix[i], step = n / rest;        /* the root of order `rest` is root `step` of order n */
-        float *to = table + w->twiddles[i];
-        rest /= r;
-        for (p = 0; p < rest; p++)
-            for (t = 1; t < r; t++, to += 2) tinyi_fft_root(&roots, p * t * step, to, to + 1);
-        if (r > 5 && r != 8)
-            for (t = 0, to = table + w->roots[i]; t < r; t++, to += 2) {
-                tinyi_fft_root(&roots, n / r * t, to, to + 1);
-                to[1] = -to[1];
-            }
-    }
-    if (w->way != TINYI_FFT_BATCH) {
-        float *to = table + w->last_roots;
-        for (l = 0; l < w->split; l++, to += 2) {
-            tinyi_fft_root(&roots, w->m * l, to, to + 1);
-            to[1] = -to[1];
-        }
-        for (p = 0, to = table + w->last; p < w->m; p++, to += 2 * w->lanes)
-            for (l = 0; l < w->lanes; l++) {
-                if (l < w->split) tinyi_fft_root(&roots, l * p, to + l, to + w->lanes + l);
-                else to[l] = to[w->lanes + l] = 0.0f;
-            }
-    }
-    if (w->way == TINYI_FFT_CHIRP) {
-        float *c = table + w->chirp, *s = table + w->spectrum;
-        float *a = work + 2 * tinyi_fft_set(w);
-        tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
-        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
-        memset(a, 0, 2 * w->conv * sizeof *a);
-        for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
-            a[2 * p] = c[2 * p];
-            a[2 * p + 1] = -c[2 * p + 1];
-            if (p == 0) continue;
-            a[2 * (w->conv - p)] = a[2 * p];
-            a[2 * (w->conv - p) + 1] = a[2 * p + 1];
-        }
-        tinyi_fft_split_row(team, w, table, s, a, (float)(1.0 / (double)w->conv), 0, work);
-    }
-    if (w->n_real) {
-        float *to = table + w->real;
-        tinyi_fft_roots_make(&roots, w->n_real, scratch);
-        for (p = 0; p <= w->n / 2; p++, to += 2) tinyi_fft_root(&roots, p, to, to + 1);
-    }
-}
-
-/* ---- one row, or one vector of rows */
-
-/* the passes: from *z, the answer in *z again; *other is the room between */
-static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const float *table, float **z, float **other)
-{
-    const tinyi_fn_fft_pass pass = TINYI_K(team, fft_pass);
-    size_t rest = w->m, s = 1;
-    int i;
-    for (i = 0; i < w->n_passes; i++) {
-        float *t = *z;
-        rest /= w->radix[i];
-        pass(*other, *z, table + w->twiddles[i], table + w->roots[i], w->radix[i], rest, s);
-        s *= w->radix[i];
-        *z = *other;
-        *other = t;
-    }
-}
-
-/* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
-{
-    float *other = z + tinyi_fft_set(w);
-    TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
-    tinyi_fft_numbers(team, w, table, &z, &other);
-    TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
-}
-
-static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
-{
-    const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
-    float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
-    mul(a, x, table + w->chirp, w->n, 1.0f, swap, 0);
-    memset(a + 2 * w->n, 0, 2 * (w->conv - w->n) * sizeof *a);
-    tinyi_fft_split_row(team, w, table, b, a, 1.0f, 0, z);
-    mul(b, b, table + w->spectrum, w->conv, 1.0f, 0, 0);
-    tinyi_fft_split_row(team, w, table, a, b, 1.0f, 1, z);
-    mul(y, a, table + w->chirp, w->n, scale, 0, swap);
-}
-
-/* dense rows of n complex values: as many as the way takes at once */
-static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
-                           int swap, float *z)
-{
-    size_t r;
-    if (w->way == TINYI_FFT_BATCH) {
-        float *other = z + tinyi_fft_set(w);
-        TINYI_K(team, fft_in_rows)(z, x, n_rows, w->n, swap);
-        tinyi_fft_numbers(team, w, table, &z, &other);
-        TINYI_K(team, fft_out_rows)(y, z, n_rows, w->n, scale, swap);
-        return;
-    }
-    for (r = 0; r < n_rows; r++) {
-        if (w->way == TINYI_FFT_SPLIT) tinyi_fft_split_row(team, w, table, y[r], x[r], scale, swap, z);
-        else tinyi_fft_chirp_row(team, w, table, y[r], x[r], scale, swap, z);
-    }
-}
-
-/* ---- a call on a team */
-
-#define TINYI_FFT_LANES 16                  /* of the widest target */
-
-static size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
-
-/* one row of x as dense complex values in `to`; or where it lies, when it is that already */
-static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
-{
-    const tinyi_fft_side *s = &f->x;
-    const float *x = tinyi_fft_row(s, row);
-    size_t j, n = f->n, bins = n / 2 + 1;
-    float *t;
-    if (f->kind == TINY_FFT_COMPLEX) {
-        if (s->pair == 1 && (s->step == 2 || n == 1)) return x;
-        for (j = 0; j < n; j++, x += s->step) {
-            to[2 * j] = x[0];
-            to[2 * j + 1] = x[s->pair];
-        }
-        return to;
-    }
-    if (f->kind == TINY_FFT_REAL) {
-        if (w->n_real && s->step == 1) return x;
-        for (j = 0; j < n; j++, x += s->step) {
-            if (w->n_real) to[j] = *x;
-            else {
-                to[2 * j] = *x;
-                to[2 * j + 1] = 0.0f;
-            }
-        }
-        return to;
-    }
-    if (w->n_real) {
-        if (s->pair != 1 || s->step != 2) {
-            for (j = 0, t = more; j < bins; j++, x += s->step, t += 2) {
-                t[0] = x[0];
-                t[1] = x[s->pair];
-            }
-            x = more;
-        }
-        TINYI_K(team, fft_unreal)(to, x, table + w->real, n / 2);
-        return to;
-    }
-    for (j = 0; j < bins; j++, x += s->step) {
-        to[2 * j] = x[0];
-        to[2 * j + 1] = j && 2 * j != n ? x[s->pair] : 0.0f;
-        if (j && 2 * j != n) {
-            to[2 * (n - j)] = to[2 * j];
-            to[2 * (n - j) + 1] = -to[2 * j + 1];
-        }
-    }
-    return to;
-}
-
-/* where the transform may write row `row`: its place in y, or room when it needs more work */
-static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way *w, tiny_idx row, float *room)
-{
-    const tinyi_fft_side *s = &f->y;
-    if (f->kind == TINY_FFT_COMPLEX && s->pair == 1 && (s->step == 2 || f->n == 1)) return tinyi_fft_row(s, row);
-    if (f->kind == TINY_FFT_REAL_INVERSE && w->n_real && s->step == 1) return tinyi_fft_row(s, row);
-    return room;
-}
-
-static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
-{
-    const tinyi_fft_side *s = &f->y;
-    float *y = tinyi_fft_row(s, row);
-    size_t j, n = f->n;
-    if (from == y) return;
-    if (f->kind == TINY_FFT_REAL_INVERSE) {
-        for (j = 0; j < n; j++, y += s->step) *y = from[w->n_real ? j : 2 * j];
-        return;
-    }
-    if (f->kind == TINY_FFT_REAL) {
-        if (w->n_real && s->pair == 1 && s->step == 2) {
-            TINYI_K(team, fft_real)(y, from, table + w->real, n / 2);
-            return;
-        }
-        if (w->n_real) {
-            TINYI_K(team, fft_real)(more, from, table + w->real, n / 2);
-            from = more;
-        }
-        n = n / 2 + 1;
-    }
-    for (j = 0; j < n; j++, y += s->step) {
-        y[0] = from[2 * j];
-        y[s->pair] = from[2 * j + 1];
-    }
-}
-
-/* columns: axis `lead` of x and y runs from complex value to complex value */
-static int tinyi_fft_columns(const tinyi_fft_shape *f)
-{
-    int a;
-    if (f->kind != TINY_FFT_COMPLEX || f->x.pair != 1 || f->y.pair != 1 || f->n < 2) return -1;
-    for (a = 2; a >= 0; a--)
-        if (f->x.n[a] > 1 && f->x.stride[a] == 2 && f->y.stride[a] == 2) return a;
-    return -1;
-}
-
-static void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns)
-{
-    const int halved = kind != TINY_FFT_COMPLEX && n % 2 == 0;
-    const size_t m = halved ? n / 2 : n;
-    tinyi_fft_way_of(w, m, halved ? n : 0, lanes, rows, columns && tinyi_fft_smooth(m));
-}
-
-static void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes)
-{
-    tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
-}
-
-struct tiny_fft_plan {
-    tinyi_fft_way way;
-    tiny_fft_kind kind;
-    size_t n;
-    const tinyi_kernels *k;
-    float *table;
-};
-
-static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
-{
-    const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
-    const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
-    const int a = axis == 0 ? 1 : 0, b = axis == 2 ? 1 : 2;
-    const tiny_idx lanes = (tiny_idx)w->lanes, strips = (f->x.n[axis] + lanes - 1) / lanes;
-    tiny_idx t, t0, t1;
-    while (tiny_take(team, strips * f->x.n[a] * f->x.n[b], 1, &t0, &t1))
-        for (t = t0; t < t1; t++) {
-            const tiny_idx c = t % strips * lanes, i = t / strips % f->x.n[a], j = t / strips / f->x.n[a];
-            const size_t used = (size_t)TINYI_MIN(lanes, f->x.n[axis] - c);
-            float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
-            in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
-            tinyi_fft_numbers(team, w, table, &z, &other);
-            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
-        }
-}
-
-/* rows [first, first + as many as the way takes at once) */
-static void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
-{
-    const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
-    const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
-    float *z = (float *)team->own, *in = z + w->own - at_once * 2 * room, *out = in + at_once * room;
-    const float *x[TINYI_FFT_LANES];
-    float *y[TINYI_FFT_LANES];
-    size_t r;
-    for (r = 0; r < n_rows; r++) {
-        x[r] = tinyi_fft_row_in(team, f, w, table, first + (tiny_idx)r, in + r * room, out + r * room);
-        y[r] = tinyi_fft_row_place(f, w, first + (tiny_idx)r, out + r * room);
-    }
-    tinyi_fft_rows(team, w, table, y, x, n_rows, (float)f->scale, f->inverse, z);
-    for (r = 0; r < n_rows; r++) tinyi_fft_row_out(team, f, w, table, first + (tiny_idx)r, y[r], in + r * room);
-}
-
-/* All threads. own: w->own floats. */
-static void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
-{
-    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
-    const int axis = tinyi_fft_columns(f);
-    tiny_idx g, g0, g1;
-    if (w->way == TINYI_FFT_BATCH && axis >= 0) {
-        tinyi_fft_go_columns(team, f, w, table, axis);
-        return;
-    }
-    while (tiny_take(team, groups, grain, &g0, &g1))
-        for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
 }
 
 /* ---- operations */
@@ -23299,18 +23607,52 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
-/* src/math/sparse.c - conversions between sparse forms
- *
- * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
- *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted by
- *          insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
- *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
- *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand in
- *          order, so the result is the same for any number of threads.
- * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy of
- *          the entries, and for each thread one count a line (only when there are at least four entries a line).
- * Error    none, but for sums of duplicates: in double, in their order, rounded once.
- * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
+/* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
+#ifndef TINYI_SPARSE_LINES_H
+#define TINYI_SPARSE_LINES_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_lines {
+    tiny_idx n_lines;
+    int64_t n;
+    int64_t *offset;                        /* n_lines + 1 */
+    int32_t *at;                            /* column of an entry in row lines, row in column lines */
+    float *value;                           /* NULL: ones */
+    int64_t *source;                        /* NULL: not wanted */
+    int owned;                              /* else the arrays are those of a matrix */
+    int merged;                             /* fewer entries than the arrays have room for */
+} tinyi_lines;
+
+/* Row lines of a (or of x), or column lines; sorted and merged as d says. Arrays that need no change stay those of a. */
+TINYI_FN tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col);
+TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
+
+TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
+TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
+
+TINYI_C_END
+#endif
+
+/* src/math/sparse_forms.h - the six forms of math/sparse.h, made of row or column lines */
+#ifndef TINYI_SPARSE_FORMS_H
+#define TINYI_SPARSE_FORMS_H
+TINYI_C_BEGIN
+
+/* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
+ * what is needed is written, and out stays. */
+TINYI_FN tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told);
+TINYI_FN tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+TINYI_FN tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+/* COO, CSR, CSC: what fits is handed over, and l owns it no longer; the rest is copied */
+TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+
+TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
+TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
+
+TINYI_C_END
+#endif
+
+/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include <string.h>
 
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
@@ -23331,24 +23673,6 @@ TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a)
         tiny_free(ctx, a->source);
     }
     memset(a, 0, sizeof *a);
-}
-
-static tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
-
-static tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
-
-static tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
-
-static int tinyi_sparse_bits(uint64_t w)
-{
-#if defined __GNUC__ || defined __clang__
-    return __builtin_popcountll((unsigned long long)w);
-#else
-    w -= w >> 1 & 0x5555555555555555u;
-    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
-    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return (int)(w * 0x0101010101010101u >> 56);
-#endif
 }
 
 /* ---- checking */
@@ -23477,662 +23801,6 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
     case TINY_BSR: return tinyi_sparse_check_bsr(ctx, a);
     default: return tinyi_sparse_check_bitmap(ctx, a);
     }
-}
-
-/* ---- lines: compressed rows or columns on the way */
-
-typedef struct tinyi_lines {
-    tiny_idx n_lines;
-    int64_t n;
-    int64_t *offset;                        /* n_lines + 1 */
-    int32_t *at;                            /* column of an entry in row lines, row in column lines */
-    float *value;                           /* NULL: ones */
-    int64_t *source;                        /* NULL: not wanted */
-    int owned;                              /* else the arrays are those of a matrix */
-    int merged;                             /* fewer entries than the arrays have room for */
-} tinyi_lines;
-
-static void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
-{
-    if (l->owned) {
-        tiny_free(ctx, l->offset);
-        tiny_free(ctx, l->at);
-        tiny_free(ctx, l->value);
-        tiny_free(ctx, l->source);
-    }
-    memset(l, 0, sizeof *l);
-}
-
-static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value, int with_source)
-{
-    memset(l, 0, sizeof *l);
-    l->n_lines = n_lines;
-    l->n = n;
-    l->owned = 1;
-    l->offset = (int64_t *)tinyi_alloc(ctx, (size_t)n_lines + 1, sizeof *l->offset);
-    if (l->offset) l->at = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->at);
-    if (l->at && with_value) l->value = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *l->value);
-    if (l->at && with_source) l->source = (int64_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->source);
-    if (l->at && (l->value || !with_value) && (l->source || !with_source)) return TINY_OK;
-    tinyi_lines_free(ctx, l);
-    return tiny_ctx_status(ctx);
-}
-
-/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the line. */
-typedef struct tinyi_place_job {
-    const int32_t *line, *at;               /* at NULL: the number of the other line */
-    const int64_t *other;                   /* offsets of the other lines */
-    tiny_idx n_other;
-    const float *value;
-    tinyi_lines *to;
-    int64_t *count;                         /* (pieces, n_lines); one piece counts in to->offset */
-    int pieces;
-} tinyi_place_job;
-
-#define TINYI_PLACE_THREADED 262144
-
-static int64_t tinyi_place_cut(int64_t n, int i, int pieces) { return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i); }
-
-static void tinyi_place_move(const tinyi_place_job *job, int64_t p0, int64_t p1, int64_t *place)
-{
-    tinyi_lines *to = job->to;
-    tiny_idx other = 0, high = job->n_other, mid;
-    int64_t p, q;
-    if (!job->at) {                         /* the last other line that begins at p0 or before */
-        while (high - other > 1) {
-            mid = other + (high - other) / 2;
-            if (job->other[mid] <= p0) other = mid;
-            else high = mid;
-        }
-    }
-    for (p = p0; p < p1; p++) {
-        if (!job->at) while (job->other[other + 1] <= p) other++;
-        q = place[job->line[p]]++;
-        to->at[q] = job->at ? job->at[p] : (int32_t)other;
-        if (to->value) to->value[q] = job->value[p];
-        if (to->source) to->source[q] = p;
-    }
-}
-
-static void tinyi_place_team(tiny_team *team, void *arg)
-{
-    const tinyi_place_job *job = (const tinyi_place_job *)arg;
-    tinyi_lines *to = job->to;
-    tiny_idx n = to->n_lines, i, p, p1;
-    int64_t q;
-    int k;
-    /* pieces are cut by the plan, not by the team: it may be smaller */
-    while (tiny_take(team, job->pieces, 1, &p, &p1))
-        for (; p < p1; p++) {
-            int64_t *c = job->count + p * n, end = tinyi_place_cut(to->n, (int)p + 1, job->pieces);
-            memset(c, 0, (size_t)n * sizeof *c);
-            for (q = tinyi_place_cut(to->n, (int)p, job->pieces); q < end; q++) c[job->line[q]]++;
-        }
-    tiny_barrier(team);
-    if (team->i == 0) {
-        int64_t at = 0;
-        for (i = 0; i < n; i++) {
-            to->offset[i] = at;
-            for (k = 0; k < job->pieces; k++) {
-                int64_t *c = job->count + k * n + i, here = *c;
-                *c = at;
-                at += here;
-            }
-        }
-        to->offset[n] = at;
-    }
-    tiny_barrier(team);
-    while (tiny_take(team, job->pieces, 1, &p, &p1))
-        for (; p < p1; p++) tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces), tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
-}
-
-static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
-{
-    tinyi_lines *to = job->to;
-    tiny_idx n = to->n_lines, i;
-    int64_t q, at = 0;
-    tiny_status st;
-    job->pieces = TINYI_MIN(tiny_ctx_threads(ctx), 16);
-    if (job->pieces > 1 && to->n >= TINYI_PLACE_THREADED && to->n / 4 >= n) {
-        job->count = (int64_t *)tinyi_alloc(ctx, (size_t)n * (size_t)job->pieces, sizeof *job->count);
-        if (!job->count) return tiny_ctx_status(ctx);
-        st = tiny_parallel(ctx, job->pieces, 0, 0, tinyi_place_team, job);
-        tiny_free(ctx, job->count);
-        return st;
-    }
-    /* one piece: offset[i + 1] counts, then holds the place of line i, and ends as its end */
-    memset(to->offset, 0, ((size_t)n + 1) * sizeof *to->offset);
-    for (q = 0; q < to->n; q++) to->offset[job->line[q] + 1]++;
-    for (i = 0; i < n; i++) {
-        int64_t here = to->offset[i + 1];
-        to->offset[i + 1] = at;
-        at += here;
-    }
-    tinyi_place_move(job, 0, to->n, to->offset + 1);
-    return TINY_OK;
-}
-
-/* ---- lines in order, duplicates side by side, and then as one */
-
-#define TINYI_LINE_SHORT 32
-#define TINYI_LINE_LONG 65536               /* sorted by one thread, with scratch for the longest */
-
-static int tinyi_line_ascends(const int32_t *at, int64_t n)
-{
-    int64_t i;
-    for (i = 1; i < n; i++)
-        if (at[i] < at[i - 1]) return 0;
-    return 1;
-}
-
-/* scratch: 2 n of them, unless n <= TINYI_LINE_SHORT */
-static void tinyi_line_sort(int32_t *at, float *value, int64_t *source, int64_t n, uint64_t *scratch)
-{
-    int64_t i, j;
-    if (n <= TINYI_LINE_SHORT) {
-        for (i = 1; i < n; i++) {
-            int32_t t = at[i];
-            float v = value ? value[i] : 0.0f;
-            int64_t s = source ? source[i] : 0;
-            for (j = i; j > 0 && at[j - 1] > t; j--) {
-                at[j] = at[j - 1];
-                if (value) value[j] = value[j - 1];
-                if (source) source[j] = source[j - 1];
-            }
-            at[j] = t;
-            if (value) value[j] = v;
-            if (source) source[j] = s;
-        }
-        return;
-    }
-    for (i = 0; i < n; i++) scratch[i] = (uint64_t)(uint32_t)at[i] << 32 | (uint32_t)i;
-    tinyi_sort_pairs(scratch, scratch + n, (size_t)n);
-    for (i = 0; i < n; i++) at[i] = (int32_t)(scratch[i] >> 32);
-    if (value) {
-        float *t = (float *)(void *)(scratch + n);
-        memcpy(t, value, (size_t)n * sizeof *t);
-        for (i = 0; i < n; i++) value[i] = t[(uint32_t)scratch[i]];
-    }
-    if (source) {
-        int64_t *t = (int64_t *)(void *)(scratch + n);
-        memcpy(t, source, (size_t)n * sizeof *t);
-        for (i = 0; i < n; i++) source[i] = t[(uint32_t)scratch[i]];
-    }
-}
-
-/* merges what stands at one place of an ascending line; returns how many are left */
-static int64_t tinyi_line_merge(int32_t *at, float *value, int64_t *source, int64_t n, tiny_duplicates how)
-{
-    int64_t i, j, m = 0;
-    for (i = 0; i < n; i = j) {
-        double sum = value ? (double)value[i] : 1.0;
-        int64_t best = i;
-        for (j = i + 1; j < n && at[j] == at[i]; j++) {
-            if (how == TINY_DUPLICATES_SUM) sum += value ? (double)value[j] : 1.0;
-            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) && value[best] == value[best]) best = j;
-        }
-        at[m] = at[i];
-        if (value) value[m] = how == TINY_DUPLICATES_SUM && j > i + 1 ? tinyi_round_f32(sum) : value[best];
-        if (source) source[m] = source[best];
-        m++;
-    }
-    return m;
-}
-
-typedef struct tinyi_order_job {
-    tinyi_lines *l;
-    int sort;
-    tiny_duplicates how;
-    int64_t *left;                          /* entries of each line after merging; NULL: no merging */
-    int64_t longest;
-} tinyi_order_job;
-
-static void tinyi_order_line(const tinyi_order_job *job, tiny_idx i, uint64_t *scratch)
-{
-    const tinyi_lines *l = job->l;
-    int64_t p = l->offset[i], n = l->offset[i + 1] - p;
-    float *v = l->value ? l->value + p : NULL;
-    int64_t *s = l->source ? l->source + p : NULL;
-    if (job->sort && !tinyi_line_ascends(l->at + p, n)) tinyi_line_sort(l->at + p, v, s, n, scratch);
-    if (job->left) job->left[i] = tinyi_line_merge(l->at + p, v, s, n, job->how);
-}
-
-static void tinyi_order_team(tiny_team *team, void *arg)
-{
-    const tinyi_order_job *job = (const tinyi_order_job *)arg;
-    const tinyi_lines *l = job->l;
-    tiny_idx grain = l->n / 16384 >= l->n_lines ? 1 : (tiny_idx)(l->n_lines / (l->n / 16384 + 1)) + 1, i, i1;
-    while (tiny_take(team, l->n_lines, grain, &i, &i1))
-        for (; i < i1; i++)
-            if (l->offset[i + 1] - l->offset[i] <= TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->own);
-    if (job->longest <= TINYI_LINE_LONG) return;
-    tiny_barrier(team);
-    if (team->i == 0)
-        for (i = 0; i < l->n_lines; i++)
-            if (l->offset[i + 1] - l->offset[i] > TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->shared);
-}
-
-/* Sorts (unless the lines keep their order) and merges (unless duplicates are kept). The lines are owned. */
-static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, tiny_duplicates how)
-{
-    tinyi_order_job job;
-    size_t own, shared = 0;
-    int64_t to = 0;
-    tiny_idx i;
-    tiny_status st;
-    job.l = l;
-    job.sort = sort;
-    job.how = how;
-    job.left = NULL;
-    for (job.longest = 0, i = 0; i < l->n_lines; i++) job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
-    if (how != TINY_DUPLICATES_KEEP) {
-        job.left = (int64_t *)tinyi_alloc(ctx, (size_t)l->n_lines, sizeof *job.left);
-        if (!job.left) return tiny_ctx_status(ctx);
-    }
-    own = job.longest > TINYI_LINE_SHORT ? (size_t)TINYI_MIN(job.longest, TINYI_LINE_LONG) * 16 : 0;
-    if (job.longest > TINYI_LINE_LONG) shared = (size_t)job.longest * 16;
-    st = tiny_parallel(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
-    if (!st && job.left) {                  /* close the gaps */
-        for (i = 0; i < l->n_lines; i++) {
-            int64_t from = l->offset[i], n = job.left[i];
-            if (to != from) {
-                memmove(l->at + to, l->at + from, (size_t)n * sizeof *l->at);
-                if (l->value) memmove(l->value + to, l->value + from, (size_t)n * sizeof *l->value);
-                if (l->source) memmove(l->source + to, l->source + from, (size_t)n * sizeof *l->source);
-            }
-            l->offset[i] = to;
-            to += n;
-        }
-        l->merged = to != l->n;
-        l->offset[l->n_lines] = l->n = to;
-    }
-    tiny_free(ctx, job.left);
-    return st;
-}
-
-/* ---- into lines */
-
-/* Owned lines with one value each where duplicates are to be added and there are no values. */
-static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how) { return value != NULL || how == TINY_DUPLICATES_SUM; }
-
-static void tinyi_lines_ones(tinyi_lines *l, const float *value)
-{
-    int64_t p;
-    if (l->value && !value) for (p = 0; p < l->n; p++) l->value[p] = 1.0f;
-}
-
-static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, const int32_t *line, const int32_t *at, const int64_t *other, tiny_idx n_other,
-                                            const float *value, int with_value, int with_source)
-{
-    tinyi_place_job job;
-    float *values;
-    tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
-    if (st) return st;
-    memset(&job, 0, sizeof job);
-    job.line = line;
-    job.at = at;
-    job.other = other;
-    job.n_other = n_other;
-    job.value = value;
-    job.to = l;
-    values = l->value;
-    if (!value) l->value = NULL;            /* nothing to move */
-    st = tinyi_place(ctx, &job);
-    l->value = values;
-    tinyi_lines_ones(l, value);
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* lines that stand in the right direction already: copied when they must change */
-static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset, int32_t *at, float *value, int with_value, int with_source,
-                                    const tiny_sparse_desc *d)
-{
-    tiny_idx i;
-    int64_t p;
-    int clean = !with_source;               /* without duplicates nothing is added, and no values are needed */
-    for (i = 0; i < n_lines && clean; i++)
-        for (p = offset[i] + 1; p < offset[i + 1]; p++)
-            if ((at[p] < at[p - 1] && !d->keep_order) || (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) { clean = 0; break; }
-    if (clean) {
-        memset(l, 0, sizeof *l);
-        l->n_lines = n_lines;
-        l->n = n;
-        l->offset = offset;
-        l->at = at;
-        l->value = value;
-        return TINY_OK;
-    }
-    {
-        tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
-        if (st) return st;
-    }
-    memcpy(l->offset, offset, ((size_t)n_lines + 1) * sizeof *offset);
-    if (n) memcpy(l->at, at, (size_t)n * sizeof *at);
-    if (n && value) memcpy(l->value, value, (size_t)n * sizeof *value);
-    tinyi_lines_ones(l, value);
-    if (l->source) for (p = 0; p < n; p++) l->source[p] = p;
-    return TINY_OK;
-}
-
-/* ELL, BSR, BITMAP and dense: their rows are walked twice, to count and to fill. */
-typedef struct tinyi_walk_job {
-    const tiny_sparse *a;                   /* or */
-    const tiny_tensor *x;
-    tinyi_lines *l;
-    int fill;
-} tinyi_walk_job;
-
-static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
-{
-    const tiny_sparse *a = job->a;
-    tinyi_lines *l = job->l;
-    int64_t n = 0, p;
-    tiny_idx j;
-#define TINYI_WALK_PUT(c, v, s)                                 \
-    do {                                                        \
-        if (job->fill) {                                        \
-            l->at[q + n] = (int32_t)(c);                        \
-            if (l->value) l->value[q + n] = (v);                \
-            if (l->source) l->source[q + n] = (int64_t)(s);     \
-        }                                                       \
-        n++;                                                    \
-    } while (0)
-    if (job->x) {
-        const float *x = (const float *)job->x->data + r * job->x->stride[0];
-        tiny_idx step = job->x->stride[1];
-        for (j = 0; j < job->x->dim[1]; j++)
-            if (x[j * step] != 0.0f) TINYI_WALK_PUT(j, x[j * step], r * job->x->dim[1] + j);
-    } else if (a->form == TINY_ELL) {
-        for (j = 0; j < a->width && a->col[r * a->width + j] >= 0; j++)
-            TINYI_WALK_PUT(a->col[r * a->width + j], a->value ? a->value[r * a->width + j] : 1.0f, r * a->width + j);
-    } else if (a->form == TINY_BSR) {
-        tiny_idx line = r / a->block_rows, size = (tiny_idx)a->block_rows * a->block_cols;
-        for (p = a->offset[line]; p < a->offset[line + 1]; p++) {
-            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols, c0 = (tiny_idx)a->col[p] * a->block_cols;
-            for (j = 0; j < a->block_cols && c0 + j < a->n_cols; j++)
-                if (a->value[first + j] != 0.0f) TINYI_WALK_PUT(c0 + j, a->value[first + j], first + j);
-        }
-    } else {
-        tiny_idx words = tinyi_sparse_words(a);
-        for (p = a->offset[r], j = 0; j < words; j++) {
-            uint64_t w = a->bits[r * words + j];
-            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
-        }
-    }
-#undef TINYI_WALK_PUT
-    return n;
-}
-
-static void tinyi_walk_team(tiny_team *team, void *arg)
-{
-    const tinyi_walk_job *job = (const tinyi_walk_job *)arg;
-    tiny_idx r, r1;
-    while (tiny_take(team, job->l->n_lines, 64, &r, &r1))
-        for (; r < r1; r++) {
-            if (job->fill) (void)tinyi_walk_row(job, r, job->l->offset[r]);
-            else job->l->offset[r] = tinyi_walk_row(job, r, 0);
-        }
-}
-
-static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, int with_value, int with_source)
-{
-    tinyi_walk_job job;
-    tinyi_lines full;
-    tiny_idx rows = x ? x->dim[0] : a->n_rows;
-    tiny_status st = tinyi_lines_take(ctx, l, rows, 0, 0, 0);
-    if (st) return st;
-    job.a = a;
-    job.x = x;
-    job.l = l;
-    job.fill = 0;
-    st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
-    if (!st) st = tiny_prefix_i64(ctx, l->offset, (size_t)rows, l->offset);
-    if (!st) st = tinyi_lines_take(ctx, &full, rows, l->offset[rows], with_value, with_source);
-    if (!st) {
-        memcpy(full.offset, l->offset, ((size_t)rows + 1) * sizeof *full.offset);
-        tinyi_lines_free(ctx, l);
-        *l = full;
-        job.fill = 1;
-        st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
-    }
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* Row lines of a (or of x), or column lines; sorted and merged as d says. */
-static tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col)
-{
-    tiny_status st = TINY_OK;
-    int sort = !d->keep_order;
-    if (x || a->form >= TINY_ELL) {
-        int with_value = x || a->form == TINY_BSR || tinyi_sparse_wants_value(a->value, d->duplicates);
-        st = tinyi_lines_walk(ctx, l, a, x, with_value, d->with_source);
-        if (!st && by_col) {                /* turned over: the sources travel by hand */
-            tinyi_lines t;
-            tiny_idx n_cols = x ? x->dim[1] : a->n_cols;
-            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value, with_value, d->with_source);
-            if (!st && t.source) {
-                int64_t p;
-                for (p = 0; p < t.n; p++) t.source[p] = l->source[t.source[p]];
-            }
-            tinyi_lines_free(ctx, l);
-            if (st) return st;
-            *l = t;
-        }
-    } else {
-        int with_value = tinyi_sparse_wants_value(a->value, d->duplicates);
-        tiny_idx n_lines = by_col ? a->n_cols : a->n_rows;
-        if (a->form == TINY_COO)
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col, NULL, 0, a->value, with_value, d->with_source);
-        else if ((a->form == TINY_CSC) == by_col)
-            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value, d->with_source, d);
-        else
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset, by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
-    }
-    if (st) return st;
-    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP)) st = tinyi_lines_order(ctx, l, sort, d->duplicates);
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* ---- out of lines */
-
-/* An array of the result: the caller's, or taken. */
-static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room, const char *name, void **array, size_t have, size_t n, size_t bytes_each)
-{
-    if (room) {
-        if (n > have || (n && !*array))
-            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed", tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
-        return TINY_OK;
-    }
-    *array = tinyi_alloc(ctx, n, bytes_each);
-    return *array ? TINY_OK : tiny_ctx_status(ctx);
-}
-
-static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need, const tiny_sparse_room *room)
-{
-    tiny_status st = TINY_OK;
-    void *p;
-#define TINYI_SPARSE_TAKE(name, type)                                                                                       \
-    p = room ? (void *)out->name : NULL;                                                                                    \
-    out->name = NULL;                                                                                                       \
-    if (!st && need->name) st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
-    if (need->name) out->name = (type *)p;
-    TINYI_SPARSE_TAKE(offset, int64_t)
-    TINYI_SPARSE_TAKE(row, int32_t)
-    TINYI_SPARSE_TAKE(col, int32_t)
-    TINYI_SPARSE_TAKE(bits, uint64_t)
-    TINYI_SPARSE_TAKE(value, float)
-    TINYI_SPARSE_TAKE(source, int64_t)
-#undef TINYI_SPARSE_TAKE
-    return st;
-}
-
-/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in each row. */
-static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, int bc, int64_t *next, int32_t *col)
-{
-    tiny_idx r0 = line * br, r1 = TINYI_MIN(r0 + br, l->n_lines), r;
-    int64_t n = 0;
-    for (r = r0; r < r1; r++) next[r - r0] = l->offset[r];
-    for (;;) {
-        int64_t least = INT64_MAX;
-        for (r = r0; r < r1; r++)
-            if (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] < least) least = l->at[next[r - r0]];
-        if (least == INT64_MAX) return n;
-        least /= bc;
-        if (col) col[n] = (int32_t)least;
-        n++;
-        for (r = r0; r < r1; r++)
-            while (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] / bc == least) next[r - r0]++;
-    }
-}
-
-static tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    int br = out->block_rows, bc = out->block_cols;
-    tiny_idx lines = tinyi_sparse_block_rows(out), i, r;
-    size_t size = (size_t)br * (size_t)bc, values = 0;
-    int64_t *next = (int64_t *)tinyi_alloc(ctx, (size_t)br, sizeof *next), n = 0, p, q;
-    tiny_status st;
-    if (!next) return tiny_ctx_status(ctx);
-    for (i = 0; i < lines; i++) n += tinyi_sparse_blocks(l, i, br, bc, next, NULL);
-    memset(&need, 0, sizeof need);
-    need.offset = (size_t)lines + 1;
-    need.col = (size_t)n;
-    st = TINY_OK;
-    if (!tinyi_size_mul((size_t)n, size, &values)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address", (long long)n, br, bc);
-    need.value = values;
-    if (told) *told = need;
-    else if (!st) st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st || told) {
-        tiny_free(ctx, next);
-        return st;
-    }
-    if (values) memset(out->value, 0, values * sizeof *out->value);
-    out->n = n;
-    for (n = 0, i = 0; i < lines; i++) {
-        out->offset[i] = n;
-        n += tinyi_sparse_blocks(l, i, br, bc, next, out->col + n);
-        out->offset[i + 1] = n;
-        for (r = i * br; r < TINYI_MIN((i + 1) * br, l->n_lines); r++)
-            for (q = out->offset[i], p = l->offset[r]; p < l->offset[r + 1]; p++) {
-                while (out->col[q] < l->at[p] / bc) q++;
-                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] = l->value ? l->value[p] : 1.0f;
-            }
-    }
-    if (!lines) out->offset[0] = 0;
-    tiny_free(ctx, next);
-    return TINY_OK;
-}
-
-static tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    int64_t longest = 0, p;
-    tiny_idx r, j;
-    size_t slots;
-    tiny_status st = TINY_OK;
-    for (r = 0; r < l->n_lines; r++) longest = TINYI_MAX(longest, l->offset[r + 1] - l->offset[r]);
-    if (width == 0) width = (tiny_idx)longest;
-    if (longest > width) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest, width);
-    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)width, &slots) || slots > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines, width);
-    memset(&need, 0, sizeof need);
-    need.col = slots;
-    need.value = l->value ? slots : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st) return st;
-    out->width = width;
-    out->n = l->n;
-    for (r = 0; r < l->n_lines; r++) {
-        for (j = 0, p = l->offset[r]; p < l->offset[r + 1]; p++, j++) {
-            out->col[r * width + j] = l->at[p];
-            if (out->value) out->value[r * width + j] = l->value[p];
-        }
-        for (; j < width; j++) {
-            out->col[r * width + j] = -1;
-            if (out->value) out->value[r * width + j] = 0.0f;
-        }
-    }
-    return TINY_OK;
-}
-
-static tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    tiny_idx words = tinyi_sparse_words(out), r;
-    int64_t p;
-    tiny_status st = TINY_OK;
-    memset(&need, 0, sizeof need);
-    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)words, &need.bits) || need.bits > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines, words);
-    need.offset = (size_t)l->n_lines + 1;
-    need.value = l->value ? (size_t)l->n : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st) return st;
-    out->n = l->n;
-    if (need.bits) memset(out->bits, 0, need.bits * sizeof *out->bits);
-    memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
-    if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
-    for (r = 0; r < l->n_lines; r++)
-        for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
-    return TINY_OK;
-}
-
-/* COO, CSR, CSC: what fits is handed over, the rest is copied */
-static tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    tiny_idx r;
-    int64_t p;
-    tiny_status st;
-    memset(&need, 0, sizeof need);
-    if (out->form != TINY_COO) need.offset = (size_t)l->n_lines + 1;
-    if (out->form != TINY_CSR) need.row = (size_t)l->n;
-    if (out->form != TINY_CSC) need.col = (size_t)l->n;
-    need.value = l->value ? (size_t)l->n : 0;
-    need.source = l->source ? (size_t)l->n : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    if (!room && l->owned && !l->merged) {
-        int32_t *row = NULL;
-        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row))) return tiny_ctx_status(ctx);
-        out->offset = l->offset;
-        out->row = out->form == TINY_CSC ? l->at : row;
-        out->col = out->form == TINY_CSC ? NULL : l->at;
-        out->value = l->value;
-        out->source = l->source;
-        l->owned = 0;
-    } else {
-        st = tinyi_sparse_take(ctx, out, &need, room);
-        if (st) return st;
-        if (need.offset) memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
-        if (l->n) memcpy(out->form == TINY_CSC ? out->row : out->col, l->at, (size_t)l->n * sizeof *l->at);
-        if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
-        if (need.source) memcpy(out->source, l->source, need.source * sizeof *out->source);
-    }
-    out->n = l->n;
-    if (out->form == TINY_COO) {
-        for (r = 0; r < l->n_lines; r++)
-            for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->row[p] = (int32_t)r;
-        if (!room && !need.offset && out->offset) {
-            tiny_free(ctx, out->offset);
-            out->offset = NULL;
-        }
-    }
-    return TINY_OK;
 }
 
 /* ---- the calls */
@@ -24688,7 +24356,7 @@ static void tinyi_spmm_cases(tiny_case *c)
     memcpy(c->magnitude_params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, -1 };
+static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
     tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
@@ -30254,6 +29922,1092 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, w, ldw, v, ldv, 0, x, ldx, 1, k, m, n);
     tinyi_la_sub(team, w2, ldw, t, TINYI_LA_WY, !t_turned, w, ldw, 0, k, m, k);
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
+}
+
+/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
+#include <string.h>
+
+#define TINYI_FFT_MAX_PRIME 31
+
+float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
+{
+    tiny_idx a = row % s->n[2], b = row / s->n[2] % s->n[1], c = row / s->n[2] / s->n[1];
+    return s->data + a * s->stride[2] + b * s->stride[1] + c * s->stride[0];
+}
+
+/* the radices of n into radix[]; 0: a prime above 31 */
+static int tinyi_fft_factor_of(size_t n, unsigned char *radix)
+{
+    size_t p, twos = 0;
+    int k = 0;
+    for (; n > 1 && n % 2 == 0; n /= 2) twos++;
+    for (; twos >= 3 && twos != 4; twos -= 3) radix[k++] = 8;
+    for (; twos >= 2; twos -= 2) radix[k++] = 4;
+    if (twos) radix[k++] = 2;
+    for (p = 3; p <= TINYI_FFT_MAX_PRIME && n > 1; p += 2)
+        for (; n % p == 0; n /= p) radix[k++] = (unsigned char)p;
+    return n <= 1 ? k : 0;
+}
+
+int tinyi_fft_smooth(size_t n)
+{
+    unsigned char radix[TINYI_FFT_PASSES];
+    return n <= 1 || tinyi_fft_factor_of(n, radix) > 0;
+}
+
+/* the largest divisor of n up to the lanes */
+static size_t tinyi_fft_split_of(size_t n, size_t lanes)
+{
+    size_t s = lanes;
+    while (n % s) s--;
+    return s;
+}
+
+/* Least length >= at_least of factors 2, 3, 5 that is a multiple of the lanes. */
+static size_t tinyi_fft_good(size_t at_least, size_t lanes)
+{
+    size_t best = SIZE_MAX, a, b;
+    for (a = 1; a < best; a *= 5)
+        for (b = a; b < best; b *= 3) {
+            size_t c = b * lanes;
+            while (c < at_least) c *= 2;
+            if (c < best) best = c;
+            if (b > at_least) break;
+        }
+    return best;
+}
+
+static size_t tinyi_fft_round(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* floats of one set of m numbers, with room for whole blocks */
+static size_t tinyi_fft_set(const tinyi_fft_way *w) { return tinyi_fft_round(w->m, w->lanes) * 2 * w->lanes; }
+
+/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t lanes, size_t rows, int columns)
+{
+    size_t at = 0, rest, z;
+    int i;
+    memset(w, 0, sizeof *w);
+    w->n = n;
+    w->n_real = n_real;
+    w->lanes = lanes;
+    if (!tinyi_fft_smooth(n)) {
+        w->way = TINYI_FFT_CHIRP;
+        w->conv = tinyi_fft_good(2 * n - 1, lanes);
+        w->split = lanes;
+        w->m = w->conv / lanes;
+    } else {
+        size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
+        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
+        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
+        w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
+        w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
+        w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
+    }
+    w->n_passes = tinyi_fft_factor_of(w->m, w->radix);
+    for (rest = w->m, i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i];
+        rest /= r;
+        w->twiddles[i] = at;
+        at += 2 * (r - 1) * rest;
+        w->roots[i] = at;
+        if (r > 5 && r != 8) at += 2 * r;
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        w->last_roots = at;
+        at += 2 * w->split;
+        at = tinyi_fft_round(at, 16);
+        w->last = at;
+        at += w->m * 2 * lanes;
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        w->chirp = at;
+        at += 2 * n;
+        w->spectrum = tinyi_fft_round(at, 16);
+        at = w->spectrum + 2 * w->conv;
+    }
+    if (n_real) {
+        w->real = at;
+        at += 2 * (n / 2 + 1);
+    }
+    w->floats = tinyi_fft_round(at, 16);
+    /* two sets of numbers, the two arrays of chirp, and rows on their way in and out */
+    z = 2 * tinyi_fft_set(w) + (w->way == TINYI_FFT_CHIRP ? 2 * tinyi_fft_round(2 * w->conv, 16) : 0);
+    w->own = z + (w->way == TINYI_FFT_BATCH && !columns ? lanes : 1) * 2 * tinyi_fft_round(2 * (n + 1), 16);
+}
+
+/* exp(-2 pi i k / n) as a product of two entries, in double */
+typedef struct tinyi_fft_roots {
+    double *low, *high;                     /* (64, 2), (n / 64 + 1, 2) */
+    size_t n;
+} tinyi_fft_roots;
+
+static size_t tinyi_fft_roots_bytes(size_t n) { return (64 + n / 64 + 1) * 2 * sizeof(double); }
+
+static void tinyi_fft_roots_make(tinyi_fft_roots *r, size_t n, void *memory)
+{
+    size_t k;
+    r->n = n;
+    r->low = (double *)memory;
+    r->high = r->low + 128;
+    for (k = 0; k < 64 && k < n; k++) tinyi_cis64(k, n, &r->low[2 * k], &r->low[2 * k + 1]);
+    for (k = 0; k <= n / 64 && k * 64 < n; k++) tinyi_cis64(k * 64, n, &r->high[2 * k], &r->high[2 * k + 1]);
+}
+
+static void tinyi_fft_root(const tinyi_fft_roots *r, size_t k, float *re, float *im)
+{
+    const double *a = r->low + 2 * (k % 64), *b = r->high + 2 * (k / 64);
+    *re = (float)(a[0] * b[0] - a[1] * b[1]);
+    *im = (float)-(a[0] * b[1] + a[1] * b[0]);
+}
+
+/* the most roots that tinyi_fft_fill makes at a time */
+size_t tinyi_fft_scratch(const tinyi_fft_way *w)
+{
+    size_t n = TINYI_MAX(w->way == TINYI_FFT_CHIRP ? TINYI_MAX(2 * w->n, w->conv) : w->n, w->n_real);
+    return tinyi_fft_roots_bytes(n);
+}
+
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
+
+void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
+{
+    tinyi_fft_roots roots;
+    size_t n = w->split * w->m, rest = w->m, p, t, l;
+    int i;
+    tinyi_fft_roots_make(&roots, n, scratch);
+    for (i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i], step = n / rest;        /* the root of order `rest` is root `step` of order n */
+        float *to = table + w->twiddles[i];
+        rest /= r;
+        for (p = 0; p < rest; p++)
+            for (t = 1; t < r; t++, to += 2) tinyi_fft_root(&roots, p * t * step, to, to + 1);
+        if (r > 5 && r != 8)
+            for (t = 0, to = table + w->roots[i]; t < r; t++, to += 2) {
+                tinyi_fft_root(&roots, n / r * t, to, to + 1);
+                to[1] = -to[1];
+            }
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        float *to = table + w->last_roots;
+        for (l = 0; l < w->split; l++, to += 2) {
+            tinyi_fft_root(&roots, w->m * l, to, to + 1);
+            to[1] = -to[1];
+        }
+        for (p = 0, to = table + w->last; p < w->m; p++, to += 2 * w->lanes)
+            for (l = 0; l < w->lanes; l++) {
+                if (l < w->split) tinyi_fft_root(&roots, l * p, to + l, to + w->lanes + l);
+                else to[l] = to[w->lanes + l] = 0.0f;
+            }
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        float *c = table + w->chirp, *s = table + w->spectrum;
+        float *a = work + 2 * tinyi_fft_set(w);
+        tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
+        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
+        memset(a, 0, 2 * w->conv * sizeof *a);
+        for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
+            a[2 * p] = c[2 * p];
+            a[2 * p + 1] = -c[2 * p + 1];
+            if (p == 0) continue;
+            a[2 * (w->conv - p)] = a[2 * p];
+            a[2 * (w->conv - p) + 1] = a[2 * p + 1];
+        }
+        tinyi_fft_split_row(team, w, table, s, a, (float)(1.0 / (double)w->conv), 0, work);
+    }
+    if (w->n_real) {
+        float *to = table + w->real;
+        tinyi_fft_roots_make(&roots, w->n_real, scratch);
+        for (p = 0; p <= w->n / 2; p++, to += 2) tinyi_fft_root(&roots, p, to, to + 1);
+    }
+}
+
+/* ---- one row, or one vector of rows */
+
+/* the passes: from *z, the answer in *z again; *other is the room between */
+static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const float *table, float **z, float **other)
+{
+    const tinyi_fn_fft_pass pass = TINYI_K(team, fft_pass);
+    size_t rest = w->m, s = 1;
+    int i;
+    for (i = 0; i < w->n_passes; i++) {
+        float *t = *z;
+        rest /= w->radix[i];
+        pass(*other, *z, table + w->twiddles[i], table + w->roots[i], w->radix[i], rest, s);
+        s *= w->radix[i];
+        *z = *other;
+        *other = t;
+    }
+}
+
+/* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    float *other = z + tinyi_fft_set(w);
+    TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
+    tinyi_fft_numbers(team, w, table, &z, &other);
+    TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
+}
+
+static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
+    float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
+    mul(a, x, table + w->chirp, w->n, 1.0f, swap, 0);
+    memset(a + 2 * w->n, 0, 2 * (w->conv - w->n) * sizeof *a);
+    tinyi_fft_split_row(team, w, table, b, a, 1.0f, 0, z);
+    mul(b, b, table + w->spectrum, w->conv, 1.0f, 0, 0);
+    tinyi_fft_split_row(team, w, table, a, b, 1.0f, 1, z);
+    mul(y, a, table + w->chirp, w->n, scale, 0, swap);
+}
+
+/* dense rows of n complex values: as many as the way takes at once */
+static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
+                           int swap, float *z)
+{
+    size_t r;
+    if (w->way == TINYI_FFT_BATCH) {
+        float *other = z + tinyi_fft_set(w);
+        TINYI_K(team, fft_in_rows)(z, x, n_rows, w->n, swap);
+        tinyi_fft_numbers(team, w, table, &z, &other);
+        TINYI_K(team, fft_out_rows)(y, z, n_rows, w->n, scale, swap);
+        return;
+    }
+    for (r = 0; r < n_rows; r++) {
+        if (w->way == TINYI_FFT_SPLIT) tinyi_fft_split_row(team, w, table, y[r], x[r], scale, swap, z);
+        else tinyi_fft_chirp_row(team, w, table, y[r], x[r], scale, swap, z);
+    }
+}
+
+/* ---- a call on a team */
+
+size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
+
+/* one row of x as dense complex values in `to`; or where it lies, when it is that already */
+static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
+{
+    const tinyi_fft_side *s = &f->x;
+    const float *x = tinyi_fft_row(s, row);
+    size_t j, n = f->n, bins = n / 2 + 1;
+    float *t;
+    if (f->kind == TINY_FFT_COMPLEX) {
+        if (s->pair == 1 && (s->step == 2 || n == 1)) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            to[2 * j] = x[0];
+            to[2 * j + 1] = x[s->pair];
+        }
+        return to;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->step == 1) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            if (w->n_real) to[j] = *x;
+            else {
+                to[2 * j] = *x;
+                to[2 * j + 1] = 0.0f;
+            }
+        }
+        return to;
+    }
+    if (w->n_real) {
+        if (s->pair != 1 || s->step != 2) {
+            for (j = 0, t = more; j < bins; j++, x += s->step, t += 2) {
+                t[0] = x[0];
+                t[1] = x[s->pair];
+            }
+            x = more;
+        }
+        TINYI_K(team, fft_unreal)(to, x, table + w->real, n / 2);
+        return to;
+    }
+    for (j = 0; j < bins; j++, x += s->step) {
+        to[2 * j] = x[0];
+        to[2 * j + 1] = j && 2 * j != n ? x[s->pair] : 0.0f;
+        if (j && 2 * j != n) {
+            to[2 * (n - j)] = to[2 * j];
+            to[2 * (n - j) + 1] = -to[2 * j + 1];
+        }
+    }
+    return to;
+}
+
+/* where the transform may write row `row`: its place in y, or room when it needs more work */
+static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way *w, tiny_idx row, float *room)
+{
+    const tinyi_fft_side *s = &f->y;
+    if (f->kind == TINY_FFT_COMPLEX && s->pair == 1 && (s->step == 2 || f->n == 1)) return tinyi_fft_row(s, row);
+    if (f->kind == TINY_FFT_REAL_INVERSE && w->n_real && s->step == 1) return tinyi_fft_row(s, row);
+    return room;
+}
+
+static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
+{
+    const tinyi_fft_side *s = &f->y;
+    float *y = tinyi_fft_row(s, row);
+    size_t j, n = f->n;
+    if (from == y) return;
+    if (f->kind == TINY_FFT_REAL_INVERSE) {
+        for (j = 0; j < n; j++, y += s->step) *y = from[w->n_real ? j : 2 * j];
+        return;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->pair == 1 && s->step == 2) {
+            TINYI_K(team, fft_real)(y, from, table + w->real, n / 2);
+            return;
+        }
+        if (w->n_real) {
+            TINYI_K(team, fft_real)(more, from, table + w->real, n / 2);
+            from = more;
+        }
+        n = n / 2 + 1;
+    }
+    for (j = 0; j < n; j++, y += s->step) {
+        y[0] = from[2 * j];
+        y[s->pair] = from[2 * j + 1];
+    }
+}
+
+/* columns: axis `lead` of x and y runs from complex value to complex value */
+static int tinyi_fft_columns(const tinyi_fft_shape *f)
+{
+    int a;
+    if (f->kind != TINY_FFT_COMPLEX || f->x.pair != 1 || f->y.pair != 1 || f->n < 2) return -1;
+    for (a = 2; a >= 0; a--)
+        if (f->x.n[a] > 1 && f->x.stride[a] == 2 && f->y.stride[a] == 2) return a;
+    return -1;
+}
+
+void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns)
+{
+    const int halved = kind != TINY_FFT_COMPLEX && n % 2 == 0;
+    const size_t m = halved ? n / 2 : n;
+    tinyi_fft_way_of(w, m, halved ? n : 0, lanes, rows, columns && tinyi_fft_smooth(m));
+}
+
+void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes)
+{
+    tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
+}
+
+static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
+{
+    const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
+    const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
+    const int a = axis == 0 ? 1 : 0, b = axis == 2 ? 1 : 2;
+    const tiny_idx lanes = (tiny_idx)w->lanes, strips = (f->x.n[axis] + lanes - 1) / lanes;
+    tiny_idx t, t0, t1;
+    while (tiny_take(team, strips * f->x.n[a] * f->x.n[b], 1, &t0, &t1))
+        for (t = t0; t < t1; t++) {
+            const tiny_idx c = t % strips * lanes, i = t / strips % f->x.n[a], j = t / strips / f->x.n[a];
+            const size_t used = (size_t)TINYI_MIN(lanes, f->x.n[axis] - c);
+            float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
+            in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
+            tinyi_fft_numbers(team, w, table, &z, &other);
+            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
+        }
+}
+
+void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
+{
+    const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
+    const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
+    float *z = (float *)team->own, *in = z + w->own - at_once * 2 * room, *out = in + at_once * room;
+    const float *x[TINYI_FFT_LANES];
+    float *y[TINYI_FFT_LANES];
+    size_t r;
+    for (r = 0; r < n_rows; r++) {
+        x[r] = tinyi_fft_row_in(team, f, w, table, first + (tiny_idx)r, in + r * room, out + r * room);
+        y[r] = tinyi_fft_row_place(f, w, first + (tiny_idx)r, out + r * room);
+    }
+    tinyi_fft_rows(team, w, table, y, x, n_rows, (float)f->scale, f->inverse, z);
+    for (r = 0; r < n_rows; r++) tinyi_fft_row_out(team, f, w, table, first + (tiny_idx)r, y[r], in + r * room);
+}
+
+void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
+{
+    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
+    const int axis = tinyi_fft_columns(f);
+    tiny_idx g, g0, g1;
+    if (w->way == TINYI_FFT_BATCH && axis >= 0) {
+        tinyi_fft_go_columns(team, f, w, table, axis);
+        return;
+    }
+    while (tiny_take(team, groups, grain, &g0, &g1))
+        for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
+}
+
+/* src/math/sparse_lines.c
+ *
+ * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
+ *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted by
+ *          insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
+ *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
+ *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand in
+ *          order, so the result is the same for any number of threads.
+ * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy of
+ *          the entries, and for each thread one count a line (only when there are at least four entries a line).
+ * Error    none, but for sums of duplicates: in double, in their order, rounded once.
+ * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
+#include <string.h>
+
+tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
+
+int tinyi_sparse_bits(uint64_t w)
+{
+#if defined __GNUC__ || defined __clang__
+    return __builtin_popcountll((unsigned long long)w);
+#else
+    w -= w >> 1 & 0x5555555555555555u;
+    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
+    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (int)(w * 0x0101010101010101u >> 56);
+#endif
+}
+
+void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
+{
+    if (l->owned) {
+        tiny_free(ctx, l->offset);
+        tiny_free(ctx, l->at);
+        tiny_free(ctx, l->value);
+        tiny_free(ctx, l->source);
+    }
+    memset(l, 0, sizeof *l);
+}
+
+static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value, int with_source)
+{
+    memset(l, 0, sizeof *l);
+    l->n_lines = n_lines;
+    l->n = n;
+    l->owned = 1;
+    l->offset = (int64_t *)tinyi_alloc(ctx, (size_t)n_lines + 1, sizeof *l->offset);
+    if (l->offset) l->at = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->at);
+    if (l->at && with_value) l->value = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *l->value);
+    if (l->at && with_source) l->source = (int64_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->source);
+    if (l->at && (l->value || !with_value) && (l->source || !with_source)) return TINY_OK;
+    tinyi_lines_free(ctx, l);
+    return tiny_ctx_status(ctx);
+}
+
+/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the line. */
+typedef struct tinyi_place_job {
+    const int32_t *line, *at;               /* at NULL: the number of the other line */
+    const int64_t *other;                   /* offsets of the other lines */
+    tiny_idx n_other;
+    const float *value;
+    tinyi_lines *to;
+    int64_t *count;                         /* (pieces, n_lines); one piece counts in to->offset */
+    int pieces;
+} tinyi_place_job;
+
+#define TINYI_PLACE_THREADED 262144
+
+static int64_t tinyi_place_cut(int64_t n, int i, int pieces) { return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i); }
+
+static void tinyi_place_move(const tinyi_place_job *job, int64_t p0, int64_t p1, int64_t *place)
+{
+    tinyi_lines *to = job->to;
+    tiny_idx other = 0, high = job->n_other, mid;
+    int64_t p, q;
+    if (!job->at) {                         /* the last other line that begins at p0 or before */
+        while (high - other > 1) {
+            mid = other + (high - other) / 2;
+            if (job->other[mid] <= p0) other = mid;
+            else high = mid;
+        }
+    }
+    for (p = p0; p < p1; p++) {
+        if (!job->at) while (job->other[other + 1] <= p) other++;
+        q = place[job->line[p]]++;
+        to->at[q] = job->at ? job->at[p] : (int32_t)other;
+        if (to->value) to->value[q] = job->value[p];
+        if (to->source) to->source[q] = p;
+    }
+}
+
+static void tinyi_place_team(tiny_team *team, void *arg)
+{
+    const tinyi_place_job *job = (const tinyi_place_job *)arg;
+    tinyi_lines *to = job->to;
+    tiny_idx n = to->n_lines, i, p, p1;
+    int64_t q;
+    int k;
+    /* pieces are cut by the plan, not by the team: it may be smaller */
+    while (tiny_take(team, job->pieces, 1, &p, &p1))
+        for (; p < p1; p++) {
+            int64_t *c = job->count + p * n, end = tinyi_place_cut(to->n, (int)p + 1, job->pieces);
+            memset(c, 0, (size_t)n * sizeof *c);
+            for (q = tinyi_place_cut(to->n, (int)p, job->pieces); q < end; q++) c[job->line[q]]++;
+        }
+    tiny_barrier(team);
+    if (team->i == 0) {
+        int64_t at = 0;
+        for (i = 0; i < n; i++) {
+            to->offset[i] = at;
+            for (k = 0; k < job->pieces; k++) {
+                int64_t *c = job->count + k * n + i, here = *c;
+                *c = at;
+                at += here;
+            }
+        }
+        to->offset[n] = at;
+    }
+    tiny_barrier(team);
+    while (tiny_take(team, job->pieces, 1, &p, &p1))
+        for (; p < p1; p++) tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces), tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
+}
+
+static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
+{
+    tinyi_lines *to = job->to;
+    tiny_idx n = to->n_lines, i;
+    int64_t q, at = 0;
+    tiny_status st;
+    job->pieces = TINYI_MIN(tiny_ctx_threads(ctx), 16);
+    if (job->pieces > 1 && to->n >= TINYI_PLACE_THREADED && to->n / 4 >= n) {
+        job->count = (int64_t *)tinyi_alloc(ctx, (size_t)n * (size_t)job->pieces, sizeof *job->count);
+        if (!job->count) return tiny_ctx_status(ctx);
+        st = tiny_parallel(ctx, job->pieces, 0, 0, tinyi_place_team, job);
+        tiny_free(ctx, job->count);
+        return st;
+    }
+    /* one piece: offset[i + 1] counts, then holds the place of line i, and ends as its end */
+    memset(to->offset, 0, ((size_t)n + 1) * sizeof *to->offset);
+    for (q = 0; q < to->n; q++) to->offset[job->line[q] + 1]++;
+    for (i = 0; i < n; i++) {
+        int64_t here = to->offset[i + 1];
+        to->offset[i + 1] = at;
+        at += here;
+    }
+    tinyi_place_move(job, 0, to->n, to->offset + 1);
+    return TINY_OK;
+}
+
+/* ---- lines in order, duplicates side by side, and then as one */
+
+#define TINYI_LINE_SHORT 32
+#define TINYI_LINE_LONG 65536               /* sorted by one thread, with scratch for the longest */
+
+static int tinyi_line_ascends(const int32_t *at, int64_t n)
+{
+    int64_t i;
+    for (i = 1; i < n; i++)
+        if (at[i] < at[i - 1]) return 0;
+    return 1;
+}
+
+/* scratch: 2 n of them, unless n <= TINYI_LINE_SHORT */
+static void tinyi_line_sort(int32_t *at, float *value, int64_t *source, int64_t n, uint64_t *scratch)
+{
+    int64_t i, j;
+    if (n <= TINYI_LINE_SHORT) {
+        for (i = 1; i < n; i++) {
+            int32_t t = at[i];
+            float v = value ? value[i] : 0.0f;
+            int64_t s = source ? source[i] : 0;
+            for (j = i; j > 0 && at[j - 1] > t; j--) {
+                at[j] = at[j - 1];
+                if (value) value[j] = value[j - 1];
+                if (source) source[j] = source[j - 1];
+            }
+            at[j] = t;
+            if (value) value[j] = v;
+            if (source) source[j] = s;
+        }
+        return;
+    }
+    for (i = 0; i < n; i++) scratch[i] = (uint64_t)(uint32_t)at[i] << 32 | (uint32_t)i;
+    tinyi_sort_pairs(scratch, scratch + n, (size_t)n);
+    for (i = 0; i < n; i++) at[i] = (int32_t)(scratch[i] >> 32);
+    if (value) {
+        float *t = (float *)(void *)(scratch + n);
+        memcpy(t, value, (size_t)n * sizeof *t);
+        for (i = 0; i < n; i++) value[i] = t[(uint32_t)scratch[i]];
+    }
+    if (source) {
+        int64_t *t = (int64_t *)(void *)(scratch + n);
+        memcpy(t, source, (size_t)n * sizeof *t);
+        for (i = 0; i < n; i++) source[i] = t[(uint32_t)scratch[i]];
+    }
+}
+
+/* merges what stands at one place of an ascending line; returns how many are left */
+static int64_t tinyi_line_merge(int32_t *at, float *value, int64_t *source, int64_t n, tiny_duplicates how)
+{
+    int64_t i, j, m = 0;
+    for (i = 0; i < n; i = j) {
+        double sum = value ? (double)value[i] : 1.0;
+        int64_t best = i;
+        for (j = i + 1; j < n && at[j] == at[i]; j++) {
+            if (how == TINY_DUPLICATES_SUM) sum += value ? (double)value[j] : 1.0;
+            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) && value[best] == value[best]) best = j;
+        }
+        at[m] = at[i];
+        if (value) value[m] = how == TINY_DUPLICATES_SUM && j > i + 1 ? tinyi_round_f32(sum) : value[best];
+        if (source) source[m] = source[best];
+        m++;
+    }
+    return m;
+}
+
+typedef struct tinyi_order_job {
+    tinyi_lines *l;
+    int sort;
+    tiny_duplicates how;
+    int64_t *left;                          /* entries of each line after merging; NULL: no merging */
+    int64_t longest;
+} tinyi_order_job;
+
+static void tinyi_order_line(const tinyi_order_job *job, tiny_idx i, uint64_t *scratch)
+{
+    const tinyi_lines *l = job->l;
+    int64_t p = l->offset[i], n = l->offset[i + 1] - p;
+    float *v = l->value ? l->value + p : NULL;
+    int64_t *s = l->source ? l->source + p : NULL;
+    if (job->sort && !tinyi_line_ascends(l->at + p, n)) tinyi_line_sort(l->at + p, v, s, n, scratch);
+    if (job->left) job->left[i] = tinyi_line_merge(l->at + p, v, s, n, job->how);
+}
+
+static void tinyi_order_team(tiny_team *team, void *arg)
+{
+    const tinyi_order_job *job = (const tinyi_order_job *)arg;
+    const tinyi_lines *l = job->l;
+    tiny_idx grain = l->n / 16384 >= l->n_lines ? 1 : (tiny_idx)(l->n_lines / (l->n / 16384 + 1)) + 1, i, i1;
+    while (tiny_take(team, l->n_lines, grain, &i, &i1))
+        for (; i < i1; i++)
+            if (l->offset[i + 1] - l->offset[i] <= TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->own);
+    if (job->longest <= TINYI_LINE_LONG) return;
+    tiny_barrier(team);
+    if (team->i == 0)
+        for (i = 0; i < l->n_lines; i++)
+            if (l->offset[i + 1] - l->offset[i] > TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->shared);
+}
+
+/* Sorts (unless the lines keep their order) and merges (unless duplicates are kept). The lines are owned. */
+static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, tiny_duplicates how)
+{
+    tinyi_order_job job;
+    size_t own, shared = 0;
+    int64_t to = 0;
+    tiny_idx i;
+    tiny_status st;
+    job.l = l;
+    job.sort = sort;
+    job.how = how;
+    job.left = NULL;
+    for (job.longest = 0, i = 0; i < l->n_lines; i++) job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
+    if (how != TINY_DUPLICATES_KEEP) {
+        job.left = (int64_t *)tinyi_alloc(ctx, (size_t)l->n_lines, sizeof *job.left);
+        if (!job.left) return tiny_ctx_status(ctx);
+    }
+    own = job.longest > TINYI_LINE_SHORT ? (size_t)TINYI_MIN(job.longest, TINYI_LINE_LONG) * 16 : 0;
+    if (job.longest > TINYI_LINE_LONG) shared = (size_t)job.longest * 16;
+    st = tiny_parallel(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
+    if (!st && job.left) {                  /* close the gaps */
+        for (i = 0; i < l->n_lines; i++) {
+            int64_t from = l->offset[i], n = job.left[i];
+            if (to != from) {
+                memmove(l->at + to, l->at + from, (size_t)n * sizeof *l->at);
+                if (l->value) memmove(l->value + to, l->value + from, (size_t)n * sizeof *l->value);
+                if (l->source) memmove(l->source + to, l->source + from, (size_t)n * sizeof *l->source);
+            }
+            l->offset[i] = to;
+            to += n;
+        }
+        l->merged = to != l->n;
+        l->offset[l->n_lines] = l->n = to;
+    }
+    tiny_free(ctx, job.left);
+    return st;
+}
+
+/* ---- into lines */
+
+/* Owned lines with one value each where duplicates are to be added and there are no values. */
+static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how) { return value != NULL || how == TINY_DUPLICATES_SUM; }
+
+static void tinyi_lines_ones(tinyi_lines *l, const float *value)
+{
+    int64_t p;
+    if (l->value && !value) for (p = 0; p < l->n; p++) l->value[p] = 1.0f;
+}
+
+static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, const int32_t *line, const int32_t *at, const int64_t *other, tiny_idx n_other,
+                                            const float *value, int with_value, int with_source)
+{
+    tinyi_place_job job;
+    float *values;
+    tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
+    if (st) return st;
+    memset(&job, 0, sizeof job);
+    job.line = line;
+    job.at = at;
+    job.other = other;
+    job.n_other = n_other;
+    job.value = value;
+    job.to = l;
+    values = l->value;
+    if (!value) l->value = NULL;            /* nothing to move */
+    st = tinyi_place(ctx, &job);
+    l->value = values;
+    tinyi_lines_ones(l, value);
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+/* lines that stand in the right direction already: copied when they must change */
+static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset, int32_t *at, float *value, int with_value, int with_source,
+                                    const tiny_sparse_desc *d)
+{
+    tiny_idx i;
+    int64_t p;
+    int clean = !with_source;               /* without duplicates nothing is added, and no values are needed */
+    for (i = 0; i < n_lines && clean; i++)
+        for (p = offset[i] + 1; p < offset[i + 1]; p++)
+            if ((at[p] < at[p - 1] && !d->keep_order) || (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) { clean = 0; break; }
+    if (clean) {
+        memset(l, 0, sizeof *l);
+        l->n_lines = n_lines;
+        l->n = n;
+        l->offset = offset;
+        l->at = at;
+        l->value = value;
+        return TINY_OK;
+    }
+    {
+        tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
+        if (st) return st;
+    }
+    memcpy(l->offset, offset, ((size_t)n_lines + 1) * sizeof *offset);
+    if (n) memcpy(l->at, at, (size_t)n * sizeof *at);
+    if (n && value) memcpy(l->value, value, (size_t)n * sizeof *value);
+    tinyi_lines_ones(l, value);
+    if (l->source) for (p = 0; p < n; p++) l->source[p] = p;
+    return TINY_OK;
+}
+
+/* ELL, BSR, BITMAP and dense: their rows are walked twice, to count and to fill. */
+typedef struct tinyi_walk_job {
+    const tiny_sparse *a;                   /* or */
+    const tiny_tensor *x;
+    tinyi_lines *l;
+    int fill;
+} tinyi_walk_job;
+
+static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
+{
+    const tiny_sparse *a = job->a;
+    tinyi_lines *l = job->l;
+    int64_t n = 0, p;
+    tiny_idx j;
+#define TINYI_WALK_PUT(c, v, s)                                 \
+    do {                                                        \
+        if (job->fill) {                                        \
+            l->at[q + n] = (int32_t)(c);                        \
+            if (l->value) l->value[q + n] = (v);                \
+            if (l->source) l->source[q + n] = (int64_t)(s);     \
+        }                                                       \
+        n++;                                                    \
+    } while (0)
+    if (job->x) {
+        const float *x = (const float *)job->x->data + r * job->x->stride[0];
+        tiny_idx step = job->x->stride[1];
+        for (j = 0; j < job->x->dim[1]; j++)
+            if (x[j * step] != 0.0f) TINYI_WALK_PUT(j, x[j * step], r * job->x->dim[1] + j);
+    } else if (a->form == TINY_ELL) {
+        for (j = 0; j < a->width && a->col[r * a->width + j] >= 0; j++)
+            TINYI_WALK_PUT(a->col[r * a->width + j], a->value ? a->value[r * a->width + j] : 1.0f, r * a->width + j);
+    } else if (a->form == TINY_BSR) {
+        tiny_idx line = r / a->block_rows, size = (tiny_idx)a->block_rows * a->block_cols;
+        for (p = a->offset[line]; p < a->offset[line + 1]; p++) {
+            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols, c0 = (tiny_idx)a->col[p] * a->block_cols;
+            for (j = 0; j < a->block_cols && c0 + j < a->n_cols; j++)
+                if (a->value[first + j] != 0.0f) TINYI_WALK_PUT(c0 + j, a->value[first + j], first + j);
+        }
+    } else {
+        tiny_idx words = tinyi_sparse_words(a);
+        for (p = a->offset[r], j = 0; j < words; j++) {
+            uint64_t w = a->bits[r * words + j];
+            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
+        }
+    }
+#undef TINYI_WALK_PUT
+    return n;
+}
+
+static void tinyi_walk_team(tiny_team *team, void *arg)
+{
+    const tinyi_walk_job *job = (const tinyi_walk_job *)arg;
+    tiny_idx r, r1;
+    while (tiny_take(team, job->l->n_lines, 64, &r, &r1))
+        for (; r < r1; r++) {
+            if (job->fill) (void)tinyi_walk_row(job, r, job->l->offset[r]);
+            else job->l->offset[r] = tinyi_walk_row(job, r, 0);
+        }
+}
+
+static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, int with_value, int with_source)
+{
+    tinyi_walk_job job;
+    tinyi_lines full;
+    tiny_idx rows = x ? x->dim[0] : a->n_rows;
+    tiny_status st = tinyi_lines_take(ctx, l, rows, 0, 0, 0);
+    if (st) return st;
+    job.a = a;
+    job.x = x;
+    job.l = l;
+    job.fill = 0;
+    st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+    if (!st) st = tiny_prefix_i64(ctx, l->offset, (size_t)rows, l->offset);
+    if (!st) st = tinyi_lines_take(ctx, &full, rows, l->offset[rows], with_value, with_source);
+    if (!st) {
+        memcpy(full.offset, l->offset, ((size_t)rows + 1) * sizeof *full.offset);
+        tinyi_lines_free(ctx, l);
+        *l = full;
+        job.fill = 1;
+        st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+    }
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col)
+{
+    tiny_status st = TINY_OK;
+    int sort = !d->keep_order;
+    if (x || a->form >= TINY_ELL) {
+        int with_value = x || a->form == TINY_BSR || tinyi_sparse_wants_value(a->value, d->duplicates);
+        st = tinyi_lines_walk(ctx, l, a, x, with_value, d->with_source);
+        if (!st && by_col) {                /* turned over: the sources travel by hand */
+            tinyi_lines t;
+            tiny_idx n_cols = x ? x->dim[1] : a->n_cols;
+            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value, with_value, d->with_source);
+            if (!st && t.source) {
+                int64_t p;
+                for (p = 0; p < t.n; p++) t.source[p] = l->source[t.source[p]];
+            }
+            tinyi_lines_free(ctx, l);
+            if (st) return st;
+            *l = t;
+        }
+    } else {
+        int with_value = tinyi_sparse_wants_value(a->value, d->duplicates);
+        tiny_idx n_lines = by_col ? a->n_cols : a->n_rows;
+        if (a->form == TINY_COO)
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col, NULL, 0, a->value, with_value, d->with_source);
+        else if ((a->form == TINY_CSC) == by_col)
+            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value, d->with_source, d);
+        else
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset, by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
+    }
+    if (st) return st;
+    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP)) st = tinyi_lines_order(ctx, l, sort, d->duplicates);
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+/* src/math/sparse_forms.c */
+#include <string.h>
+
+tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
+
+tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
+
+/* An array of the result: the caller's, or taken. */
+static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room, const char *name, void **array, size_t have, size_t n, size_t bytes_each)
+{
+    if (room) {
+        if (n > have || (n && !*array))
+            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed", tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
+        return TINY_OK;
+    }
+    *array = tinyi_alloc(ctx, n, bytes_each);
+    return *array ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need, const tiny_sparse_room *room)
+{
+    tiny_status st = TINY_OK;
+    void *p;
+#define TINYI_SPARSE_TAKE(name, type)                                                                                       \
+    p = room ? (void *)out->name : NULL;                                                                                    \
+    out->name = NULL;                                                                                                       \
+    if (!st && need->name) st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
+    if (need->name) out->name = (type *)p;
+    TINYI_SPARSE_TAKE(offset, int64_t)
+    TINYI_SPARSE_TAKE(row, int32_t)
+    TINYI_SPARSE_TAKE(col, int32_t)
+    TINYI_SPARSE_TAKE(bits, uint64_t)
+    TINYI_SPARSE_TAKE(value, float)
+    TINYI_SPARSE_TAKE(source, int64_t)
+#undef TINYI_SPARSE_TAKE
+    return st;
+}
+
+/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in each row. */
+static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, int bc, int64_t *next, int32_t *col)
+{
+    tiny_idx r0 = line * br, r1 = TINYI_MIN(r0 + br, l->n_lines), r;
+    int64_t n = 0;
+    for (r = r0; r < r1; r++) next[r - r0] = l->offset[r];
+    for (;;) {
+        int64_t least = INT64_MAX;
+        for (r = r0; r < r1; r++)
+            if (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] < least) least = l->at[next[r - r0]];
+        if (least == INT64_MAX) return n;
+        least /= bc;
+        if (col) col[n] = (int32_t)least;
+        n++;
+        for (r = r0; r < r1; r++)
+            while (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] / bc == least) next[r - r0]++;
+    }
+}
+
+tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    int br = out->block_rows, bc = out->block_cols;
+    tiny_idx lines = tinyi_sparse_block_rows(out), i, r;
+    size_t size = (size_t)br * (size_t)bc, values = 0;
+    int64_t *next = (int64_t *)tinyi_alloc(ctx, (size_t)br, sizeof *next), n = 0, p, q;
+    tiny_status st;
+    if (!next) return tiny_ctx_status(ctx);
+    for (i = 0; i < lines; i++) n += tinyi_sparse_blocks(l, i, br, bc, next, NULL);
+    memset(&need, 0, sizeof need);
+    need.offset = (size_t)lines + 1;
+    need.col = (size_t)n;
+    st = TINY_OK;
+    if (!tinyi_size_mul((size_t)n, size, &values)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address", (long long)n, br, bc);
+    need.value = values;
+    if (told) *told = need;
+    else if (!st) st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st || told) {
+        tiny_free(ctx, next);
+        return st;
+    }
+    if (values) memset(out->value, 0, values * sizeof *out->value);
+    out->n = n;
+    for (n = 0, i = 0; i < lines; i++) {
+        out->offset[i] = n;
+        n += tinyi_sparse_blocks(l, i, br, bc, next, out->col + n);
+        out->offset[i + 1] = n;
+        for (r = i * br; r < TINYI_MIN((i + 1) * br, l->n_lines); r++)
+            for (q = out->offset[i], p = l->offset[r]; p < l->offset[r + 1]; p++) {
+                while (out->col[q] < l->at[p] / bc) q++;
+                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] = l->value ? l->value[p] : 1.0f;
+            }
+    }
+    if (!lines) out->offset[0] = 0;
+    tiny_free(ctx, next);
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    int64_t longest = 0, p;
+    tiny_idx r, j;
+    size_t slots;
+    tiny_status st = TINY_OK;
+    for (r = 0; r < l->n_lines; r++) longest = TINYI_MAX(longest, l->offset[r + 1] - l->offset[r]);
+    if (width == 0) width = (tiny_idx)longest;
+    if (longest > width) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest, width);
+    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)width, &slots) || slots > (size_t)TINY_IDX_MAX / 16)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines, width);
+    memset(&need, 0, sizeof need);
+    need.col = slots;
+    need.value = l->value ? slots : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st) return st;
+    out->width = width;
+    out->n = l->n;
+    for (r = 0; r < l->n_lines; r++) {
+        for (j = 0, p = l->offset[r]; p < l->offset[r + 1]; p++, j++) {
+            out->col[r * width + j] = l->at[p];
+            if (out->value) out->value[r * width + j] = l->value[p];
+        }
+        for (; j < width; j++) {
+            out->col[r * width + j] = -1;
+            if (out->value) out->value[r * width + j] = 0.0f;
+        }
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    tiny_idx words = tinyi_sparse_words(out), r;
+    int64_t p;
+    tiny_status st = TINY_OK;
+    memset(&need, 0, sizeof need);
+    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)words, &need.bits) || need.bits > (size_t)TINY_IDX_MAX / 16)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines, words);
+    need.offset = (size_t)l->n_lines + 1;
+    need.value = l->value ? (size_t)l->n : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st) return st;
+    out->n = l->n;
+    if (need.bits) memset(out->bits, 0, need.bits * sizeof *out->bits);
+    memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
+    if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
+    for (r = 0; r < l->n_lines; r++)
+        for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    tiny_idx r;
+    int64_t p;
+    tiny_status st;
+    memset(&need, 0, sizeof need);
+    if (out->form != TINY_COO) need.offset = (size_t)l->n_lines + 1;
+    if (out->form != TINY_CSR) need.row = (size_t)l->n;
+    if (out->form != TINY_CSC) need.col = (size_t)l->n;
+    need.value = l->value ? (size_t)l->n : 0;
+    need.source = l->source ? (size_t)l->n : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    if (!room && l->owned && !l->merged) {
+        int32_t *row = NULL;
+        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row))) return tiny_ctx_status(ctx);
+        out->offset = l->offset;
+        out->row = out->form == TINY_CSC ? l->at : row;
+        out->col = out->form == TINY_CSC ? NULL : l->at;
+        out->value = l->value;
+        out->source = l->source;
+        l->owned = 0;
+    } else {
+        st = tinyi_sparse_take(ctx, out, &need, room);
+        if (st) return st;
+        if (need.offset) memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
+        if (l->n) memcpy(out->form == TINY_CSC ? out->row : out->col, l->at, (size_t)l->n * sizeof *l->at);
+        if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
+        if (need.source) memcpy(out->source, l->source, need.source * sizeof *out->source);
+    }
+    out->n = l->n;
+    if (out->form == TINY_COO) {
+        for (r = 0; r < l->n_lines; r++)
+            for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->row[p] = (int32_t)r;
+        if (!room && !need.offset && out->offset) {
+            tiny_free(ctx, out->offset);
+            out->offset = NULL;
+        }
+    }
+    return TINY_OK;
 }
 
 /* src/math/matvec.c - a few vectors times a large matrix

@@ -1,232 +1,243 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     232  the manual
- *     302  math/kernels.h
- *    6418  llm/quant/kernels.h
- *    8614  options and names
- *    9192  core/config.h
- *    9316  core/status.h
- *    9349  core/tensor.h
- *    9402  core/ctx.h
- *    9479  core/mem.h
- *    9520  core/thread.h
- *    9571  core/rng.h
- *    9597  core/op.h
- *    9691  core/record.h
- *    9713  core/accel.h
- *    9750  core/bytes.h
- *    9775  core/file.h
- *    9819  core/checkpoint.h
- *    9918  core/time.h
- *    9928  core/conform.h
- *   10011  math/binary.h
- *   10052  math/elem.h
- *   10119  math/convert.h
- *   10160  math/reduce.h
- *   10207  math/softmax.h
- *   10258  math/norm.h
- *   10307  math/matmul.h
- *   10375  math/layout.h
- *   10428  math/conv.h
- *   10482  math/sort.h
- *   10543  math/linalg_lu.h
- *   10560  math/linalg_qr.h
- *   10576  math/linalg_eig.h
- *   10589  math/linalg_svd.h
- *   10602  math/linalg.h
- *   10658  math/fft.h
- *   10727  math/fwht.h
- *   10750  math/attention.h
- *   10779  math/slope.h
- *   10800  math/loss.h
- *   10820  math/rope.h
- *   10841  math/patch.h
- *   10870  math/sparse.h
- *   10943  math/edges.h
- *   11014  math/ops.h
- *   11032  math/optim.h
- *   11145  math/tape.h
- *   11249  math/layer.h
- *   11294  math/train.h
- *   11348  math/all.h
- *   11354  the shared functions again, where the other header came first
- *   11757  llm/quant/format.h
- *   11846  llm/quant/matmul.h
- *   11874  llm/file/fd.h
- *   11886  llm/file/gguf.h
- *   11982  llm/file/gguf_write.h
- *   12038  llm/file/safetensors.h
- *   12057  llm/file/llama2c.h
- *   12076  llm/file/open.h
- *   12097  llm/token/unicode.h
- *   12124  llm/token/split.h
- *   12174  llm/token/vocab.h
- *   12295  llm/chat/template.h
- *   12363  llm/attention/pages.h
- *   12439  llm/attention/paged.h
- *   12491  llm/model/model.h
- *   12616  llm/model/adapter.h
- *   12666  llm/sample/sample.h
- *   12761  llm/sample/stop.h
- *   12788  llm/sample/grammar.h
- *   12839  llm/sample/schema.h
- *   12861  llm/session/session.h
- *   12956  llm/session/beam.h
- *   13002  llm/train/story.h
- *   13090  llm/train/trainer.h
- *   13172  llm/train/judge.h
- *   13218  llm/tinyllm.h
- *   13240  internal functions
- *   13298  core/status.c
- *   13308  core/atomic.h
- *   13360  core/state.h
- *   13450  core/tensor.c
- *   13601  core/cpu.h
- *   13635  core/ctx.c
- *   13875  core/mem.c
- *   13971  core/thread.c
- *   14447  core/rng.c
- *   14530  core/op.c
- *   14872  core/record.c
- *   14970  core/bytes.c
- *   15050  core/file.c
- *   15289  core/hash.h
- *   15309  core/checkpoint.c
- *   15972  core/time.c
- *   16019  core/half.h
- *   16072  core/conform.c
- *   16831  math/grad.h
- *   16863  math/table.h
- *   16910  math/rows.h
- *   16975  math/walk.h
- *   17094  math/binary.c
- *   17385  math/elem.c
- *   18121  math/convert.c
- *   18596  math/reduce.c
- *   19114  math/softmax.c
- *   19477  math/norm.c
- *   20002  math/gemm.h
- *   20081  math/gemm_i8.h
- *   20097  math/matmul.c
- *   20454  math/layout.c
- *   21197  math/conv.c
- *   21721  math/sort.c
- *   22604  math/linalg_block.h
- *   22750  math/linalg_lu.c
- *   23095  math/linalg_qr.c
- *   23442  math/linalg_eig.c
- *   23950  math/linalg_svd.c
- *   24345  math/linalg.c
- *   24613  math/fft.c
- *   25540  math/fwht.c
- *   25683  math/attention.c
- *   25980  math/slope.c
- *   26161  math/loss.c
- *   26327  math/rope.c
- *   26470  math/patch.c
- *   26768  math/sparse.c
- *   27757  math/edges.c
- *   28635  math/ops.c
- *   28672  math/optim.c
- *   29293  math/tape.c
- *   30141  math/layer.c
- *   30605  math/train.c
- *   30800  math/normal.c
- *   30819  core/target.h
- *   31143  math/targets.c
- *   31272  math/all.c
- *   31276  core/cpu.c
- *   31490  core/hash.c
- *   31593  math/grad.c
- *   32374  math/matvec.h
- *   32385  math/gemm.c
- *   32969  math/gemm_i8.c
- *   33192  math/linalg_block.c
- *   33725  math/matvec.c
- *   33777  the shared functions forwarded, where the other header has their bodies
- *   34175  internal functions of this header
- *   34198  llm/quant/blocks.h
- *   34263  llm/quant/direct.h
- *   34278  llm/quant/kformats.h
- *   34289  llm/quant/lattice.h
- *   34300  llm/quant/format.c
- *   34346  llm/quant/block.h
- *   34404  llm/quant/matmul.c
- *   34865  llm/file/fd.c
- *   34986  llm/file/store.h
- *   35065  llm/file/gguf.c
- *   35350  llm/file/gguf_write.c
- *   35977  llm/file/json.h
- *   36002  llm/file/safetensors.c
- *   36280  llm/file/llama2c.c
- *   36557  llm/file/open.c
- *   36666  llm/token/unicode.c
- *   37151  llm/token/split.c
- *   37734  llm/token/parts.h
- *   37889  llm/token/vocab.c
- *   38675  llm/chat/value.h
- *   38792  llm/chat/compile.h
- *   38855  llm/chat/builtin.h
- *   38887  llm/chat/template.c
- *   39610  llm/attention/pages.c
- *   39902  llm/attention/paged.c
- *   40469  llm/model/arch.h
- *   40579  llm/model/inside.h
- *   40951  llm/model/model.c
- *   41550  llm/model/adapter.c
- *   42315  llm/sample/sample.c
- *   42937  llm/sample/stop.c
- *   43064  llm/sample/grammar.c
- *   44048  llm/sample/schema.c
- *   44479  llm/session/inside.h
- *   44500  llm/session/session.c
- *   44952  llm/session/beam.c
- *   45286  llm/train/story.c
- *   46018  llm/train/decoder.h
- *   46058  llm/train/trainer.c
- *   46826  llm/train/judge.c
- *   47101  llm/quant/direct.c
- *   47623  llm/quant/kformats.c
- *   48456  llm/quant/lattice.c
- *   49129  llm/quant/block.c
- *   49272  llm/file/store.c
- *   49810  llm/file/json.c
- *   49957  llm/token/parts.c
- *   50429  llm/chat/value.c
- *   51373  llm/chat/parse.h
- *   51448  llm/chat/compile.c
- *   52061  llm/chat/rows.h
- *   52113  llm/chat/text.h
- *   52150  llm/chat/builtin.c
- *   52536  llm/model/arch.c
- *   52716  llm/train/decoder.c
- *   53186  llm/chat/text.c
- *   53544  llm/token/encode.c
- *   53771  llm/token/decode.c
- *   53950  llm/token/spm.c
- *   54031  llm/token/bpe.c
- *   54178  llm/token/wordpiece.c
- *   54258  llm/token/unigram.c
- *   54472  llm/token/rwkv.c
- *   54498  llm/chat/filters.c
- *   54908  llm/chat/methods.c
- *   55259  llm/chat/emit.c
- *   55352  llm/chat/words.c
- *   55526  llm/chat/expression.c
- *   56007  llm/model/load.c
- *   56339  llm/model/step.c
- *   56771  llm/model/attn.c
- *   57359  llm/model/mla.c
- *   57548  llm/model/delta.c
- *   57845  llm/model/ssm.c
- *   58216  llm/model/rwkv.c
- *   58675  llm/model/ffn.c
- *   59025  llm/model/streams.c
- *   59274  llm/model/forward.c
- *   59923  llm/model/seq.c
- *   60127  llm/model/save.c
- *   60466  llm/tinyllm.c
- *   60479  the licence
+ *     243  the manual
+ *     313  math/kernels.h
+ *    6430  llm/quant/kernels.h
+ *    9185  options and names
+ *    9763  core/config.h
+ *    9887  core/status.h
+ *    9920  core/tensor.h
+ *    9973  core/ctx.h
+ *   10050  core/mem.h
+ *   10091  core/thread.h
+ *   10142  core/rng.h
+ *   10168  core/op.h
+ *   10263  core/record.h
+ *   10285  core/accel.h
+ *   10322  core/bytes.h
+ *   10350  core/json.h
+ *   10396  core/safetensors.h
+ *   10440  core/file.h
+ *   10484  core/checkpoint.h
+ *   10583  core/time.h
+ *   10593  core/conform.h
+ *   10676  math/binary.h
+ *   10717  math/elem.h
+ *   10784  math/convert.h
+ *   10825  math/reduce.h
+ *   10872  math/softmax.h
+ *   10923  math/norm.h
+ *   10972  math/matmul.h
+ *   11040  math/layout.h
+ *   11093  math/conv.h
+ *   11147  math/sort.h
+ *   11208  math/linalg_lu.h
+ *   11225  math/linalg_qr.h
+ *   11241  math/linalg_eig.h
+ *   11254  math/linalg_svd.h
+ *   11267  math/linalg.h
+ *   11323  math/fft.h
+ *   11392  math/fwht.h
+ *   11415  math/attention.h
+ *   11444  math/slope.h
+ *   11465  math/loss.h
+ *   11485  math/rope.h
+ *   11506  math/patch.h
+ *   11535  math/sparse.h
+ *   11608  math/edges.h
+ *   11679  math/ops.h
+ *   11697  math/optim.h
+ *   11810  math/tape.h
+ *   11914  math/layer.h
+ *   11959  math/train.h
+ *   12013  math/all.h
+ *   12019  the shared functions again, where the other header came first
+ *   12422  llm/quant/format.h
+ *   12511  llm/quant/matmul.h
+ *   12540  llm/file/fd.h
+ *   12552  llm/file/gguf.h
+ *   12648  llm/file/gguf_write.h
+ *   12704  llm/file/safetensors.h
+ *   12723  llm/file/llama2c.h
+ *   12742  llm/file/open.h
+ *   12763  llm/token/unicode.h
+ *   12790  llm/token/split.h
+ *   12840  llm/token/vocab.h
+ *   12961  llm/chat/template.h
+ *   13029  llm/attention/pages.h
+ *   13108  llm/attention/paged.h
+ *   13160  llm/model/model.h
+ *   13286  llm/model/adapter.h
+ *   13336  llm/sample/sample.h
+ *   13431  llm/sample/stop.h
+ *   13458  llm/sample/grammar.h
+ *   13509  llm/sample/schema.h
+ *   13531  llm/session/session.h
+ *   13626  llm/session/beam.h
+ *   13672  llm/train/story.h
+ *   13760  llm/train/trainer.h
+ *   13842  llm/train/judge.h
+ *   13888  llm/tinyllm.h
+ *   13910  internal functions
+ *   13990  core/status.c
+ *   14000  core/atomic.h
+ *   14052  core/state.h
+ *   14146  core/tensor.c
+ *   14297  core/cpu.h
+ *   14331  core/ctx.c
+ *   14571  core/mem.c
+ *   14667  core/thread.c
+ *   15143  core/rng.c
+ *   15226  core/op.c
+ *   15594  core/record.c
+ *   15692  core/bytes.c
+ *   15781  core/json.c
+ *   16091  core/safetensors.c
+ *   16306  core/file.c
+ *   16545  core/hash.h
+ *   16565  core/checkpoint.c
+ *   17228  core/time.c
+ *   17275  core/half.h
+ *   17328  core/conform.c
+ *   18087  math/grad.h
+ *   18119  math/table.h
+ *   18166  math/rows.h
+ *   18231  math/walk.h
+ *   18350  math/binary.c
+ *   18641  math/elem.c
+ *   19377  math/convert.c
+ *   19852  math/reduce.c
+ *   20370  math/softmax.c
+ *   20733  math/norm.c
+ *   21260  math/gemm.h
+ *   21339  math/gemm_i8.h
+ *   21355  math/matmul.c
+ *   21715  math/layout.c
+ *   22458  math/conv.c
+ *   22982  math/sort.c
+ *   23865  math/linalg_block.h
+ *   24011  math/linalg_lu.c
+ *   24356  math/linalg_qr.c
+ *   24703  math/linalg_eig.c
+ *   25211  math/linalg_svd.c
+ *   25606  math/linalg.c
+ *   25874  math/fft_way.h
+ *   25941  math/fft.c
+ *   26413  math/fwht.c
+ *   26556  math/attention.c
+ *   26853  math/slope.c
+ *   27034  math/loss.c
+ *   27200  math/rope.c
+ *   27343  math/patch.c
+ *   27641  math/sparse_lines.h
+ *   27667  math/sparse_forms.h
+ *   27686  math/sparse.c
+ *   27990  math/edges.c
+ *   28868  math/ops.c
+ *   28905  math/optim.c
+ *   29526  math/tape.c
+ *   30374  math/layer.c
+ *   30838  math/train.c
+ *   31033  math/normal.c
+ *   31052  core/target.h
+ *   31376  math/targets.c
+ *   31505  math/all.c
+ *   31509  core/cpu.c
+ *   31723  core/hash.c
+ *   31826  math/grad.c
+ *   32607  math/matvec.h
+ *   32618  math/gemm.c
+ *   33202  math/gemm_i8.c
+ *   33425  math/linalg_block.c
+ *   33958  math/fft_way.c
+ *   34370  math/sparse_lines.c
+ *   34841  math/sparse_forms.c
+ *   35044  math/matvec.c
+ *   35096  the shared functions forwarded, where the other header has their bodies
+ *   35494  internal functions of this header
+ *   35517  llm/quant/blocks.h
+ *   35582  llm/quant/direct.h
+ *   35597  llm/quant/kformats.h
+ *   35608  llm/quant/lattice.h
+ *   35619  llm/quant/format.c
+ *   35665  llm/quant/block.h
+ *   35748  llm/quant/matmul.c
+ *   36270  llm/file/fd.c
+ *   36391  llm/file/store.h
+ *   36468  llm/file/gguf.c
+ *   36753  llm/file/gguf_write.c
+ *   37380  llm/file/safetensors.c
+ *   37507  llm/file/llama2c.c
+ *   37784  llm/file/open.c
+ *   37893  llm/token/unicode.c
+ *   38378  llm/token/split.c
+ *   38961  llm/token/parts.h
+ *   39116  llm/token/vocab.c
+ *   39902  llm/chat/value.h
+ *   40019  llm/chat/compile.h
+ *   40082  llm/chat/builtin.h
+ *   40114  llm/chat/template.c
+ *   40837  llm/attention/pages.c
+ *   41136  llm/attention/paged.c
+ *   41704  llm/model/arch.h
+ *   41814  llm/model/inside.h
+ *   42193  llm/model/model.c
+ *   42792  llm/model/adapter.c
+ *   43583  llm/sample/sample.c
+ *   44205  llm/sample/stop.c
+ *   44332  llm/sample/grammar_read.h
+ *   44361  llm/sample/grammar.c
+ *   44793  llm/sample/schema.c
+ *   45224  llm/session/inside.h
+ *   45245  llm/session/session.c
+ *   45697  llm/session/beam.c
+ *   46031  llm/train/story.c
+ *   46763  llm/train/decoder.h
+ *   46803  llm/train/trainer.c
+ *   47571  llm/train/judge.c
+ *   47846  llm/quant/direct.c
+ *   48368  llm/quant/kformats.c
+ *   49201  llm/quant/lattice.c
+ *   49874  llm/quant/block.c
+ *   50017  llm/file/store.c
+ *   50546  llm/token/parts.c
+ *   51018  llm/chat/value.c
+ *   51606  llm/chat/parse.h
+ *   51681  llm/chat/compile.c
+ *   52294  llm/chat/rows.h
+ *   52346  llm/chat/text.h
+ *   52383  llm/chat/builtin.c
+ *   52769  llm/model/arch.c
+ *   52949  llm/sample/grammar_read.c
+ *   53485  llm/train/decoder.c
+ *   53955  llm/chat/text.c
+ *   54313  llm/token/encode.c
+ *   54540  llm/token/decode.c
+ *   54719  llm/token/spm.c
+ *   54800  llm/token/bpe.c
+ *   54947  llm/token/wordpiece.c
+ *   55027  llm/token/unigram.c
+ *   55241  llm/token/rwkv.c
+ *   55267  llm/chat/value_text.c
+ *   55513  llm/chat/filters.c
+ *   55923  llm/chat/methods.c
+ *   56274  llm/chat/emit.c
+ *   56367  llm/chat/words.c
+ *   56541  llm/chat/expression.c
+ *   57022  llm/model/load.c
+ *   57354  llm/model/step.c
+ *   57808  llm/model/attn.c
+ *   58406  llm/model/mla.c
+ *   58595  llm/model/delta.c
+ *   58892  llm/model/ssm.c
+ *   59263  llm/model/rwkv.c
+ *   59722  llm/model/ffn.c
+ *   60074  llm/model/streams.c
+ *   60323  llm/model/forward.c
+ *   60975  llm/model/seq.c
+ *   61180  llm/model/save.c
+ *   61515  llm/tinyllm.c
+ *   61528  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -555,7 +566,7 @@
 #define v_gelu_tanh TINY_FN(tinyi_v_gelu_tanh)
 
 #if V_SCALAR && TINYI_SIMD_NEW
-/* ======== scalar: the v_ layer in plain C: one lane, four bytes */
+/* src/core/simd_scalar.h - the v_ layer in plain C: one lane, four bytes */
 typedef float v_f32;
 typedef int32_t v_i32;
 typedef int v_mask;
@@ -718,10 +729,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
-#endif /* V_SCALAR */
 
+#endif
 #if V_W128 && TINYI_SIMD_NEW
-/* ======== w128: the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
+/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
  * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
 #if TINYI_W128_SIMDE
 #define TINYI_W(x) simde_mm_##x
@@ -1033,10 +1044,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot
 #endif
 #undef TINYI_W_FROM
 #undef TINYI_W_TO
-#endif /* V_W128 */
 
+#endif
 #if V_NEON && TINYI_SIMD_NEW
-/* ======== neon: the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
+/* src/core/simd_neon.h - the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
 typedef float32x4_t v_f32;
 typedef int32x4_t v_i32;
 typedef uint32x4_t v_mask;                  /* all bits of a lane or none */
@@ -1252,10 +1263,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
-#endif /* V_NEON */
 
+#endif
 #if V_AVX2 && TINYI_SIMD_NEW
-/* ======== avx2: the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
+/* src/core/simd_avx2.h - the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
 typedef __m256 v_f32;
 typedef __m256i v_i32;
 typedef __m256 v_mask;                      /* all bits of a lane or none */
@@ -1457,10 +1468,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
     return v_dot_u7i8(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
 }
 #endif
-#endif /* V_AVX2 */
 
+#endif
 #if V_AVX512 && TINYI_SIMD_NEW
-/* ======== avx512: the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
+/* src/core/simd_avx512.h - the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
 typedef __m512 v_f32;
 typedef __m512i v_i32;
 typedef __mmask16 v_mask;
@@ -1634,7 +1645,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
-#endif /* V_AVX512 */
+
+#endif
 
 #if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
@@ -6668,7 +6680,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_gelu_tanh TINY_FN(tinyi_v_gelu_tanh)
 
 #if V_SCALAR && TINYI_SIMD_NEW
-/* ======== scalar: the v_ layer in plain C: one lane, four bytes */
+/* src/core/simd_scalar.h - the v_ layer in plain C: one lane, four bytes */
 typedef float v_f32;
 typedef int32_t v_i32;
 typedef int v_mask;
@@ -6831,10 +6843,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
-#endif /* V_SCALAR */
 
+#endif
 #if V_W128 && TINYI_SIMD_NEW
-/* ======== w128: the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
+/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
  * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
 #if TINYI_W128_SIMDE
 #define TINYI_W(x) simde_mm_##x
@@ -7146,10 +7158,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot
 #endif
 #undef TINYI_W_FROM
 #undef TINYI_W_TO
-#endif /* V_W128 */
 
+#endif
 #if V_NEON && TINYI_SIMD_NEW
-/* ======== neon: the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
+/* src/core/simd_neon.h - the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
 typedef float32x4_t v_f32;
 typedef int32x4_t v_i32;
 typedef uint32x4_t v_mask;                  /* all bits of a lane or none */
@@ -7365,10 +7377,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
-#endif /* V_NEON */
 
+#endif
 #if V_AVX2 && TINYI_SIMD_NEW
-/* ======== avx2: the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
+/* src/core/simd_avx2.h - the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
 typedef __m256 v_f32;
 typedef __m256i v_i32;
 typedef __m256 v_mask;                      /* all bits of a lane or none */
@@ -7570,10 +7582,10 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
     return v_dot_u7i8(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
 }
 #endif
-#endif /* V_AVX2 */
 
+#endif
 #if V_AVX512 && TINYI_SIMD_NEW
-/* ======== avx512: the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
+/* src/core/simd_avx512.h - the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
 typedef __m512 v_f32;
 typedef __m512i v_i32;
 typedef __mmask16 v_mask;
@@ -7747,7 +7759,8 @@ TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
-#endif /* V_AVX512 */
+
+#endif
 
 #if V_AMX
 /* src/llm/quant/tile.simd.h - products of bfloat16 on the tiles of AMX
@@ -7837,8 +7850,591 @@ static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
     TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end), TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves), TINY_FN(tinyi_blk_round)
 };
 
+#elif V_AVX2
+/* src/llm/quant/tree.simd.h - products of block formats on AVX2: sums of groups by a tree of integers
+ *
+ * A super-block has eight scales (groups of 32) or sixteen (of 16). Scaling every vector of products by itself costs a conversion, a
+ * multiply-add and the way of its scales into its lanes. Here products stay integers until each lane of one vector holds the sum of
+ * one group: eight vectors are folded into one by three levels of two shuffles (or one and a blend) and an addition. As long as sums
+ * fit, that is done on 16-bit numbers: codes of 4 bits times 7 give at most 3810 in a pair, so that eight pairs may be added.
+ *
+ *   coarse      groups of 32; scales in order
+ *   FINE        groups of 16; scales of groups 0 2 4 6 1 3 5 7, then 8 10 12 14 9 11 13 15: what the folding leaves
+ *   PAIRED      low and high halves of bytes are numbers i and i + 16 of one group: blocks g and g + 4 are loaded into one vector,
+ *               so that the two vectors of them add up without a shuffle. One row of activations is stored in that order for it.
+ *
+ * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
+ * codes share is taken off while everything is still exact.
+ *
+ * Many rows of activations: eight of them lie side by side, eight numbers of each, and a row of weights is spread eight numbers at a
+ * time over a vector; two rows of weights share what is loaded.                                                            */
+
+#define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define TINYI_TREE_FIT(traits) (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS)     /* pairs of products that a 16-bit number can sum */
+#define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
+
+/* ---- sums */
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_product)(v_i8 c, v_i8 q, int traits)
+{
+#if V_VNNI
+    (void)traits;
+    return v_dot_u8i8(vi_zero(), c, q);
 #else
-/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets
+    if (TINYI_TREE_SIGNED(traits)) return _mm256_maddubs_epi16(_mm256_sign_epi8(c, c), _mm256_sign_epi8(q, c));
+    return _mm256_maddubs_epi16(c, q);
+#endif
+}
+/* n sums of `from` pairs are to become sums of `to`: in 32 bits from here on, if these do not fit */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_widen)(v_i32 *p, int n, int from, int to, int traits)
+{
+    int i;
+    if (from <= TINYI_TREE_FIT(traits) && to > TINYI_TREE_FIT(traits)) TINYI_BLK_EACH(i, n) p[i] = _mm256_madd_epi16(p[i], _mm256_set1_epi16(1));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_add)(v_i32 a, v_i32 b, int to, int traits)
+{
+    return to <= TINYI_TREE_FIT(traits) ? _mm256_add_epi16(a, b) : _mm256_add_epi32(a, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_pairs)(v_i32 *p, int n, int to, int traits)
+{
+    int i;
+    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi32(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi32(p[2 * i], p[2 * i + 1]), to, traits);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_quads)(v_i32 *p, int n, int to, int traits)
+{
+    int i;
+    TINYI_BLK_EACH(i, n) p[i] = TINY_FN(tinyi_tree_add)(_mm256_unpacklo_epi64(p[2 * i], p[2 * i + 1]), _mm256_unpackhi_epi64(p[2 * i], p[2 * i + 1]), to, traits);
+    TINY_FN(tinyi_tree_widen)(p, n, to, 1 << 20, traits);
+}
+/* the sums of 8 vectors of products: one vector, or two where groups have 16 numbers */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fold)(v_i32 *p, int traits, int paired)
+{
+    int i;
+    TINY_FN(tinyi_tree_widen)(p, 8, 1, 2, traits);
+    if (traits & TINYI_BLK_FINE) {
+        TINY_FN(tinyi_tree_pairs)(p, 4, 2, traits);
+        TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+        TINY_FN(tinyi_tree_quads)(p, 2, 4, traits);
+        return;
+    }
+    TINYI_BLK_EACH(i, 4)
+        if (paired) p[i] = TINY_FN(tinyi_tree_add)(p[2 * i], p[2 * i + 1], 2, traits);
+        else p[i] = TINY_FN(tinyi_tree_add)(_mm256_blend_epi32(p[i], p[i + 4], 0xf0), _mm256_permute2x128_si256(p[i], p[i + 4], 0x21), 2, traits);
+    TINY_FN(tinyi_tree_widen)(p, 4, 2, 4, traits);
+    TINY_FN(tinyi_tree_pairs)(p, 2, 4, traits);
+    TINY_FN(tinyi_tree_widen)(p, 2, 4, 8, traits);
+    TINY_FN(tinyi_tree_quads)(p, 1, 8, traits);
+}
+
+/* One super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all codes. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int traits, int paired)
+{
+    v_i32 p[8];
+    int i;
+    TINYI_BLK_EACH(i, 8) p[i] = TINY_FN(tinyi_tree_product)(c[i], vb_load(q + 32 * i), traits);
+    TINY_FN(tinyi_tree_fold)(p, traits, paired);
+    TINYI_BLK_EACH(i, 2) {
+        if (i && !(traits & TINYI_BLK_FINE)) break;
+        const v_f32 scale = traits & TINYI_BLK_FINE ? _mm256_broadcast_ps((const __m128 *)(const void *)(d + 4 * i)) : v_load(d);
+        const v_f32 sums = v_load(traits & TINYI_BLK_FINE ? sum + 8 * i : d + 8);
+        v_f32 f = v_from_i32(p[i]);
+        if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
+        if (traits & TINYI_BLK_MINIMA) acc[i] = v_fma(scale, v_fma(s[i], f, v_mul(m[i], sums)), acc[i]);
+        else acc[i] = v_fma(v_mul(s[i], scale), f, acc[i]);
+    }
+}
+
+/* ---- codes: 256 numbers as 8 vectors, in order or PAIRED */
+
+#define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {
+        const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p + i * step)), TINYI_BLK_128(p + (i + 4) * step), 1);
+        c[2 * i] = vb_and(x, vb_set(15));
+        c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
+    }
+}
+/* the fifth bits of eight blocks, step apart: bit j of 32 belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifth)(v_i8 *c, const unsigned char *p, int step)
+{
+    const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    int i, j;
+    TINYI_BLK_EACH(i, 4) {
+        const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), _mm256_set1_epi32((int)tinyi_q_u32(p + (i + 4) * step)), 0xf0);
+        TINYI_BLK_EACH(j, 2) {
+            const __m256i k = vb_and(_mm256_shuffle_epi8(bits, j ? _mm256_or_si256(low, vb_set(2)) : low), bit);
+            c[2 * i + j] = vb_or(c[2 * i + j], vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16)));
+        }
+    }
+}
+/* 32 bytes hold two or four vectors */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fours)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + i / 2 * 32), i % 2 * 4), vb_set(15));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_twos)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + i / 4 * 32), i % 4 * 2), vb_set(3));
+}
+/* bit i of 32 bytes belongs to vector i, where it is worth 2^at */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p, int at)
+{
+    const __m256i x = TINYI_BLK_256(p);
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_or(c[i], vb_and(TINYI_TREE_SHIFT(x, i - at), vb_set((int8_t)(1 << at))));
+}
+
+/* ---- scales */
+
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
+{
+#define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
+    return _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4), TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0)));
+#undef TINYI_BLK_U16
+}
+/* 16 bytes of scales in FINE order */
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_tree_order)(__m128i k) { return _mm_shuffle_epi8(k, _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0)); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_times)(v_f32 *s, v_f32 d, __m128i k)
+{
+    s[0] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(k)));
+    s[1] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(_mm_srli_si128(k, 8))));
+}
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const __m128i x = TINYI_BLK_128(b);
+    const __m128 d = _mm_cvtph_ps(x);
+    __m128i k = _mm_shuffle_epi8(x, _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 15, 14, 13, 12, 7, 6, 5, 4));
+    const __m128i high = _mm_shuffle_epi8(x, _mm_set_epi8(11, 10, 9, 8, -1, -1, -1, -1, 7, 6, 5, 4, -1, -1, -1, -1));
+    k = _mm_and_si128(_mm_srlv_epi32(k, _mm_set_epi32(4, 0, 0, 0)), _mm_set_epi32(0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f));
+    k = _mm_or_si128(k, _mm_and_si128(_mm_srli_epi16(high, 2), _mm_set1_epi8(0x30)));
+    s[0] = v_mul(_mm256_broadcastss_ps(d), v_from_i32(_mm256_cvtepu8_epi32(k)));
+    m[0] = v_mul(_mm256_broadcastss_ps(_mm_xor_ps(_mm_movehdup_ps(d), _mm_set1_ps(-0.0f))), v_from_i32(_mm256_cvtepu8_epi32(_mm_srli_si128(k, 8))));
+}
+/* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned char *b)
+{
+    const __m128i x = TINYI_BLK_128(b - 2);
+    const __m128i low = _mm_shuffle_epi8(x, _mm_set_epi8(9, 8, 7, 6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)), high = _mm_shuffle_epi32(_mm_alignr_epi8(x, x, 10), 0);
+    const __m128i k = _mm_or_si128(_mm_and_si128(_mm_srlv_epi32(low, _mm_set_epi32(4, 4, 0, 0)), _mm_set1_epi8(15)),
+                                   _mm_slli_epi16(_mm_and_si128(_mm_srlv_epi32(high, _mm_set_epi32(6, 4, 2, 0)), _mm_set1_epi8(3)), 4));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 12)), TINY_FN(tinyi_tree_order)(_mm_sub_epi8(k, _mm_set1_epi8(32))));
+}
+/* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_scales_xs)(const unsigned char *b)
+{
+    const __m256i low = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u32(b + 4)), _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)), _mm256_set1_epi32(15));
+    const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)tinyi_q_u16(b + 2) << 4), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0)), _mm256_set1_epi32(0x30));
+    return v_mul(v_set(TINY_FN(tinyi_tree_half)(b)), v_from_i32(_mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32))));
+}
+/* MXFP4: 2^(e - 128), since the codes are doubled */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_powers)(const unsigned char *p, int step)
+{
+    const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
+    const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+}
+
+/* ---- the formats: codes, scales, minima; what comes back is the offset that all codes share */
+
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q8_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 8) c[i] = V_VNNI ? vb_xor(vb_load(b + 34 * i + 2), vb_set(-128)) : vb_load(b + 34 * i + 2);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 34);
+    return V_VNNI ? -128.0f : 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    return -8.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_nibbles)(c, b + 4, 20);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 20);
+    m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 20);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 6, 22);
+    TINY_FN(tinyi_tree_fifth)(c, b + 2, 22);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 22);
+    return -16.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_nibbles)(c, b + 8, 24);
+    TINY_FN(tinyi_tree_fifth)(c, b + 4, 24);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 24);
+    m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 24);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q2_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const __m128i k = TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b));
+    TINY_FN(tinyi_tree_twos)(c, b + 16);
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 80)), _mm_and_si128(k, _mm_set1_epi8(15)));
+    TINY_FN(tinyi_tree_times)(m, v_set(-TINY_FN(tinyi_tree_half)(b + 82)), _mm_and_si128(_mm_srli_epi16(k, 4), _mm_set1_epi8(15)));
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_twos)(c, b + 32);
+    TINY_FN(tinyi_tree_bits)(c, b, 2);
+    TINY_FN(tinyi_tree_scales3)(s, b + 96);
+    return -4.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_fours)(c, b + 16);
+    TINY_FN(tinyi_tree_scales6)(s, m, b);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    TINY_FN(tinyi_tree_fours)(c, b + 48);
+    TINY_FN(tinyi_tree_bits)(c, b + 16, 4);
+    TINY_FN(tinyi_tree_scales6)(s, m, b);
+    return 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINYI_BLK_EACH(i, 8)                    /* of 128 numbers: 0, 32 in low halves, 64, 96 in high ones */
+        c[i] = vb_or(vb_and(_mm256_srli_epi16(TINYI_BLK_256(b + i / 4 * 64 + i % 2 * 32), i % 4 / 2 * 4), vb_set(15)),
+                     vb_and(TINYI_TREE_SHIFT(TINYI_BLK_256(b + 128 + i / 4 * 32), i % 4 * 2 - 4), vb_set(0x30)));
+    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
+    return -32.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(V_VNNI ? (const void *)tinyi_blk_iq4_128 : (const void *)tinyi_blk_iq4, c[i]);
+    return V_VNNI ? -128.0f : 0.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
+    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    return TINY_FN(tinyi_tree_iq4)(c);
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_XS)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 8, 16);
+    s[0] = TINY_FN(tinyi_tree_scales_xs)(b);
+    return TINY_FN(tinyi_tree_iq4)(c);
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_MXFP4)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    int i;
+    (void)m;
+    TINY_FN(tinyi_tree_nibbles)(c, b + 1, 17);
+    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(tinyi_blk_e2m1_16, c[i]);
+    s[0] = TINY_FN(tinyi_tree_powers)(b, 17);
+    return -16.0f;
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    (void)m;
+    TINY_FN(tinyi_tree_twos)(c, b);
+    s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 64));
+    return -1.0f;
+}
+
+/* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
+
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
+            v_f32 acc[2];                                                                                                               \
+            const unsigned char *b = w;                                                                                                 \
+            unsigned char last[256 / (values) * (bytes)];                                                                               \
+            size_t at;                                                                                                                  \
+            acc[0] = acc[1] = v_zero();                                                                                                 \
+            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
+                v_i8 c[8];                                                                                                              \
+                v_f32 s[2], m[2];                                                                                                       \
+                float shared;                                                                                                           \
+                int i;                                                                                                                  \
+                if (k - at < 256) {                                                                                                     \
+                    memset(last, 0, sizeof last);                                                                                       \
+                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
+                    b = last;                                                                                                           \
+                } else                                                                                                                  \
+                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
+                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
+                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
+                    }                                                                                                                   \
+                shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
+                TINY_FN(tinyi_tree_step)(acc, c, s, m, shared, x->code + at, x->d + at / 16, x->sum + at / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+            }                                                                                                                           \
+            *y = v_sum(v_add(acc[0], acc[1]));                                                                                          \
+        }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        unsigned char last[256 / (values) * (bytes)];                                                                                   \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
+            v_i8 c[8];                                                                                                                  \
+            v_f32 s[2], m[2];                                                                                                           \
+            float shared;                                                                                                               \
+            int i;                                                                                                                      \
+            if (k < 256) {                                                                                                              \
+                memset(last, 0, sizeof last);                                                                                           \
+                memcpy(last, w, k / (values) * (bytes));                                                                                \
+                w = last;                                                                                                               \
+                k = 256;                                                                                                                \
+            } else                                                                                                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+            shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
+            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
+            TINYI_BLK_EACH(i, 2) {                                                                                                      \
+                if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
+                v_store(s16 + 8 * i, s[i]);                                                                                             \
+                v_store(m16 + 8 * i, (traits) & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)));                                  \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8 c, int paired)
+{
+    if (!paired) { vb_store(code + 32 * i, c); return; }
+    _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16), _mm256_castsi256_si128(c));
+    _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16 + 128), _mm256_extracti128_si256(c, 1));
+}
+TINYI_BLKS(TINYI_BLK_KERNELS)
+
+/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need */
+#define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
+#define TINYI_TREE_FIVE (4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
+#define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
+#define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s16, const float *m16, const tinyi_q8 *x, size_t n, int traits)
+{
+    size_t r, b;
+    for (r = 0; r < n; r++, y += y_step) {
+        v_f32 acc[2];
+        acc[0] = acc[1] = v_zero();
+        for (b = 0; b < x->blocks; b++) {
+            const size_t at = r * x->blocks + b;
+            v_i8 c[8];
+            v_f32 s[2], m[2];
+            int i;
+            TINYI_BLK_EACH(i, 8) c[i] = vb_load(code + 256 * b + (size_t)(32 * i));
+            TINYI_BLK_EACH(i, 2) {
+                s[i] = v_load(s16 + 16 * b + (size_t)(8 * i));
+                m[i] = v_load(m16 + 16 * b + (size_t)(8 * i));
+            }
+            TINY_FN(tinyi_tree_step)(acc, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, 0);
+        }
+        *y = v_sum(v_add(acc[0], acc[1]));
+    }
+}
+static void TINY_FN(tinyi_tree_rows)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_SIX);
+    else TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_FIVE);
+}
+
+/* ---- many rows of activations */
+
+/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of eight numbers of rows 0 1 4 5 or 2 3 6 7 - the
+ * order in which two shuffles bring their sums into that of the rows - then d, sums of 32, sums of 16 and of the other 16. block,
+ * group: bytes from one to the next. */
+static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
+{
+    static const unsigned char place[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
+    size_t b, r;
+    int g, i;
+    for (b = 0; b < x->blocks; b++, to += block)
+        for (g = 0; g < 8; g++) {
+            unsigned char *p = to + g * group;
+            float *f = (float *)(void *)(p + 256);
+            if (n < 8) memset(p, 0, TINYI_BLK_PANEL);
+            for (r = 0; r < n; r++) {
+                const size_t at = r * x->blocks + b;
+                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4;
+                for (i = 0; i < 4; i++) memcpy(p + 64 * i + 8 * place[r], x->code + 256 * at + 32 * g + 8 * i, 8);
+                f[r] = x->d[16 * at + (size_t)g];
+                f[8 + r] = x->d[16 * at + 8 + (size_t)g];
+                f[16 + r] = halves[0];
+                f[24 + r] = halves[4];
+            }
+        }
+}
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_spread)(const unsigned char *p) { return _mm256_castpd_si256(_mm256_broadcast_sd((const double *)(const void *)p)); }
+
+/* sums of `steps` products of 8 numbers each of a row of weights with 8 rows of activations: lanes of rows 0..7 */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_columns)(const v_i8 *w, const unsigned char *x, int steps, int traits)
+{
+    v_i32 p[2], t;
+    int h, i, terms = 1;
+#if V_VNNI
+    p[0] = p[1] = vi_zero();
+    TINYI_BLK_EACH(i, steps)
+        TINYI_BLK_EACH(h, 2) p[h] = v_dot_u8i8(p[h], w[i], vb_load(x + 64 * i + 32 * h));
+    terms = steps;
+#else
+    v_i32 q[8];
+    TINYI_BLK_EACH(i, steps)
+        TINYI_BLK_EACH(h, 2) q[2 * i + h] = TINY_FN(tinyi_tree_product)(w[i], vb_load(x + 64 * i + 32 * h), traits);
+    TINY_FN(tinyi_tree_widen)(q, 2 * steps, 1, 2, traits);
+    TINYI_BLK_EACH(i, steps) q[i] = TINY_FN(tinyi_tree_add)(q[2 * (i / 2 * 2) + i % 2], q[2 * (i / 2 * 2) + 2 + i % 2], 2, traits);
+    terms = 2;
+    if (steps == 4) {
+        TINY_FN(tinyi_tree_widen)(q, 4, 2, 4, traits);
+        TINYI_BLK_EACH(i, 2) q[i] = TINY_FN(tinyi_tree_add)(q[i], q[i + 2], 4, traits);
+        terms = 4;
+    }
+    TINY_FN(tinyi_tree_widen)(q, 2, terms, 2 * terms, traits);
+    p[0] = q[0];
+    p[1] = q[1];
+#endif
+    t = TINY_FN(tinyi_tree_add)(_mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0x88)),
+                                _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0xdd)), 2 * terms, traits);
+    TINY_FN(tinyi_tree_widen)(&t, 1, 2 * terms, 1 << 20, traits);
+    return t;
+}
+
+/* One block of 256 numbers of `rows` expanded rows, together at most `count` groups of 8 rows of activations: y[row][8 * group] += */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
+{
+    enum { TOGETHER = 2 };
+    size_t r, j;
+    int g, i, t, h;
+    for (g = 0; g < 8; g++, x += x_group)
+        for (r = 0; r < rows; r += TOGETHER) {
+            v_i8 w[TOGETHER][4];
+            v_f32 s[TOGETHER][2], m[TOGETHER][2];
+            TINYI_BLK_EACH(t, TOGETHER) {
+                const unsigned char *row = code + (ptrdiff_t)(r + (size_t)t) * code_row;
+                const float *scale = (const float *)(const void *)(row + 256);
+                const int at = traits & TINYI_BLK_FINE ? g / 4 * 8 + g % 4 : g;
+                TINYI_BLK_EACH(i, 4) w[t][i] = TINY_FN(tinyi_tree_spread)(row + 32 * g + 8 * i);
+                TINYI_BLK_EACH(h, 2) {
+                    s[t][h] = v_set(scale[at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
+                    m[t][h] = v_set(scale[16 + at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
+                }
+            }
+            for (j = 0; j < count; j++) {
+                const unsigned char *p = x + j * TINYI_BLK_PANEL;
+                const float *f = (const float *)(const void *)(p + 256);
+                TINYI_BLK_EACH(t, TOGETHER) {
+                    float *to = y + (ptrdiff_t)(r + (size_t)t) * y_row + 8 * j;
+                    v_f32 sum = v_load(to);
+                    if (traits & TINYI_BLK_FINE) {
+                        TINYI_BLK_EACH(h, 2) {
+                            const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t] + 2 * h, p + 128 * h, 2, traits));
+                            sum = v_fma(v_load(f), v_fma(s[t][h], c, v_mul(m[t][h], v_load(f + 16 + 8 * h))), sum);
+                        }
+                    } else {
+                        const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t], p, 4, traits));
+                        sum = v_fma(v_load(f), traits & TINYI_BLK_MINIMA ? v_fma(s[t][0], c, v_mul(m[t][0], v_load(f + 8))) : v_mul(s[t][0], c), sum);
+                    }
+                    v_store(to, sum);
+                }
+            }
+        }
+}
+static void TINY_FN(tinyi_tree_all)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SMALL);
+}
+
+/* ---- activations */
+
+static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
+{
+    v_f32 odd = v_zero();
+    size_t b;
+    int g, i;
+    for (b = 0; b < n; b += 256, code += 256, d += 16, sum += 16) {
+        const int groups = n - b < 256 ? (int)(n - b) / 32 : 8;
+        if (groups < 8) {
+            memset(code, 0, 256);
+            memset(d, 0, 16 * sizeof *d);
+            memset(sum, 0, 16 * sizeof *sum);
+        }
+        for (g = 0; g < groups; g++, x += 32) {
+            v_f32 v[4], top = v_zero();
+            v_i32 q[4];
+            __m128i low, high;
+            float most, up = 1.0f, inverse, total[2];
+            TINYI_BLK_EACH(i, 4) {
+                v[i] = v_load(x + 8 * i);
+                odd = v_fma(v[i], v_zero(), odd);   /* infinities and what is not a number leave their trace */
+                top = v_max(v_abs(v[i]), top);
+            }
+            most = v_hmax(top);
+            if (most < 1.262177448e-29f) up = 7.92281625e28f;       /* 2^-96: the inverse might overflow; 2^96 */
+            inverse = most > 0.0f ? 127.0f / (most * up) : 0.0f;
+            d[g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
+            TINYI_BLK_EACH(i, 4) q[i] = v_to_i32(v_mul(v_mul(v[i], v_set(up)), v_set(inverse)));
+            low = _mm_packs_epi32(_mm256_castsi256_si128(q[0]), _mm256_extracti128_si256(q[0], 1));
+            high = _mm_packs_epi32(_mm256_castsi256_si128(q[1]), _mm256_extracti128_si256(q[1], 1));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 : 32 * g)), _mm_packs_epi16(low, high));
+            low = _mm_packs_epi32(_mm256_castsi256_si128(q[2]), _mm256_extracti128_si256(q[2], 1));
+            high = _mm_packs_epi32(_mm256_castsi256_si128(q[3]), _mm256_extracti128_si256(q[3], 1));
+            _mm_storeu_si128((__m128i *)(void *)(code + (paired ? g % 4 * 64 + g / 4 * 16 + 32 : 32 * g + 16)), _mm_packs_epi16(low, high));
+            total[0] = (float)vi_sum(vi_add(q[0], q[1]));
+            total[1] = (float)vi_sum(vi_add(q[2], q[3]));
+            d[8 + g] = total[0] + total[1];
+            sum[g / 4 * 8 + g % 4] = total[0];
+            sum[g / 4 * 8 + g % 4 + 4] = total[1];
+        }
+    }
+    return v_sum(odd) == 0.0f;
+}
+
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_tree_rows), NULL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+};
+
+#undef TINYI_BLK_EACH
+#undef TINYI_BLK_256
+#undef TINYI_BLK_128
+#undef TINYI_BLK_KERNELS
+#undef TINYI_BLK_TABLE_TRAITS
+#undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_EXPAND
+#undef TINYI_TREE_FIT
+#undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_SHIFT
+#undef TINYI_TREE_SMALL
+#undef TINYI_TREE_FIVE
+#undef TINYI_TREE_SIX
+#undef TINYI_TREE_BYTES
+
+#else
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets but avx2 (tree.simd.h)
  *
  * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
  * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
@@ -7867,10 +8463,6 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shif
 }
 /* bits to the left, where none of a byte reaches the next one */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-#elif V_AVX2
-#define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm256_slli_epi16(a, n); }
 #elif V_NEON
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #elif V_W128
@@ -7903,9 +8495,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_groups)(v_i8 *c, const unsigned char *
     TINYI_BLK_EACH(i, 4)
         c[i] = vb_and(TINY_FN(tinyi_blk_two)(p + TINY_FN(tinyi_blk_byte)(2 * i, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i, per, unit, crossed),
                                              p + TINY_FN(tinyi_blk_byte)(2 * i + 1, per, crossed), TINY_FN(tinyi_blk_bit)(2 * i + 1, per, unit, crossed)), m);
-#elif V_AVX2
-    TINYI_BLK_EACH(i, 8)
-        c[i] = vb_and(_mm256_srli_epi16(TINYI_BLK_256(p + TINY_FN(tinyi_blk_byte)(i, per, crossed)), TINY_FN(tinyi_blk_bit)(i, per, unit, crossed)), m);
 #else
     int j;
     for (i = 0; i < 8; i++)
@@ -7925,9 +8514,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_nibbles)(v_i8 *c, const unsigned char 
         const __m512i z = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(TINYI_BLK_128(p + 2 * i * step)), (__mmask16)0xff00, TINYI_BLK_128(p + (2 * i + 1) * step));
         c[i] = vb_and(_mm512_srlv_epi16(z, shift), m);
     }
-#elif V_AVX2
-    const __m256i shift = _mm256_set_epi32(4, 4, 4, 4, 0, 0, 0, 0);
-    TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srlv_epi32(_mm256_broadcastsi128_si256(TINYI_BLK_128(p + i * step)), shift), m);
 #else
     int j;
     for (i = 0; i < 8; i++)
@@ -7948,13 +8534,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_fifth)(v_i8 *c, const unsigned char *p
         const uint64_t k = (uint64_t)tinyi_q_u32(p + (2 * i + 1) * step) << 32 | tinyi_q_u32(p + 2 * i * step);
         c[i] = _mm512_mask_add_epi8(c[i], (__mmask64)k, c[i], _mm512_set1_epi8(16));
     }
-#elif V_AVX2
-    const __m256i spread = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
-    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    TINYI_BLK_EACH(i, 8) {
-        const __m256i k = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), spread), bit);
-        c[i] = _mm256_or_si256(c[i], _mm256_and_si256(_mm256_cmpeq_epi8(k, bit), _mm256_set1_epi8(16)));
-    }
 #else
     unsigned char t[256];
     int j;
@@ -7968,14 +8547,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_fifth)(v_i8 *c, const unsigned char *p
 
 TINYI_FORCE_INLINE float TINY_FN(tinyi_blk_half)(const unsigned char *p)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p))));
 #else
     return tinyi_q_half(p);
 #endif
 }
 
-#if V_AVX2 || V_AVX512
+#if V_AVX512
 /* eight floats, each twice */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_twice)(v_f32 *s, __m256 x)
 {
@@ -7991,7 +8570,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_twice)(v_f32 *s, __m256 x)
 /* eight halves, step bytes apart, each for two groups */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_halves8)(v_f32 *s, const unsigned char *p, int step)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
     TINY_FN(tinyi_blk_twice)(s, _mm256_cvtph_ps(_mm_set_epi16(TINYI_BLK_U16(7), TINYI_BLK_U16(6), TINYI_BLK_U16(5), TINYI_BLK_U16(4),
                                                               TINYI_BLK_U16(3), TINYI_BLK_U16(2), TINYI_BLK_U16(1), TINYI_BLK_U16(0))));
@@ -8033,10 +8612,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales6)(v_f32 *s, v_f32 *m, const uns
     const __m512 x = _mm512_mul_ps(all, d);
     s[0] = _mm512_permutexvar_ps(_mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0), x);
     m[0] = _mm512_permutexvar_ps(_mm512_set_epi32(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8), x);
-#elif V_AVX2
-    const __m128i all = _mm_set_epi32((int)m1, (int)m0, (int)k1, (int)k0);
-    TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(all))));
-    TINY_FN(tinyi_blk_twice)(m, _mm256_mul_ps(_mm256_set1_ps(-TINY_FN(tinyi_blk_half)(b + 2)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(all, 8)))));
 #else
     unsigned char k[16], n[16];
     int i;
@@ -8064,9 +8639,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales3)(v_f32 *s, const unsigned char
 #if V_AVX512
     (void)i;
     s[0] = v_mul(v_set(d), v_from_i32(_mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_set_epi32((int)k[3], (int)k[2], (int)k[1], (int)k[0])), _mm512_set1_epi32(32))));
-#elif V_AVX2
-    for (i = 0; i < 2; i++)
-        s[i] = v_mul(v_set(d), v_from_i32(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi32(0, 0, (int)k[2 * i + 1], (int)k[2 * i])), _mm256_set1_epi32(32))));
 #else
     {
         int8_t t[16];
@@ -8087,7 +8659,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales_xs)(v_f32 *s, const unsigned ch
     high = (high | high << 12) & 0x000f000f000f000fu;
     high = (high | high << 6) & 0x0303030303030303u;
     k = low | high << 4;
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     TINY_FN(tinyi_blk_twice)(s, _mm256_mul_ps(_mm256_set1_ps(TINY_FN(tinyi_blk_half)(b)),
                                               _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(_mm_set_epi64x(0, (long long)k)), _mm256_set1_epi32(32)))));
 #else
@@ -8103,7 +8675,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_scales_xs)(v_f32 *s, const unsigned ch
 /* MXFP4: 2^(e - 128), since the codes are doubled */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_powers)(v_f32 *s, const unsigned char *p, int step)
 {
-#if V_AVX2 || V_AVX512
+#if V_AVX512
     const __m256i e = _mm256_set_epi32(p[7 * step], p[6 * step], p[5 * step], p[4 * step], p[3 * step], p[2 * step], p[step], p[0]);
     const __m256i low = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e), large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     TINY_FN(tinyi_blk_twice)(s, _mm256_castsi256_ps(_mm256_blendv_epi8(large, low, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e))));
@@ -8257,8 +8829,6 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m
 #if V_AVX512
 #define TINYI_BLK_LANES(i) _mm512_add_epi32(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0), _mm512_set1_epi32(4 * (i)))
 #define TINYI_BLK_SCALE(t, i) _mm512_permutexvar_ps(TINYI_BLK_LANES(i), (t)[0])
-#elif V_AVX2
-#define TINYI_BLK_SCALE(t, i) _mm256_blend_ps(_mm256_broadcast_ss((t) + 2 * (i)), _mm256_broadcast_ss((t) + 2 * (i) + 1), 0xf0)
 #else
 #define TINYI_BLK_SCALE(t, i) v_set((t)[(i) * V_LANES / 4])
 #endif
@@ -8285,7 +8855,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
     }
 }
 
-#define TINYI_BLK_KERNELS(name, values, bytes, wide)                                                                                    \
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
     static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
@@ -8311,7 +8881,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                         TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
                     }                                                                                                                   \
                 TINY_FN(tinyi_blk_get_##name)(c, s, m, b);                                                                              \
-                TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, (wide) && TINYI_BLK_SIGNED);                                           \
+                TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, q, d, sum, ((traits) & TINYI_BLK_HAS_SIGN) && TINYI_BLK_SIGNED);              \
                 left -= 256;                                                                                                            \
                 b += 256 / (values) * (bytes);                                                                                          \
                 q += 256;                                                                                                               \
@@ -8386,9 +8956,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_dots_of)(float *y, ptrdiff_t y_step, c
         at.sum += rows * 16 * x->blocks;
     }
 }
-static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n)
+static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
 {
-    if (is_signed) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
     else TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 0, x, n);
 }
 
@@ -8408,12 +8978,13 @@ static void TINY_FN(tinyi_blk_floats)(float *to, const unsigned char *code, cons
 
 /* ---- activations ------------------------------------------------------------------------------------------------------ */
 
-static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n)
+static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
 {
     const size_t end = (n + 255) / 256 * 256;
     v_f32 odd = v_zero();
     size_t b;
     int i, j;
+    (void)paired;
     for (b = 0; b < n; b += 32, x += 32, code += 32, d += 2, sum += 2) {
         v_f32 v[32 / V_LANES], top = v_zero();
         float most, up = 1.0f, down = 1.0f, inverse;
@@ -8461,12 +9032,12 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_SIGNED(name, values, bytes, wide) (wide) && TINYI_BLK_SIGNED,
-#define TINYI_BLK_TABLE_DOT(name, values, bytes, wide) TINY_FN(tinyi_blk_dot_##name),
-#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, wide) TINY_FN(tinyi_blk_expand_##name),
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & (TINYI_BLK_SIGNED ? 255 : 255 - TINYI_BLK_HAS_SIGN),
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_SIGNED) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats)
+    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), NULL, NULL
 };
 
 #undef TINYI_BLK_N
@@ -8480,7 +9051,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef TINYI_BLK_SCALE
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_DOTS
-#undef TINYI_BLK_TABLE_SIGNED
+#undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
 #undef TINYI_BLK_TABLE_EXPAND
 
@@ -8632,7 +9203,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x958d0f13
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x474a80fc
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9187,7 +9758,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_params_load tinyllm_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x958d0f13
+#define TINYI_SHARED_DECLARED 0x474a80fc
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -9668,6 +10239,7 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
+    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
@@ -9768,6 +10340,99 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     c.left = n;
     return c;
 }
+
+/* a text from outside, fit for a sentence: shortened, and without control bytes */
+#define TINYI_SHOW 80
+
+TINYI_C_END
+#endif
+
+/* src/core/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+ *
+ * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at most
+ * TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so
+ * that tinyi_json_plain cannot fail.
+ *
+ *   tinyi_json_walk w;
+ *   tinyi_json_item it;
+ *   st = tinyi_json_begin(&w, ctx, path, "the JSON", bytes, n, most);
+ *   while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END) ...
+ */
+#ifndef TINYI_JSON_H
+#define TINYI_JSON_H
+TINYI_C_BEGIN
+
+#define TINYI_JSON_NEST 100                 /* lists and maps inside one another */
+#define TINYI_JSON_NUMBER 400               /* characters of the longest number with a point or an exponent */
+
+/* path: the file or the argument; what: "the header" */
+typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
+
+/* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */
+typedef enum tinyi_json_type {
+    TINYI_JSON_NULL, TINYI_JSON_BOOL, TINYI_JSON_INT, TINYI_JSON_FLOAT, TINYI_JSON_TEXT, TINYI_JSON_LIST, TINYI_JSON_MAP, TINYI_JSON_CLOSE,
+    TINYI_JSON_END
+} tinyi_json_type;
+
+typedef struct tinyi_json_item {
+    tinyi_json_type type;
+    int depth;                              /* open lists and maps around it */
+    tinyi_json_text key;                    /* at NULL unless the item stands in a map; a key may come twice */
+    tinyi_json_text text;
+    int64_t i;                              /* of INT and BOOL */
+    double f;                               /* of FLOAT: what has a point or an exponent */
+} tinyi_json_item;
+
+typedef struct tinyi_json_walk {
+    tinyi_json j;
+    int depth, state;
+    unsigned char is_map[TINYI_JSON_NEST];
+} tinyi_json_walk;
+
+TINYI_C_END
+#endif
+
+/* src/core/safetensors.h - safetensors files: their header, read strictly, and where each tensor lies
+ *
+ *   u64 n   n bytes of JSON   data
+ *   { "__metadata__": { "key": "text", ... },
+ *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
+ *
+ * A walk over the header tells a sink what stands there, in its order, and takes no memory: who wants tables walks twice, to
+ * count and to fill. Everything is checked before it is told: types, shapes, sizes, offsets, and at the end that the tensors
+ * are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the matter of who has a table. */
+#ifndef TINYI_CORE_SAFETENSORS_H
+#define TINYI_CORE_SAFETENSORS_H
+TINYI_C_BEGIN
+
+#define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
+#define TINYI_SAFETENSORS_MAX_RANK 6
+#define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
+
+/* name in the file, bytes of a value */
+#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
+    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
+    T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
+#define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
+typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
+#undef TINYI_SAFETENSORS_ENUM
+
+typedef struct tinyi_st_tensor {
+    tinyi_json_text name;
+    tinyi_st_type type;
+    int rank;
+    uint64_t dim[TINYI_SAFETENSORS_MAX_RANK];   /* as in the file: the last is the innermost */
+    const unsigned char *data;
+    size_t bytes;
+} tinyi_st_tensor;
+
+/* either may be NULL */
+typedef struct tinyi_st_sink {
+    void *arg;
+    void (*meta)(void *arg, tinyi_json_text key, tinyi_json_text value);
+    void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
+} tinyi_st_sink;
 
 TINYI_C_END
 #endif
@@ -11851,6 +12516,7 @@ TINYI_C_END
  * in themselves; where they start does not matter). Nothing is unpacked into memory of its own, and no second copy is kept.
  *
  *   n up to 8     activations are quantized to 8 bits, a scale for each 32, and multiplied as integers on the blocks as they lie
+ *   n from 9 on   avx2: the same with rows of w expanded to bytes
  *   n of more     rows of w are unpacked into a panel in the second-level cache, float32 or (AMX) bfloat16, and multiplied there
  *
  * Formats without integer kernels (IQ1 to IQ3, TQ1_0, NVFP4, Q1_0, Q2_0) are unpacked for few rows too.              */
@@ -12046,7 +12712,7 @@ TINYI_C_END
 #define TINYI_SAFETENSORS_H
 TINYI_C_BEGIN
 
-#define TLLM_MAX_SAFETENSORS_HEADER 100000000   /* bytes, as in the format's own reader */
+#define TLLM_MAX_SAFETENSORS_HEADER TINYI_SAFETENSORS_MAX_HEADER   /* bytes */
 
 TINY_API tiny_status tllm_safetensors_open(tiny_ctx *ctx, const char *path, tllm_gguf **out);
 TINY_API tiny_status tllm_safetensors_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_gguf **out);  /* no copy */
@@ -12413,9 +13079,12 @@ TINY_API void tllm_pages_note(tllm_pages *pages, tiny_idx seq, tiny_idx first, c
 /* A sequence without cells holds the full blocks that begin with these tokens afterwards, from whichever sequences have them;
  * *n_shared: their tokens, at most n. */
 TINY_API tiny_status tllm_pages_share(tllm_pages *pages, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_shared);
+/* What stands in the cells was computed in a way that will not be used again: nothing of it is found from here on, nor what
+ * sequences with cells put behind it. Whoever holds it keeps it. */
+TINY_API void tllm_pages_forget(tllm_pages *pages);
 
 /* ---- for one who keeps the pool inside a block of his own ---- */
-typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;
+typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;     /* noted -1: not to be found until it is empty */
 struct tllm_pages {
     tiny_ctx *ctx;
     tiny_idx n_block, block, n_seq, n_table;        /* n_table: blocks of a table */
@@ -12544,7 +13213,7 @@ TINY_API const char *tllm_arch_name(size_t i);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
-    tiny_idx n_batch;                       /* tokens computed at once; 0: 64, for encoders n_ctx */
+    tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
     tiny_idx n_seq;                         /* sequences, numbered from 0; 0: 1 */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
@@ -12596,7 +13265,8 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *state, tiny_idx from, tiny_idx to
  * know the dropped ones. Refused by learned positions, norms behind the rotation, chunks by position, recurrent layers: recompute there. */
 TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx first, tiny_idx n);
 /* An empty sequence takes over the pages of whichever sequences begin with the same tokens at positions 0, 1, ...; *n_held: how
- * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent. */
+ * many tokens it holds then, whole pages, at most n - 1, so that there is one left to compute. 0 where layers are recurrent.
+ * What was computed before adapters were attached, taken away or merged is not found. */
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
 
 /* ---- kept in a file ----
@@ -13231,7 +13901,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0013235
+#line 0013905
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -13252,6 +13922,28 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
+
+/* the sentence that says what stands at the cursor, and what should */
+TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
+TINYI_FN void tinyi_json_space(tinyi_json *j);
+/* Skips space; takes the character when it comes next. */
+TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
+TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, never more than t.n, unless that is
+ * NULL; returns how many */
+TINYI_FN size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t);
+TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
+
+/* n bytes, refused when they are more than most */
+TINYI_FN tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most);
+TINYI_FN tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item);
+
+/* The whole of s as a number of digits, sign, point and exponent, whatever the locale; 0 when it is none, or too long. */
+TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
+
+/* path stands in the sentences; the bytes are those of the whole file. */
+TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -13423,6 +14115,10 @@ TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
 TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+/* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
+ * accelerators and recordings get the whole door. */
+TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
@@ -13981,7 +14677,7 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict) waits only for helpers who have come in; who comes too late
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
  * finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
  * with OpenMP's threads a sixth.                                             */
@@ -14665,6 +15361,9 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     }
 }
 
+/* whose row came with the call may share its work as it likes, unless it says how */
+static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
+
 static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
@@ -14674,8 +15373,7 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    /* whose row came with the call may share its work as it likes */
-    return op->row ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
+    return tinyi_op_strict(op) ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
 }
 
 /* 1: the accelerator gave the answer */
@@ -14769,12 +15467,32 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tinyi_op_job job;
+    size_t i, shared = 0, own = 0;
+    int threads = 1, strict = 0;
+    for (i = 0; i < n; i++) {
+        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row(ops[i])));
+        strict |= tinyi_op_strict(ops[i]);
+    }
+    for (i = 0; i < n; i++) {
+        const tiny_op_row *row = tinyi_op_row(ops[i]);
+        size_t s = 0, o = 0;
+        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
+        if (s > shared) shared = s;
+        if (o > own) own = o;
+    }
+    job.ops = ops;
+    job.row = NULL;
+    job.n = n;
+    return strict ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+}
+
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
 {
     const tiny_op_row *row = NULL;
-    tinyi_op_job job;
-    size_t i, shared = 0, own = 0;
-    int threads = 1, own_rows = 0;
+    size_t i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!ops && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no list of operations");
@@ -14783,25 +15501,29 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         return st;
     }
     for (i = 0; i < n; i++) {
-        int t;
         st = tinyi_op_enter(ctx, ops[i], &row);
         if (st) return st;
-        t = tinyi_op_threads(ctx, ops[i], row);
-        if (t > threads) threads = t;
-        if (ops[i]->row) own_rows = 1;
     }
-    for (i = 0; i < n; i++) {
-        size_t s = 0, o = 0;
-        row = tinyi_op_row(ops[i]);
-        if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
-        if (s > shared) shared = s;
-        if (o > own) own = o;
-    }
-    job.ops = ops;
-    job.row = NULL;
-    job.n = n;
-    st = own_rows ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+    st = tinyi_op_list(ctx, ops, n);
     for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
+    return st;
+}
+
+/* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
+static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+
+tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = tinyi_op_row(op);
+    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+}
+
+tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    if (ctx->n_threads > 1 && !tinyi_op_watched(ctx)) return tinyi_op_list(ctx, ops, n);
+    for (i = 0; i < n && !st; i++) st = tinyi_op_known(ctx, ops[i]);
     return st;
 }
 
@@ -15045,6 +15767,540 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     }
     *count = (size_t)v;
     return 1;
+}
+
+const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t i, n = n_text < TINYI_SHOW - 4 ? n_text : TINYI_SHOW - 4;
+    for (i = 0; i < n; i++) shown[i] = p[i] < 0x20 || p[i] > 0x7e ? '?' : (char)p[i];
+    memcpy(shown + n, n < n_text ? "..." : "", n < n_text ? 4 : 1);
+    return shown;
+}
+
+/* src/core/json.c
+ *
+ * Floats are read by strtod, with the point of the locale put in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
+{
+    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), j->what, *j->at, wanted);
+}
+
+void tinyi_json_space(tinyi_json *j)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
+}
+
+int tinyi_json_is(tinyi_json *j, int c)
+{
+    tinyi_json_space(j);
+    if (j->at == j->end || *j->at != c) return 0;
+    j->at++;
+    return 1;
+}
+
+static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
+{
+    int i;
+    *v = 0;
+    if (end - p < 4) return 0;
+    for (i = 0; i < 4; i++) {
+        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
+        if (d == 16) return 0;
+        *v = *v << 4 | d;
+    }
+    return 1;
+}
+
+/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
+static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
+{
+    size_t n, i;
+    unsigned c = *p, least;
+    if (c < 0x80) return 1;
+    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!n || (size_t)(end - p) < n) return 0;
+    for (i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
+{
+    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
+    t->at = j->at;
+    t->escapes = 0;
+    for (;;) {
+        size_t n;
+        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
+        if (*j->at == '"') break;
+        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
+        if (*j->at == '\\') {
+            t->escapes = 1;
+            j->at++;
+            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
+            if (*j->at++ == 'u') {
+                unsigned v, low;
+                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
+                j->at += 4;
+                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
+                if (v >= 0xd800 && v <= 0xdbff) {
+                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
+                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
+                    j->at += 6;
+                }
+            }
+            continue;
+        }
+        n = tinyi_json_utf8(j->at, j->end);
+        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
+        j->at += n;
+    }
+    t->n = (size_t)(j->at - t->at);
+    j->at++;
+    return TINY_OK;
+}
+
+size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
+{
+    const unsigned char *p = t.at, *end = t.at + t.n;
+    size_t n_all = 0;
+    while (p < end) {
+        unsigned char utf8[4];
+        unsigned v, low;
+        size_t n = 1;
+        if (*p != '\\') {
+            if (to) to[n_all] = *p;
+            n_all++;
+            p++;
+            continue;
+        }
+        p += 2;
+        switch (p[-1]) {
+        case 'b': v = '\b'; break;
+        case 'f': v = '\f'; break;
+        case 'n': v = '\n'; break;
+        case 'r': v = '\r'; break;
+        case 't': v = '\t'; break;
+        case 'u':
+            (void)tinyi_json_hex(p, end, &v);
+            p += 4;
+            if (v >= 0xd800 && v <= 0xdbff) {
+                (void)tinyi_json_hex(p + 2, end, &low);
+                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+                p += 6;
+            }
+            break;
+        default: v = p[-1];
+        }
+        if (v < 0x80) utf8[0] = (unsigned char)v;
+        else if (v < 0x800) {
+            utf8[0] = (unsigned char)(0xc0 | v >> 6);
+            utf8[1] = (unsigned char)(0x80 | (v & 63));
+            n = 2;
+        } else if (v < 0x10000) {
+            utf8[0] = (unsigned char)(0xe0 | v >> 12);
+            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v & 63));
+            n = 3;
+        } else {
+            utf8[0] = (unsigned char)(0xf0 | v >> 18);
+            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
+            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
+            utf8[3] = (unsigned char)(0x80 | (v & 63));
+            n = 4;
+        }
+        if (to) memcpy(to + n_all, utf8, n);
+        n_all += n;
+    }
+    return n_all;
+}
+
+int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+/* how the locale writes the point of a number; returns its bytes */
+static size_t tinyi_json_point(char point[8])
+{
+    char half[16];
+    int n = snprintf(half, sizeof half, "%.1f", 0.5);
+    size_t k = n > 2 && n < 9 ? (size_t)n - 2 : 1;
+    memcpy(point, half + 1, k);
+    return k;
+}
+
+int tinyi_json_f64(const char *s, size_t n, double *f)
+{
+    char text[TINYI_JSON_NUMBER + 16], point[8], *end;
+    size_t i, k = 0, n_point = tinyi_json_point(point), digits = 0;
+    if (!n || n > TINYI_JSON_NUMBER) return 0;
+    for (i = 0; i < n; i++) {
+        char c = s[i];
+        if (c >= '0' && c <= '9') digits++;
+        else if (!(c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')) return 0;
+        if (c == '.') {
+            if (k + n_point >= sizeof text - 1) return 0;
+            memcpy(text + k, point, n_point);
+            k += n_point;
+        } else {
+            if (k >= sizeof text - 1) return 0;
+            text[k++] = c;
+        }
+    }
+    text[k] = 0;
+    if (!digits) return 0;
+    *f = strtod(text, &end);
+    return *end == 0;
+}
+
+/* behind the digits at *p; 0 when there are none */
+static int tinyi_json_digits(const tinyi_json *j, const unsigned char **p)
+{
+    const unsigned char *first = *p;
+    while (*p < j->end && **p >= '0' && **p <= '9') ++*p;
+    return *p > first;
+}
+
+/* summed up below zero, where there is room for one more */
+static int tinyi_json_whole(const unsigned char *p, const unsigned char *end, int64_t *v)
+{
+    const int minus = *p == '-';
+    int64_t i = 0;
+    for (p += minus; p < end; p++) {
+        if (i < (INT64_MIN + (*p - '0')) / 10) return 0;
+        i = i * 10 - (*p - '0');
+    }
+    if (!minus && i == INT64_MIN) return 0;
+    *v = minus ? i : -i;
+    return 1;
+}
+
+static tiny_status tinyi_json_number(tinyi_json *j, tinyi_json_item *item)
+{
+    const unsigned char *p = j->at, *first;
+    item->type = TINYI_JSON_INT;
+    if (p < j->end && *p == '-') p++;
+    first = p;
+    if (!tinyi_json_digits(j, &p) || (*first == '0' && p - first > 1)) return tinyi_json_fail(j, "a value");
+    if (p < j->end && *p == '.') {
+        item->type = TINYI_JSON_FLOAT;
+        p++;
+        if (!tinyi_json_digits(j, &p)) { j->at = p; return tinyi_json_fail(j, "a digit"); }
+    }
+    if (p < j->end && (*p == 'e' || *p == 'E')) {
+        item->type = TINYI_JSON_FLOAT;
+        p++;
+        if (p < j->end && (*p == '+' || *p == '-')) p++;
+        if (!tinyi_json_digits(j, &p)) { j->at = p; return tinyi_json_fail(j, "a digit"); }
+    }
+    if (item->type == TINYI_JSON_INT) {
+        if (!tinyi_json_whole(j->at, p, &item->i)) return tinyi_json_fail(j, "a whole number of 64 bits");
+    } else if (!tinyi_json_f64((const char *)j->at, (size_t)(p - j->at), &item->f)) {
+        return tinyi_json_fail(j, "a number of at most 400 characters");
+    }
+    j->at = p;
+    return TINY_OK;
+}
+
+/* ---- a walk --------------------------------------------------------------------------------------------------------- */
+
+enum { TINYI_JSON_WANTS_VALUE, TINYI_JSON_OPENED, TINYI_JSON_AFTER };
+
+tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most)
+{
+    memset(w, 0, sizeof *w);
+    w->j.ctx = ctx;
+    w->j.path = path;
+    w->j.what = what;
+    w->j.start = w->j.at = (const unsigned char *)bytes;
+    w->j.end = w->j.start + n;
+    return n <= most ? TINY_OK : tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has %zu bytes; the longest has %zu", path, what, n, most);
+}
+
+static int tinyi_json_word(tinyi_json *j, const char *word)
+{
+    size_t n = strlen(word);
+    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n)) return 0;
+    j->at += n;
+    return 1;
+}
+
+static tiny_status tinyi_json_value(tinyi_json_walk *w, tinyi_json_item *item)
+{
+    tinyi_json *j = &w->j;
+    int c;
+    tinyi_json_space(j);
+    c = j->at < j->end ? *j->at : -1;
+    w->state = TINYI_JSON_AFTER;
+    if (c == '{' || c == '[') {
+        j->at++;
+        if (w->depth == TINYI_JSON_NEST)
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s: nested more than %d deep", j->path, (size_t)(j->at - j->start), j->what, TINYI_JSON_NEST);
+        item->type = c == '{' ? TINYI_JSON_MAP : TINYI_JSON_LIST;
+        w->is_map[w->depth++] = c == '{';
+        w->state = TINYI_JSON_OPENED;
+        return TINY_OK;
+    }
+    if (c == '"') {
+        item->type = TINYI_JSON_TEXT;
+        return tinyi_json_string(j, &item->text, "a value");
+    }
+    item->i = c == 't';
+    item->type = TINYI_JSON_BOOL;
+    if (tinyi_json_word(j, "true") || tinyi_json_word(j, "false")) return TINY_OK;
+    item->type = TINYI_JSON_NULL;
+    return tinyi_json_word(j, "null") ? TINY_OK : tinyi_json_number(j, item);
+}
+
+tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
+{
+    tinyi_json *j = &w->j;
+    const int in_map = w->depth && w->is_map[w->depth - 1];
+    tiny_status st = TINY_OK;
+    memset(item, 0, sizeof *item);
+    item->depth = w->depth;
+    if (w->state == TINYI_JSON_AFTER && !w->depth) {
+        tinyi_json_space(j);
+        item->type = TINYI_JSON_END;
+        return j->at == j->end ? TINY_OK : tinyi_json_fail(j, "the end");
+    }
+    if (w->state != TINYI_JSON_WANTS_VALUE && !(w->state == TINYI_JSON_AFTER && tinyi_json_is(j, ','))) {
+        if (tinyi_json_is(j, in_map ? '}' : ']')) {
+            item->type = TINYI_JSON_CLOSE;
+            item->depth = --w->depth;
+            w->state = TINYI_JSON_AFTER;
+            return TINY_OK;
+        }
+        if (w->state == TINYI_JSON_AFTER) return tinyi_json_fail(j, in_map ? ", or }" : ", or ]");
+    }
+    if (in_map) {
+        st = tinyi_json_string(j, &item->key, "a key in quotes");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+    }
+    return st ? st : tinyi_json_value(w, item);
+}
+
+/* src/core/safetensors.c
+ *
+ * The form has a fixed depth, so that the reader needs neither recursion nor a stack.
+ *
+ * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+#include <string.h>
+
+/* a whole number below 2^63, as safetensors writes them */
+static tiny_status tinyi_st_count(tinyi_json *j, uint64_t *v)
+{
+    const unsigned char *first;
+    tinyi_json_space(j);
+    first = j->at;
+    *v = 0;
+    while (j->at < j->end && *j->at >= '0' && *j->at <= '9') {
+        unsigned d = (unsigned)(*j->at - '0');
+        if (*v > ((uint64_t)INT64_MAX - d) / 10) return tinyi_json_fail(j, "a number below 2^63");
+        *v = *v * 10 + d;
+        j->at++;
+    }
+    if (j->at == first) return tinyi_json_fail(j, "a whole number");
+    if (*first == '0' && j->at - first > 1) {
+        j->at = first;
+        return tinyi_json_fail(j, "a number without leading zeros");
+    }
+    return TINY_OK;
+}
+
+/* [1, 2, ...]: at most most of them */
+static tiny_status tinyi_st_counts(tinyi_json *j, uint64_t *v, int most, int *n)
+{
+    tiny_status st;
+    *n = 0;
+    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
+    if (tinyi_json_is(j, ']')) return TINY_OK;
+    for (;;) {
+        if (*n == most)
+            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
+        st = tinyi_st_count(j, &v[*n]);
+        if (st) return st;
+        ++*n;
+        if (tinyi_json_is(j, ']')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
+    }
+}
+
+typedef struct tinyi_st_state {
+    tinyi_json j;
+    const tinyi_st_sink *sink;
+    const unsigned char *data;
+    size_t data_bytes, n_tensors;
+    uint64_t sum;
+} tinyi_st_state;
+
+static tiny_status tinyi_st_metadata(tinyi_st_state *w)
+{
+    tinyi_json *j = &w->j;
+    tinyi_json_text key, text;
+    tiny_status st;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (tinyi_json_is(j, '}')) return TINY_OK;
+    for (;;) {
+        st = tinyi_json_string(j, &key, "a key in quotes");
+        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+        if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
+        if (st) return st;
+        if (w->sink->meta) w->sink->meta(w->sink->arg, key, text);
+        if (tinyi_json_is(j, '}')) return TINY_OK;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+}
+
+#define TINYI_SAFETENSORS_ROW(name, bytes) { #name, bytes },
+static const struct { const char *name; size_t bytes; } tinyi_st_row[] = { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ROW) };
+#undef TINYI_SAFETENSORS_ROW
+
+/* Bytes of the tensor by its type and shape; a dimension of 0 makes them 0. */
+static tiny_status tinyi_st_size(const tinyi_st_state *w, tinyi_st_tensor *t, const char *shown)
+{
+    const size_t each = tinyi_st_row[t->type].bytes;
+    uint64_t n = 1;
+    int a;
+    t->bytes = 0;
+    for (a = 0; a < t->rank; a++)
+        if (!t->dim[a]) return TINY_OK;
+    for (a = 0; a < t->rank; a++) {         /* counted from the innermost, as everywhere in our sentences */
+        uint64_t d = t->dim[t->rank - 1 - a];
+        if (n > (uint64_t)INT64_MAX / d)
+            return tinyi_fail(w->j.ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", w->j.path, shown, a);
+        n *= d;
+    }
+    if (n > SIZE_MAX / each)
+        return tinyi_fail(w->j.ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", w->j.path, shown,
+                          (unsigned long long)n, tinyi_st_row[t->type].name);
+    t->bytes = (size_t)n * each;
+    return TINY_OK;
+}
+
+/* { "dtype": ..., "shape": ..., "data_offsets": ... } in any order, each once */
+static tiny_status tinyi_st_members(tinyi_json *j, const char *shown, tinyi_json_text *dtype, tinyi_st_tensor *t, uint64_t offset[2])
+{
+    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    char shown_word[TINYI_SHOW];
+    tinyi_json_text word;
+    tiny_status st;
+    int seen = 0, n = 0;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    for (;;) {
+        int member;
+        st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
+        if (st) return st;
+        member = tinyi_json_text_is(word, "dtype") ? DTYPE : tinyi_json_text_is(word, "shape") ? SHAPE : tinyi_json_text_is(word, "data_offsets") ? OFFSETS : 0;
+        if (!member || (seen & member))
+            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show_bytes(word.at, word.n, shown_word),
+                              member ? "stands there twice" : "is no member of a tensor");
+        seen |= member;
+        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
+        if (member == DTYPE) st = tinyi_json_string(j, dtype, "the name of a type in quotes");
+        else if (member == SHAPE) st = tinyi_st_counts(j, t->dim, TINYI_SAFETENSORS_MAX_RANK, &t->rank);
+        else {
+            st = tinyi_st_counts(j, offset, 2, &n);
+            if (!st && n != 2) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path, shown, n);
+        }
+        if (st) return st;
+        if (tinyi_json_is(j, '}')) break;
+        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+    }
+    if (seen == (DTYPE | SHAPE | OFFSETS)) return TINY_OK;
+    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown, !(seen & DTYPE) ? "dtype" : !(seen & SHAPE) ? "shape" : "data_offsets");
+}
+
+static tiny_status tinyi_st_one(tinyi_st_state *w, tinyi_json_text name)
+{
+    tinyi_json *j = &w->j;
+    tinyi_st_tensor t;
+    tinyi_json_text dtype = { NULL, 0, 0 };
+    uint64_t offset[2] = { 0 };
+    char shown[TINYI_SHOW], shown_type[TINYI_SHOW];
+    tiny_status st;
+    size_t i;
+    memset(&t, 0, sizeof t);
+    t.name = name;
+    (void)tinyi_show_bytes(name.at, name.n, shown);
+    if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
+    if (name.n > TINYI_SAFETENSORS_MAX_NAME)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TINYI_SAFETENSORS_MAX_NAME);
+    st = tinyi_st_members(j, shown, &dtype, &t, offset);
+    if (st) return st;
+    for (i = 0; i < TINYI_COUNT(tinyi_st_row) && !tinyi_json_text_is(dtype, tinyi_st_row[i].name); i++) {}
+    if (i == TINYI_COUNT(tinyi_st_row))
+        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path, shown, tinyi_show_bytes(dtype.at, dtype.n, shown_type));
+    t.type = (tinyi_st_type)i;
+    st = tinyi_st_size(w, &t, shown);
+    if (st) return st;
+    if (offset[0] > offset[1] || offset[1] > w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data", j->path, shown, (unsigned long long)offset[0],
+                          (unsigned long long)offset[1], w->data_bytes);
+    if (offset[1] - offset[0] != t.bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown, t.bytes,
+                          (unsigned long long)(offset[1] - offset[0]));
+    t.data = w->data + offset[0];
+    if (w->sink->tensor) w->sink->tensor(w->sink->arg, &t);
+    w->n_tensors++;
+    w->sum += t.bytes;                      /* each is at most the file: a sum of 2^32 of them has room */
+    return TINY_OK;
+}
+
+static tiny_status tinyi_st_all(tinyi_st_state *w)
+{
+    tinyi_json *j = &w->j;
+    tinyi_json_text name;
+    tiny_status st;
+    int metadata = 0;
+    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
+    if (!tinyi_json_is(j, '}')) {
+        for (;;) {
+            st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
+            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
+            if (st) return st;
+            if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_one(w, name);
+            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
+            else st = tinyi_st_metadata(w);
+            if (st) return st;
+            if (tinyi_json_is(j, '}')) break;
+            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
+        }
+    }
+    tinyi_json_space(j);
+    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
+    if (w->sum != w->data_bytes)
+        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
+                          (unsigned long long)w->sum, w->data_bytes);
+    return TINY_OK;
+}
+
+tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    tinyi_st_state w;
+    uint64_t n = 0;
+    if (!tinyi_rd_u64(&c, &n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path, n_bytes);
+    if (n > c.left || n > TINYI_SAFETENSORS_MAX_HEADER)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path, (unsigned long long)n, c.left,
+                          TINYI_SAFETENSORS_MAX_HEADER);
+    memset(&w, 0, sizeof w);
+    w.sink = sink;
+    w.j.ctx = ctx;
+    w.j.path = path;
+    w.j.what = "the header";
+    w.j.start = w.j.at = c.at;
+    w.j.end = w.data = c.at + (size_t)n;
+    w.data_bytes = c.left - (size_t)n;
+    return tinyi_st_all(&w);
 }
 
 /* src/core/file.c */
@@ -19907,6 +21163,8 @@ static void tinyi_groupnorm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_rmsnorm[] = { TINYI_K_rmsnorm_f32, -1 };
+static const short tinyi_kernels_of_add_rmsnorm[] = { TINYI_K_rmsnorm_f32, TINYI_K_binary_f32, -1 };
+static const short tinyi_kernels_of_add_layernorm[] = { TINYI_K_layernorm_f32, TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
@@ -19924,10 +21182,10 @@ TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeo
     tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
 TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
 TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
@@ -20407,9 +21665,12 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
     tinyi_matmul_case_act(c, c->in[2].rank == 1 || c->in[3].rank == 1);
 }
 
+/* the bias and the activation behind a product */
+#define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
-    TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, -1 };
+    TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
+    TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
@@ -24610,7 +25871,74 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     return tinyi_tri_go(ctx, "tri_inverse", t, 0, NULL, params, 0, inverse);
 }
 
-/* src/math/fft.c - Fourier transforms: references, plans, drivers
+/* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
+ *
+ * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
+#ifndef TINYI_FFT_WAY_H
+#define TINYI_FFT_WAY_H
+TINYI_C_BEGIN
+
+#define TINYI_FFT_LANES 16                  /* of the widest target */
+
+typedef struct tinyi_fft_side {             /* one tensor: rows by up to three leading axes */
+    float *data;
+    tiny_idx n[3], stride[3];
+    tiny_idx step, pair;                    /* from value to value, from real to imaginary part */
+} tinyi_fft_side;
+
+typedef struct tinyi_fft_shape {
+    tiny_fft_kind kind;
+    tinyi_fft_side x, y;
+    tiny_idx rows;
+    size_t n;                               /* length of the transform: of real rows their length */
+    int inverse;
+    double scale;
+} tinyi_fft_shape;
+
+enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
+#define TINYI_FFT_PASSES 64
+
+typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
+    int way;
+    size_t n, lanes;                        /* complex values a row; of a vector */
+    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
+    size_t conv;                            /* M of chirp */
+    size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
+    int n_passes;
+    unsigned char radix[TINYI_FFT_PASSES];
+    size_t twiddles[TINYI_FFT_PASSES], roots[TINYI_FFT_PASSES];
+    size_t last, last_roots, chirp, spectrum, real;
+    size_t floats;                          /* of the table */
+    size_t own;                             /* floats of workspace of one thread */
+} tinyi_fft_way;
+
+struct tiny_fft_plan {
+    tinyi_fft_way way;
+    tiny_fft_kind kind;
+    size_t n;
+    const tinyi_kernels *k;
+    float *table;
+};
+
+/* The first value of a row. */
+TINYI_FN float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row);
+TINYI_FN int tinyi_fft_smooth(size_t n);                                        /* no prime above 31 */
+/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+TINYI_FN void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns);
+TINYI_FN void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes);
+/* The table, w->floats of them. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
+TINYI_FN void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch);
+TINYI_FN size_t tinyi_fft_scratch(const tinyi_fft_way *w);
+/* All threads. own: w->own floats. */
+TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table);
+/* rows [first, first + as many as the way takes at once) */
+TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
+TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
+
+TINYI_C_END
+#endif
+
+/* src/math/fft.c - Fourier transforms: references, operations, plans; the fast form is math/fft_way.c
  *
  * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
  *          math/fft.simd.h); L. Bluestein, IEEE Trans. Audio Electroacoust. 18(4), 1970, for lengths with a larger prime
@@ -24634,27 +25962,11 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
-#define TINYI_FFT_MAX_PRIME 31
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
 
-/* ---- where the rows lie */
-
-typedef struct tinyi_fft_side {             /* one tensor: rows by up to three leading axes */
-    float *data;
-    tiny_idx n[3], stride[3];
-    tiny_idx step, pair;                    /* from value to value, from real to imaginary part */
-} tinyi_fft_side;
-
-typedef struct tinyi_fft_shape {
-    tiny_fft_kind kind;
-    tinyi_fft_side x, y;
-    tiny_idx rows;
-    size_t n;                               /* length of the transform: of real rows their length */
-    int inverse;
-    double scale;
-} tinyi_fft_shape;
+/* ---- from tensors to rows */
 
 static void tinyi_fft_side_of(tinyi_fft_side *s, const tiny_tensor *t, int complex)
 {
@@ -24673,12 +25985,6 @@ static double tinyi_fft_factor(tiny_fft_norm norm, int inverse, double n)
     if (norm == TINY_FFT_NORM_NONE) return 1.0;
     if (norm == TINY_FFT_NORM_BOTH) return 1.0 / tinyi_sqrt64(n);
     return (norm == TINY_FFT_NORM_INVERSE) == (inverse != 0) ? 1.0 / n : 1.0;
-}
-
-static float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
-{
-    tiny_idx a = row % s->n[2], b = row / s->n[2] % s->n[1], c = row / s->n[2] / s->n[1];
-    return s->data + a * s->stride[2] + b * s->stride[1] + c * s->stride[0];
 }
 
 /* n_total: what the factor counts, where a call covers two axes; 0: n */
@@ -24750,439 +26056,6 @@ static void tinyi_fft_ref(const tinyi_fft_shape *f)
             }
         }
     }
-}
-
-/* ---- how a length is transformed */
-
-enum { TINYI_FFT_BATCH, TINYI_FFT_SPLIT, TINYI_FFT_CHIRP };
-#define TINYI_FFT_PASSES 64
-
-typedef struct tinyi_fft_way {              /* offsets count floats from the start of its table */
-    int way;
-    size_t n, lanes;                        /* complex values a row; of a vector */
-    size_t split, m;                        /* transform of m numbers with `split` lanes in use; for chirp of the convolution */
-    size_t conv;                            /* M of chirp */
-    size_t n_real;                          /* length of the real rows whose ends are unravelled; 0 for complex ones */
-    int n_passes;
-    unsigned char radix[TINYI_FFT_PASSES];
-    size_t twiddles[TINYI_FFT_PASSES], roots[TINYI_FFT_PASSES];
-    size_t last, last_roots, chirp, spectrum, real;
-    size_t floats;                          /* of the table */
-    size_t own;                             /* floats of workspace of one thread */
-} tinyi_fft_way;
-
-/* the radices of n into radix[]; 0: a prime above 31 */
-static int tinyi_fft_factor_of(size_t n, unsigned char *radix)
-{
-    size_t p, twos = 0;
-    int k = 0;
-    for (; n > 1 && n % 2 == 0; n /= 2) twos++;
-    for (; twos >= 3 && twos != 4; twos -= 3) radix[k++] = 8;
-    for (; twos >= 2; twos -= 2) radix[k++] = 4;
-    if (twos) radix[k++] = 2;
-    for (p = 3; p <= TINYI_FFT_MAX_PRIME && n > 1; p += 2)
-        for (; n % p == 0; n /= p) radix[k++] = (unsigned char)p;
-    return n <= 1 ? k : 0;
-}
-
-static int tinyi_fft_smooth(size_t n)
-{
-    unsigned char radix[TINYI_FFT_PASSES];
-    return n <= 1 || tinyi_fft_factor_of(n, radix) > 0;
-}
-
-/* the largest divisor of n up to the lanes */
-static size_t tinyi_fft_split_of(size_t n, size_t lanes)
-{
-    size_t s = lanes;
-    while (n % s) s--;
-    return s;
-}
-
-/* Least length >= at_least of factors 2, 3, 5 that is a multiple of the lanes. */
-static size_t tinyi_fft_good(size_t at_least, size_t lanes)
-{
-    size_t best = SIZE_MAX, a, b;
-    for (a = 1; a < best; a *= 5)
-        for (b = a; b < best; b *= 3) {
-            size_t c = b * lanes;
-            while (c < at_least) c *= 2;
-            if (c < best) best = c;
-            if (b > at_least) break;
-        }
-    return best;
-}
-
-static size_t tinyi_fft_round(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-/* floats of one set of m numbers, with room for whole blocks */
-static size_t tinyi_fft_set(const tinyi_fft_way *w) { return tinyi_fft_round(w->m, w->lanes) * 2 * w->lanes; }
-
-/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
-static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t lanes, size_t rows, int columns)
-{
-    size_t at = 0, rest, z;
-    int i;
-    memset(w, 0, sizeof *w);
-    w->n = n;
-    w->n_real = n_real;
-    w->lanes = lanes;
-    if (!tinyi_fft_smooth(n)) {
-        w->way = TINYI_FFT_CHIRP;
-        w->conv = tinyi_fft_good(2 * n - 1, lanes);
-        w->split = lanes;
-        w->m = w->conv / lanes;
-    } else {
-        size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
-        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
-        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
-        w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
-        w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
-        w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
-    }
-    w->n_passes = tinyi_fft_factor_of(w->m, w->radix);
-    for (rest = w->m, i = 0; i < w->n_passes; i++) {
-        size_t r = w->radix[i];
-        rest /= r;
-        w->twiddles[i] = at;
-        at += 2 * (r - 1) * rest;
-        w->roots[i] = at;
-        if (r > 5 && r != 8) at += 2 * r;
-    }
-    if (w->way != TINYI_FFT_BATCH) {
-        w->last_roots = at;
-        at += 2 * w->split;
-        at = tinyi_fft_round(at, 16);
-        w->last = at;
-        at += w->m * 2 * lanes;
-    }
-    if (w->way == TINYI_FFT_CHIRP) {
-        w->chirp = at;
-        at += 2 * n;
-        w->spectrum = tinyi_fft_round(at, 16);
-        at = w->spectrum + 2 * w->conv;
-    }
-    if (n_real) {
-        w->real = at;
-        at += 2 * (n / 2 + 1);
-    }
-    w->floats = tinyi_fft_round(at, 16);
-    /* two sets of numbers, the two arrays of chirp, and rows on their way in and out */
-    z = 2 * tinyi_fft_set(w) + (w->way == TINYI_FFT_CHIRP ? 2 * tinyi_fft_round(2 * w->conv, 16) : 0);
-    w->own = z + (w->way == TINYI_FFT_BATCH && !columns ? lanes : 1) * 2 * tinyi_fft_round(2 * (n + 1), 16);
-}
-
-/* exp(-2 pi i k / n) as a product of two entries, in double */
-typedef struct tinyi_fft_roots {
-    double *low, *high;                     /* (64, 2), (n / 64 + 1, 2) */
-    size_t n;
-} tinyi_fft_roots;
-
-static size_t tinyi_fft_roots_bytes(size_t n) { return (64 + n / 64 + 1) * 2 * sizeof(double); }
-
-static void tinyi_fft_roots_make(tinyi_fft_roots *r, size_t n, void *memory)
-{
-    size_t k;
-    r->n = n;
-    r->low = (double *)memory;
-    r->high = r->low + 128;
-    for (k = 0; k < 64 && k < n; k++) tinyi_cis64(k, n, &r->low[2 * k], &r->low[2 * k + 1]);
-    for (k = 0; k <= n / 64 && k * 64 < n; k++) tinyi_cis64(k * 64, n, &r->high[2 * k], &r->high[2 * k + 1]);
-}
-
-static void tinyi_fft_root(const tinyi_fft_roots *r, size_t k, float *re, float *im)
-{
-    const double *a = r->low + 2 * (k % 64), *b = r->high + 2 * (k / 64);
-    *re = (float)(a[0] * b[0] - a[1] * b[1]);
-    *im = (float)-(a[0] * b[1] + a[1] * b[0]);
-}
-
-/* the most roots that tinyi_fft_fill makes at a time */
-static size_t tinyi_fft_scratch(const tinyi_fft_way *w)
-{
-    size_t n = TINYI_MAX(w->way == TINYI_FFT_CHIRP ? TINYI_MAX(2 * w->n, w->conv) : w->n, w->n_real);
-    return tinyi_fft_roots_bytes(n);
-}
-
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
-
-/* The table. work: w->own floats; scratch: tinyi_fft_scratch bytes. One thread. */
-static void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
-{
-    tinyi_fft_roots roots;
-    size_t n = w->split * w->m, rest = w->m, p, t, l;
-    int i;
-    tinyi_fft_roots_make(&roots, n, scratch);
-    for (i = 0; i < w->n_passes; i++) {
-        size_t r = w->radix[i], step = n / rest;        /* the root of order `rest` is root `step` of order n */
-        float *to = table + w->twiddles[i];
-        rest /= r;
-        for (p = 0; p < rest; p++)
-            for (t = 1; t < r; t++, to += 2) tinyi_fft_root(&roots, p * t * step, to, to + 1);
-        if (r > 5 && r != 8)
-            for (t = 0, to = table + w->roots[i]; t < r; t++, to += 2) {
-                tinyi_fft_root(&roots, n / r * t, to, to + 1);
-                to[1] = -to[1];
-            }
-    }
-    if (w->way != TINYI_FFT_BATCH) {
-        float *to = table + w->last_roots;
-        for (l = 0; l < w->split; l++, to += 2) {
-            tinyi_fft_root(&roots, w->m * l, to, to + 1);
-            to[1] = -to[1];
-        }
-        for (p = 0, to = table + w->last; p < w->m; p++, to += 2 * w->lanes)
-            for (l = 0; l < w->lanes; l++) {
-                if (l < w->split) tinyi_fft_root(&roots, l * p, to + l, to + w->lanes + l);
-                else to[l] = to[w->lanes + l] = 0.0f;
-            }
-    }
-    if (w->way == TINYI_FFT_CHIRP) {
-        float *c = table + w->chirp, *s = table + w->spectrum;
-        float *a = work + 2 * tinyi_fft_set(w);
-        tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
-        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
-        memset(a, 0, 2 * w->conv * sizeof *a);
-        for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
-            a[2 * p] = c[2 * p];
-            a[2 * p + 1] = -c[2 * p + 1];
-            if (p == 0) continue;
-            a[2 * (w->conv - p)] = a[2 * p];
-            a[2 * (w->conv - p) + 1] = a[2 * p + 1];
-        }
-        tinyi_fft_split_row(team, w, table, s, a, (float)(1.0 / (double)w->conv), 0, work);
-    }
-    if (w->n_real) {
-        float *to = table + w->real;
-        tinyi_fft_roots_make(&roots, w->n_real, scratch);
-        for (p = 0; p <= w->n / 2; p++, to += 2) tinyi_fft_root(&roots, p, to, to + 1);
-    }
-}
-
-/* ---- one row, or one vector of rows */
-
-/* the passes: from *z, the answer in *z again; *other is the room between */
-static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const float *table, float **z, float **other)
-{
-    const tinyi_fn_fft_pass pass = TINYI_K(team, fft_pass);
-    size_t rest = w->m, s = 1;
-    int i;
-    for (i = 0; i < w->n_passes; i++) {
-        float *t = *z;
-        rest /= w->radix[i];
-        pass(*other, *z, table + w->twiddles[i], table + w->roots[i], w->radix[i], rest, s);
-        s *= w->radix[i];
-        *z = *other;
-        *other = t;
-    }
-}
-
-/* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
-static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
-{
-    float *other = z + tinyi_fft_set(w);
-    TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
-    tinyi_fft_numbers(team, w, table, &z, &other);
-    TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
-}
-
-static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
-{
-    const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
-    float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
-    mul(a, x, table + w->chirp, w->n, 1.0f, swap, 0);
-    memset(a + 2 * w->n, 0, 2 * (w->conv - w->n) * sizeof *a);
-    tinyi_fft_split_row(team, w, table, b, a, 1.0f, 0, z);
-    mul(b, b, table + w->spectrum, w->conv, 1.0f, 0, 0);
-    tinyi_fft_split_row(team, w, table, a, b, 1.0f, 1, z);
-    mul(y, a, table + w->chirp, w->n, scale, 0, swap);
-}
-
-/* dense rows of n complex values: as many as the way takes at once */
-static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
-                           int swap, float *z)
-{
-    size_t r;
-    if (w->way == TINYI_FFT_BATCH) {
-        float *other = z + tinyi_fft_set(w);
-        TINYI_K(team, fft_in_rows)(z, x, n_rows, w->n, swap);
-        tinyi_fft_numbers(team, w, table, &z, &other);
-        TINYI_K(team, fft_out_rows)(y, z, n_rows, w->n, scale, swap);
-        return;
-    }
-    for (r = 0; r < n_rows; r++) {
-        if (w->way == TINYI_FFT_SPLIT) tinyi_fft_split_row(team, w, table, y[r], x[r], scale, swap, z);
-        else tinyi_fft_chirp_row(team, w, table, y[r], x[r], scale, swap, z);
-    }
-}
-
-/* ---- a call on a team */
-
-#define TINYI_FFT_LANES 16                  /* of the widest target */
-
-static size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
-
-/* one row of x as dense complex values in `to`; or where it lies, when it is that already */
-static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
-{
-    const tinyi_fft_side *s = &f->x;
-    const float *x = tinyi_fft_row(s, row);
-    size_t j, n = f->n, bins = n / 2 + 1;
-    float *t;
-    if (f->kind == TINY_FFT_COMPLEX) {
-        if (s->pair == 1 && (s->step == 2 || n == 1)) return x;
-        for (j = 0; j < n; j++, x += s->step) {
-            to[2 * j] = x[0];
-            to[2 * j + 1] = x[s->pair];
-        }
-        return to;
-    }
-    if (f->kind == TINY_FFT_REAL) {
-        if (w->n_real && s->step == 1) return x;
-        for (j = 0; j < n; j++, x += s->step) {
-            if (w->n_real) to[j] = *x;
-            else {
-                to[2 * j] = *x;
-                to[2 * j + 1] = 0.0f;
-            }
-        }
-        return to;
-    }
-    if (w->n_real) {
-        if (s->pair != 1 || s->step != 2) {
-            for (j = 0, t = more; j < bins; j++, x += s->step, t += 2) {
-                t[0] = x[0];
-                t[1] = x[s->pair];
-            }
-            x = more;
-        }
-        TINYI_K(team, fft_unreal)(to, x, table + w->real, n / 2);
-        return to;
-    }
-    for (j = 0; j < bins; j++, x += s->step) {
-        to[2 * j] = x[0];
-        to[2 * j + 1] = j && 2 * j != n ? x[s->pair] : 0.0f;
-        if (j && 2 * j != n) {
-            to[2 * (n - j)] = to[2 * j];
-            to[2 * (n - j) + 1] = -to[2 * j + 1];
-        }
-    }
-    return to;
-}
-
-/* where the transform may write row `row`: its place in y, or room when it needs more work */
-static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way *w, tiny_idx row, float *room)
-{
-    const tinyi_fft_side *s = &f->y;
-    if (f->kind == TINY_FFT_COMPLEX && s->pair == 1 && (s->step == 2 || f->n == 1)) return tinyi_fft_row(s, row);
-    if (f->kind == TINY_FFT_REAL_INVERSE && w->n_real && s->step == 1) return tinyi_fft_row(s, row);
-    return room;
-}
-
-static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
-{
-    const tinyi_fft_side *s = &f->y;
-    float *y = tinyi_fft_row(s, row);
-    size_t j, n = f->n;
-    if (from == y) return;
-    if (f->kind == TINY_FFT_REAL_INVERSE) {
-        for (j = 0; j < n; j++, y += s->step) *y = from[w->n_real ? j : 2 * j];
-        return;
-    }
-    if (f->kind == TINY_FFT_REAL) {
-        if (w->n_real && s->pair == 1 && s->step == 2) {
-            TINYI_K(team, fft_real)(y, from, table + w->real, n / 2);
-            return;
-        }
-        if (w->n_real) {
-            TINYI_K(team, fft_real)(more, from, table + w->real, n / 2);
-            from = more;
-        }
-        n = n / 2 + 1;
-    }
-    for (j = 0; j < n; j++, y += s->step) {
-        y[0] = from[2 * j];
-        y[s->pair] = from[2 * j + 1];
-    }
-}
-
-/* columns: axis `lead` of x and y runs from complex value to complex value */
-static int tinyi_fft_columns(const tinyi_fft_shape *f)
-{
-    int a;
-    if (f->kind != TINY_FFT_COMPLEX || f->x.pair != 1 || f->y.pair != 1 || f->n < 2) return -1;
-    for (a = 2; a >= 0; a--)
-        if (f->x.n[a] > 1 && f->x.stride[a] == 2 && f->y.stride[a] == 2) return a;
-    return -1;
-}
-
-static void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns)
-{
-    const int halved = kind != TINY_FFT_COMPLEX && n % 2 == 0;
-    const size_t m = halved ? n / 2 : n;
-    tinyi_fft_way_of(w, m, halved ? n : 0, lanes, rows, columns && tinyi_fft_smooth(m));
-}
-
-static void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes)
-{
-    tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
-}
-
-struct tiny_fft_plan {
-    tinyi_fft_way way;
-    tiny_fft_kind kind;
-    size_t n;
-    const tinyi_kernels *k;
-    float *table;
-};
-
-static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
-{
-    const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
-    const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
-    const int a = axis == 0 ? 1 : 0, b = axis == 2 ? 1 : 2;
-    const tiny_idx lanes = (tiny_idx)w->lanes, strips = (f->x.n[axis] + lanes - 1) / lanes;
-    tiny_idx t, t0, t1;
-    while (tiny_take(team, strips * f->x.n[a] * f->x.n[b], 1, &t0, &t1))
-        for (t = t0; t < t1; t++) {
-            const tiny_idx c = t % strips * lanes, i = t / strips % f->x.n[a], j = t / strips / f->x.n[a];
-            const size_t used = (size_t)TINYI_MIN(lanes, f->x.n[axis] - c);
-            float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
-            in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
-            tinyi_fft_numbers(team, w, table, &z, &other);
-            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
-        }
-}
-
-/* rows [first, first + as many as the way takes at once) */
-static void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
-{
-    const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
-    const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
-    float *z = (float *)team->own, *in = z + w->own - at_once * 2 * room, *out = in + at_once * room;
-    const float *x[TINYI_FFT_LANES];
-    float *y[TINYI_FFT_LANES];
-    size_t r;
-    for (r = 0; r < n_rows; r++) {
-        x[r] = tinyi_fft_row_in(team, f, w, table, first + (tiny_idx)r, in + r * room, out + r * room);
-        y[r] = tinyi_fft_row_place(f, w, first + (tiny_idx)r, out + r * room);
-    }
-    tinyi_fft_rows(team, w, table, y, x, n_rows, (float)f->scale, f->inverse, z);
-    for (r = 0; r < n_rows; r++) tinyi_fft_row_out(team, f, w, table, first + (tiny_idx)r, y[r], in + r * room);
-}
-
-/* All threads. own: w->own floats. */
-static void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
-{
-    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
-    const int axis = tinyi_fft_columns(f);
-    tiny_idx g, g0, g1;
-    if (w->way == TINYI_FFT_BATCH && axis >= 0) {
-        tinyi_fft_go_columns(team, f, w, table, axis);
-        return;
-    }
-    while (tiny_take(team, groups, grain, &g0, &g1))
-        for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
 }
 
 /* ---- operations */
@@ -26765,18 +27638,52 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
-/* src/math/sparse.c - conversions between sparse forms
- *
- * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
- *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted by
- *          insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
- *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
- *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand in
- *          order, so the result is the same for any number of threads.
- * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy of
- *          the entries, and for each thread one count a line (only when there are at least four entries a line).
- * Error    none, but for sums of duplicates: in double, in their order, rounded once.
- * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
+/* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
+#ifndef TINYI_SPARSE_LINES_H
+#define TINYI_SPARSE_LINES_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_lines {
+    tiny_idx n_lines;
+    int64_t n;
+    int64_t *offset;                        /* n_lines + 1 */
+    int32_t *at;                            /* column of an entry in row lines, row in column lines */
+    float *value;                           /* NULL: ones */
+    int64_t *source;                        /* NULL: not wanted */
+    int owned;                              /* else the arrays are those of a matrix */
+    int merged;                             /* fewer entries than the arrays have room for */
+} tinyi_lines;
+
+/* Row lines of a (or of x), or column lines; sorted and merged as d says. Arrays that need no change stay those of a. */
+TINYI_FN tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col);
+TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
+
+TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
+TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
+
+TINYI_C_END
+#endif
+
+/* src/math/sparse_forms.h - the six forms of math/sparse.h, made of row or column lines */
+#ifndef TINYI_SPARSE_FORMS_H
+#define TINYI_SPARSE_FORMS_H
+TINYI_C_BEGIN
+
+/* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
+ * what is needed is written, and out stays. */
+TINYI_FN tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told);
+TINYI_FN tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+TINYI_FN tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+/* COO, CSR, CSC: what fits is handed over, and l owns it no longer; the rest is copied */
+TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told);
+
+TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
+TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
+
+TINYI_C_END
+#endif
+
+/* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include <string.h>
 
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
@@ -26797,24 +27704,6 @@ TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a)
         tiny_free(ctx, a->source);
     }
     memset(a, 0, sizeof *a);
-}
-
-static tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
-
-static tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
-
-static tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
-
-static int tinyi_sparse_bits(uint64_t w)
-{
-#if defined __GNUC__ || defined __clang__
-    return __builtin_popcountll((unsigned long long)w);
-#else
-    w -= w >> 1 & 0x5555555555555555u;
-    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
-    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return (int)(w * 0x0101010101010101u >> 56);
-#endif
 }
 
 /* ---- checking */
@@ -26943,662 +27832,6 @@ TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a)
     case TINY_BSR: return tinyi_sparse_check_bsr(ctx, a);
     default: return tinyi_sparse_check_bitmap(ctx, a);
     }
-}
-
-/* ---- lines: compressed rows or columns on the way */
-
-typedef struct tinyi_lines {
-    tiny_idx n_lines;
-    int64_t n;
-    int64_t *offset;                        /* n_lines + 1 */
-    int32_t *at;                            /* column of an entry in row lines, row in column lines */
-    float *value;                           /* NULL: ones */
-    int64_t *source;                        /* NULL: not wanted */
-    int owned;                              /* else the arrays are those of a matrix */
-    int merged;                             /* fewer entries than the arrays have room for */
-} tinyi_lines;
-
-static void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
-{
-    if (l->owned) {
-        tiny_free(ctx, l->offset);
-        tiny_free(ctx, l->at);
-        tiny_free(ctx, l->value);
-        tiny_free(ctx, l->source);
-    }
-    memset(l, 0, sizeof *l);
-}
-
-static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value, int with_source)
-{
-    memset(l, 0, sizeof *l);
-    l->n_lines = n_lines;
-    l->n = n;
-    l->owned = 1;
-    l->offset = (int64_t *)tinyi_alloc(ctx, (size_t)n_lines + 1, sizeof *l->offset);
-    if (l->offset) l->at = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->at);
-    if (l->at && with_value) l->value = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *l->value);
-    if (l->at && with_source) l->source = (int64_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->source);
-    if (l->at && (l->value || !with_value) && (l->source || !with_source)) return TINY_OK;
-    tinyi_lines_free(ctx, l);
-    return tiny_ctx_status(ctx);
-}
-
-/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the line. */
-typedef struct tinyi_place_job {
-    const int32_t *line, *at;               /* at NULL: the number of the other line */
-    const int64_t *other;                   /* offsets of the other lines */
-    tiny_idx n_other;
-    const float *value;
-    tinyi_lines *to;
-    int64_t *count;                         /* (pieces, n_lines); one piece counts in to->offset */
-    int pieces;
-} tinyi_place_job;
-
-#define TINYI_PLACE_THREADED 262144
-
-static int64_t tinyi_place_cut(int64_t n, int i, int pieces) { return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i); }
-
-static void tinyi_place_move(const tinyi_place_job *job, int64_t p0, int64_t p1, int64_t *place)
-{
-    tinyi_lines *to = job->to;
-    tiny_idx other = 0, high = job->n_other, mid;
-    int64_t p, q;
-    if (!job->at) {                         /* the last other line that begins at p0 or before */
-        while (high - other > 1) {
-            mid = other + (high - other) / 2;
-            if (job->other[mid] <= p0) other = mid;
-            else high = mid;
-        }
-    }
-    for (p = p0; p < p1; p++) {
-        if (!job->at) while (job->other[other + 1] <= p) other++;
-        q = place[job->line[p]]++;
-        to->at[q] = job->at ? job->at[p] : (int32_t)other;
-        if (to->value) to->value[q] = job->value[p];
-        if (to->source) to->source[q] = p;
-    }
-}
-
-static void tinyi_place_team(tiny_team *team, void *arg)
-{
-    const tinyi_place_job *job = (const tinyi_place_job *)arg;
-    tinyi_lines *to = job->to;
-    tiny_idx n = to->n_lines, i, p, p1;
-    int64_t q;
-    int k;
-    /* pieces are cut by the plan, not by the team: it may be smaller */
-    while (tiny_take(team, job->pieces, 1, &p, &p1))
-        for (; p < p1; p++) {
-            int64_t *c = job->count + p * n, end = tinyi_place_cut(to->n, (int)p + 1, job->pieces);
-            memset(c, 0, (size_t)n * sizeof *c);
-            for (q = tinyi_place_cut(to->n, (int)p, job->pieces); q < end; q++) c[job->line[q]]++;
-        }
-    tiny_barrier(team);
-    if (team->i == 0) {
-        int64_t at = 0;
-        for (i = 0; i < n; i++) {
-            to->offset[i] = at;
-            for (k = 0; k < job->pieces; k++) {
-                int64_t *c = job->count + k * n + i, here = *c;
-                *c = at;
-                at += here;
-            }
-        }
-        to->offset[n] = at;
-    }
-    tiny_barrier(team);
-    while (tiny_take(team, job->pieces, 1, &p, &p1))
-        for (; p < p1; p++) tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces), tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
-}
-
-static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
-{
-    tinyi_lines *to = job->to;
-    tiny_idx n = to->n_lines, i;
-    int64_t q, at = 0;
-    tiny_status st;
-    job->pieces = TINYI_MIN(tiny_ctx_threads(ctx), 16);
-    if (job->pieces > 1 && to->n >= TINYI_PLACE_THREADED && to->n / 4 >= n) {
-        job->count = (int64_t *)tinyi_alloc(ctx, (size_t)n * (size_t)job->pieces, sizeof *job->count);
-        if (!job->count) return tiny_ctx_status(ctx);
-        st = tiny_parallel(ctx, job->pieces, 0, 0, tinyi_place_team, job);
-        tiny_free(ctx, job->count);
-        return st;
-    }
-    /* one piece: offset[i + 1] counts, then holds the place of line i, and ends as its end */
-    memset(to->offset, 0, ((size_t)n + 1) * sizeof *to->offset);
-    for (q = 0; q < to->n; q++) to->offset[job->line[q] + 1]++;
-    for (i = 0; i < n; i++) {
-        int64_t here = to->offset[i + 1];
-        to->offset[i + 1] = at;
-        at += here;
-    }
-    tinyi_place_move(job, 0, to->n, to->offset + 1);
-    return TINY_OK;
-}
-
-/* ---- lines in order, duplicates side by side, and then as one */
-
-#define TINYI_LINE_SHORT 32
-#define TINYI_LINE_LONG 65536               /* sorted by one thread, with scratch for the longest */
-
-static int tinyi_line_ascends(const int32_t *at, int64_t n)
-{
-    int64_t i;
-    for (i = 1; i < n; i++)
-        if (at[i] < at[i - 1]) return 0;
-    return 1;
-}
-
-/* scratch: 2 n of them, unless n <= TINYI_LINE_SHORT */
-static void tinyi_line_sort(int32_t *at, float *value, int64_t *source, int64_t n, uint64_t *scratch)
-{
-    int64_t i, j;
-    if (n <= TINYI_LINE_SHORT) {
-        for (i = 1; i < n; i++) {
-            int32_t t = at[i];
-            float v = value ? value[i] : 0.0f;
-            int64_t s = source ? source[i] : 0;
-            for (j = i; j > 0 && at[j - 1] > t; j--) {
-                at[j] = at[j - 1];
-                if (value) value[j] = value[j - 1];
-                if (source) source[j] = source[j - 1];
-            }
-            at[j] = t;
-            if (value) value[j] = v;
-            if (source) source[j] = s;
-        }
-        return;
-    }
-    for (i = 0; i < n; i++) scratch[i] = (uint64_t)(uint32_t)at[i] << 32 | (uint32_t)i;
-    tinyi_sort_pairs(scratch, scratch + n, (size_t)n);
-    for (i = 0; i < n; i++) at[i] = (int32_t)(scratch[i] >> 32);
-    if (value) {
-        float *t = (float *)(void *)(scratch + n);
-        memcpy(t, value, (size_t)n * sizeof *t);
-        for (i = 0; i < n; i++) value[i] = t[(uint32_t)scratch[i]];
-    }
-    if (source) {
-        int64_t *t = (int64_t *)(void *)(scratch + n);
-        memcpy(t, source, (size_t)n * sizeof *t);
-        for (i = 0; i < n; i++) source[i] = t[(uint32_t)scratch[i]];
-    }
-}
-
-/* merges what stands at one place of an ascending line; returns how many are left */
-static int64_t tinyi_line_merge(int32_t *at, float *value, int64_t *source, int64_t n, tiny_duplicates how)
-{
-    int64_t i, j, m = 0;
-    for (i = 0; i < n; i = j) {
-        double sum = value ? (double)value[i] : 1.0;
-        int64_t best = i;
-        for (j = i + 1; j < n && at[j] == at[i]; j++) {
-            if (how == TINY_DUPLICATES_SUM) sum += value ? (double)value[j] : 1.0;
-            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) && value[best] == value[best]) best = j;
-        }
-        at[m] = at[i];
-        if (value) value[m] = how == TINY_DUPLICATES_SUM && j > i + 1 ? tinyi_round_f32(sum) : value[best];
-        if (source) source[m] = source[best];
-        m++;
-    }
-    return m;
-}
-
-typedef struct tinyi_order_job {
-    tinyi_lines *l;
-    int sort;
-    tiny_duplicates how;
-    int64_t *left;                          /* entries of each line after merging; NULL: no merging */
-    int64_t longest;
-} tinyi_order_job;
-
-static void tinyi_order_line(const tinyi_order_job *job, tiny_idx i, uint64_t *scratch)
-{
-    const tinyi_lines *l = job->l;
-    int64_t p = l->offset[i], n = l->offset[i + 1] - p;
-    float *v = l->value ? l->value + p : NULL;
-    int64_t *s = l->source ? l->source + p : NULL;
-    if (job->sort && !tinyi_line_ascends(l->at + p, n)) tinyi_line_sort(l->at + p, v, s, n, scratch);
-    if (job->left) job->left[i] = tinyi_line_merge(l->at + p, v, s, n, job->how);
-}
-
-static void tinyi_order_team(tiny_team *team, void *arg)
-{
-    const tinyi_order_job *job = (const tinyi_order_job *)arg;
-    const tinyi_lines *l = job->l;
-    tiny_idx grain = l->n / 16384 >= l->n_lines ? 1 : (tiny_idx)(l->n_lines / (l->n / 16384 + 1)) + 1, i, i1;
-    while (tiny_take(team, l->n_lines, grain, &i, &i1))
-        for (; i < i1; i++)
-            if (l->offset[i + 1] - l->offset[i] <= TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->own);
-    if (job->longest <= TINYI_LINE_LONG) return;
-    tiny_barrier(team);
-    if (team->i == 0)
-        for (i = 0; i < l->n_lines; i++)
-            if (l->offset[i + 1] - l->offset[i] > TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->shared);
-}
-
-/* Sorts (unless the lines keep their order) and merges (unless duplicates are kept). The lines are owned. */
-static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, tiny_duplicates how)
-{
-    tinyi_order_job job;
-    size_t own, shared = 0;
-    int64_t to = 0;
-    tiny_idx i;
-    tiny_status st;
-    job.l = l;
-    job.sort = sort;
-    job.how = how;
-    job.left = NULL;
-    for (job.longest = 0, i = 0; i < l->n_lines; i++) job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
-    if (how != TINY_DUPLICATES_KEEP) {
-        job.left = (int64_t *)tinyi_alloc(ctx, (size_t)l->n_lines, sizeof *job.left);
-        if (!job.left) return tiny_ctx_status(ctx);
-    }
-    own = job.longest > TINYI_LINE_SHORT ? (size_t)TINYI_MIN(job.longest, TINYI_LINE_LONG) * 16 : 0;
-    if (job.longest > TINYI_LINE_LONG) shared = (size_t)job.longest * 16;
-    st = tiny_parallel(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
-    if (!st && job.left) {                  /* close the gaps */
-        for (i = 0; i < l->n_lines; i++) {
-            int64_t from = l->offset[i], n = job.left[i];
-            if (to != from) {
-                memmove(l->at + to, l->at + from, (size_t)n * sizeof *l->at);
-                if (l->value) memmove(l->value + to, l->value + from, (size_t)n * sizeof *l->value);
-                if (l->source) memmove(l->source + to, l->source + from, (size_t)n * sizeof *l->source);
-            }
-            l->offset[i] = to;
-            to += n;
-        }
-        l->merged = to != l->n;
-        l->offset[l->n_lines] = l->n = to;
-    }
-    tiny_free(ctx, job.left);
-    return st;
-}
-
-/* ---- into lines */
-
-/* Owned lines with one value each where duplicates are to be added and there are no values. */
-static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how) { return value != NULL || how == TINY_DUPLICATES_SUM; }
-
-static void tinyi_lines_ones(tinyi_lines *l, const float *value)
-{
-    int64_t p;
-    if (l->value && !value) for (p = 0; p < l->n; p++) l->value[p] = 1.0f;
-}
-
-static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, const int32_t *line, const int32_t *at, const int64_t *other, tiny_idx n_other,
-                                            const float *value, int with_value, int with_source)
-{
-    tinyi_place_job job;
-    float *values;
-    tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
-    if (st) return st;
-    memset(&job, 0, sizeof job);
-    job.line = line;
-    job.at = at;
-    job.other = other;
-    job.n_other = n_other;
-    job.value = value;
-    job.to = l;
-    values = l->value;
-    if (!value) l->value = NULL;            /* nothing to move */
-    st = tinyi_place(ctx, &job);
-    l->value = values;
-    tinyi_lines_ones(l, value);
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* lines that stand in the right direction already: copied when they must change */
-static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset, int32_t *at, float *value, int with_value, int with_source,
-                                    const tiny_sparse_desc *d)
-{
-    tiny_idx i;
-    int64_t p;
-    int clean = !with_source;               /* without duplicates nothing is added, and no values are needed */
-    for (i = 0; i < n_lines && clean; i++)
-        for (p = offset[i] + 1; p < offset[i + 1]; p++)
-            if ((at[p] < at[p - 1] && !d->keep_order) || (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) { clean = 0; break; }
-    if (clean) {
-        memset(l, 0, sizeof *l);
-        l->n_lines = n_lines;
-        l->n = n;
-        l->offset = offset;
-        l->at = at;
-        l->value = value;
-        return TINY_OK;
-    }
-    {
-        tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
-        if (st) return st;
-    }
-    memcpy(l->offset, offset, ((size_t)n_lines + 1) * sizeof *offset);
-    if (n) memcpy(l->at, at, (size_t)n * sizeof *at);
-    if (n && value) memcpy(l->value, value, (size_t)n * sizeof *value);
-    tinyi_lines_ones(l, value);
-    if (l->source) for (p = 0; p < n; p++) l->source[p] = p;
-    return TINY_OK;
-}
-
-/* ELL, BSR, BITMAP and dense: their rows are walked twice, to count and to fill. */
-typedef struct tinyi_walk_job {
-    const tiny_sparse *a;                   /* or */
-    const tiny_tensor *x;
-    tinyi_lines *l;
-    int fill;
-} tinyi_walk_job;
-
-static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
-{
-    const tiny_sparse *a = job->a;
-    tinyi_lines *l = job->l;
-    int64_t n = 0, p;
-    tiny_idx j;
-#define TINYI_WALK_PUT(c, v, s)                                 \
-    do {                                                        \
-        if (job->fill) {                                        \
-            l->at[q + n] = (int32_t)(c);                        \
-            if (l->value) l->value[q + n] = (v);                \
-            if (l->source) l->source[q + n] = (int64_t)(s);     \
-        }                                                       \
-        n++;                                                    \
-    } while (0)
-    if (job->x) {
-        const float *x = (const float *)job->x->data + r * job->x->stride[0];
-        tiny_idx step = job->x->stride[1];
-        for (j = 0; j < job->x->dim[1]; j++)
-            if (x[j * step] != 0.0f) TINYI_WALK_PUT(j, x[j * step], r * job->x->dim[1] + j);
-    } else if (a->form == TINY_ELL) {
-        for (j = 0; j < a->width && a->col[r * a->width + j] >= 0; j++)
-            TINYI_WALK_PUT(a->col[r * a->width + j], a->value ? a->value[r * a->width + j] : 1.0f, r * a->width + j);
-    } else if (a->form == TINY_BSR) {
-        tiny_idx line = r / a->block_rows, size = (tiny_idx)a->block_rows * a->block_cols;
-        for (p = a->offset[line]; p < a->offset[line + 1]; p++) {
-            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols, c0 = (tiny_idx)a->col[p] * a->block_cols;
-            for (j = 0; j < a->block_cols && c0 + j < a->n_cols; j++)
-                if (a->value[first + j] != 0.0f) TINYI_WALK_PUT(c0 + j, a->value[first + j], first + j);
-        }
-    } else {
-        tiny_idx words = tinyi_sparse_words(a);
-        for (p = a->offset[r], j = 0; j < words; j++) {
-            uint64_t w = a->bits[r * words + j];
-            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
-        }
-    }
-#undef TINYI_WALK_PUT
-    return n;
-}
-
-static void tinyi_walk_team(tiny_team *team, void *arg)
-{
-    const tinyi_walk_job *job = (const tinyi_walk_job *)arg;
-    tiny_idx r, r1;
-    while (tiny_take(team, job->l->n_lines, 64, &r, &r1))
-        for (; r < r1; r++) {
-            if (job->fill) (void)tinyi_walk_row(job, r, job->l->offset[r]);
-            else job->l->offset[r] = tinyi_walk_row(job, r, 0);
-        }
-}
-
-static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, int with_value, int with_source)
-{
-    tinyi_walk_job job;
-    tinyi_lines full;
-    tiny_idx rows = x ? x->dim[0] : a->n_rows;
-    tiny_status st = tinyi_lines_take(ctx, l, rows, 0, 0, 0);
-    if (st) return st;
-    job.a = a;
-    job.x = x;
-    job.l = l;
-    job.fill = 0;
-    st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
-    if (!st) st = tiny_prefix_i64(ctx, l->offset, (size_t)rows, l->offset);
-    if (!st) st = tinyi_lines_take(ctx, &full, rows, l->offset[rows], with_value, with_source);
-    if (!st) {
-        memcpy(full.offset, l->offset, ((size_t)rows + 1) * sizeof *full.offset);
-        tinyi_lines_free(ctx, l);
-        *l = full;
-        job.fill = 1;
-        st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
-    }
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* Row lines of a (or of x), or column lines; sorted and merged as d says. */
-static tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col)
-{
-    tiny_status st = TINY_OK;
-    int sort = !d->keep_order;
-    if (x || a->form >= TINY_ELL) {
-        int with_value = x || a->form == TINY_BSR || tinyi_sparse_wants_value(a->value, d->duplicates);
-        st = tinyi_lines_walk(ctx, l, a, x, with_value, d->with_source);
-        if (!st && by_col) {                /* turned over: the sources travel by hand */
-            tinyi_lines t;
-            tiny_idx n_cols = x ? x->dim[1] : a->n_cols;
-            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value, with_value, d->with_source);
-            if (!st && t.source) {
-                int64_t p;
-                for (p = 0; p < t.n; p++) t.source[p] = l->source[t.source[p]];
-            }
-            tinyi_lines_free(ctx, l);
-            if (st) return st;
-            *l = t;
-        }
-    } else {
-        int with_value = tinyi_sparse_wants_value(a->value, d->duplicates);
-        tiny_idx n_lines = by_col ? a->n_cols : a->n_rows;
-        if (a->form == TINY_COO)
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col, NULL, 0, a->value, with_value, d->with_source);
-        else if ((a->form == TINY_CSC) == by_col)
-            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value, d->with_source, d);
-        else
-            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset, by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
-    }
-    if (st) return st;
-    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP)) st = tinyi_lines_order(ctx, l, sort, d->duplicates);
-    if (st) tinyi_lines_free(ctx, l);
-    return st;
-}
-
-/* ---- out of lines */
-
-/* An array of the result: the caller's, or taken. */
-static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room, const char *name, void **array, size_t have, size_t n, size_t bytes_each)
-{
-    if (room) {
-        if (n > have || (n && !*array))
-            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed", tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
-        return TINY_OK;
-    }
-    *array = tinyi_alloc(ctx, n, bytes_each);
-    return *array ? TINY_OK : tiny_ctx_status(ctx);
-}
-
-static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need, const tiny_sparse_room *room)
-{
-    tiny_status st = TINY_OK;
-    void *p;
-#define TINYI_SPARSE_TAKE(name, type)                                                                                       \
-    p = room ? (void *)out->name : NULL;                                                                                    \
-    out->name = NULL;                                                                                                       \
-    if (!st && need->name) st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
-    if (need->name) out->name = (type *)p;
-    TINYI_SPARSE_TAKE(offset, int64_t)
-    TINYI_SPARSE_TAKE(row, int32_t)
-    TINYI_SPARSE_TAKE(col, int32_t)
-    TINYI_SPARSE_TAKE(bits, uint64_t)
-    TINYI_SPARSE_TAKE(value, float)
-    TINYI_SPARSE_TAKE(source, int64_t)
-#undef TINYI_SPARSE_TAKE
-    return st;
-}
-
-/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in each row. */
-static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, int bc, int64_t *next, int32_t *col)
-{
-    tiny_idx r0 = line * br, r1 = TINYI_MIN(r0 + br, l->n_lines), r;
-    int64_t n = 0;
-    for (r = r0; r < r1; r++) next[r - r0] = l->offset[r];
-    for (;;) {
-        int64_t least = INT64_MAX;
-        for (r = r0; r < r1; r++)
-            if (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] < least) least = l->at[next[r - r0]];
-        if (least == INT64_MAX) return n;
-        least /= bc;
-        if (col) col[n] = (int32_t)least;
-        n++;
-        for (r = r0; r < r1; r++)
-            while (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] / bc == least) next[r - r0]++;
-    }
-}
-
-static tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    int br = out->block_rows, bc = out->block_cols;
-    tiny_idx lines = tinyi_sparse_block_rows(out), i, r;
-    size_t size = (size_t)br * (size_t)bc, values = 0;
-    int64_t *next = (int64_t *)tinyi_alloc(ctx, (size_t)br, sizeof *next), n = 0, p, q;
-    tiny_status st;
-    if (!next) return tiny_ctx_status(ctx);
-    for (i = 0; i < lines; i++) n += tinyi_sparse_blocks(l, i, br, bc, next, NULL);
-    memset(&need, 0, sizeof need);
-    need.offset = (size_t)lines + 1;
-    need.col = (size_t)n;
-    st = TINY_OK;
-    if (!tinyi_size_mul((size_t)n, size, &values)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address", (long long)n, br, bc);
-    need.value = values;
-    if (told) *told = need;
-    else if (!st) st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st || told) {
-        tiny_free(ctx, next);
-        return st;
-    }
-    if (values) memset(out->value, 0, values * sizeof *out->value);
-    out->n = n;
-    for (n = 0, i = 0; i < lines; i++) {
-        out->offset[i] = n;
-        n += tinyi_sparse_blocks(l, i, br, bc, next, out->col + n);
-        out->offset[i + 1] = n;
-        for (r = i * br; r < TINYI_MIN((i + 1) * br, l->n_lines); r++)
-            for (q = out->offset[i], p = l->offset[r]; p < l->offset[r + 1]; p++) {
-                while (out->col[q] < l->at[p] / bc) q++;
-                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] = l->value ? l->value[p] : 1.0f;
-            }
-    }
-    if (!lines) out->offset[0] = 0;
-    tiny_free(ctx, next);
-    return TINY_OK;
-}
-
-static tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    int64_t longest = 0, p;
-    tiny_idx r, j;
-    size_t slots;
-    tiny_status st = TINY_OK;
-    for (r = 0; r < l->n_lines; r++) longest = TINYI_MAX(longest, l->offset[r + 1] - l->offset[r]);
-    if (width == 0) width = (tiny_idx)longest;
-    if (longest > width) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest, width);
-    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)width, &slots) || slots > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines, width);
-    memset(&need, 0, sizeof need);
-    need.col = slots;
-    need.value = l->value ? slots : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st) return st;
-    out->width = width;
-    out->n = l->n;
-    for (r = 0; r < l->n_lines; r++) {
-        for (j = 0, p = l->offset[r]; p < l->offset[r + 1]; p++, j++) {
-            out->col[r * width + j] = l->at[p];
-            if (out->value) out->value[r * width + j] = l->value[p];
-        }
-        for (; j < width; j++) {
-            out->col[r * width + j] = -1;
-            if (out->value) out->value[r * width + j] = 0.0f;
-        }
-    }
-    return TINY_OK;
-}
-
-static tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    tiny_idx words = tinyi_sparse_words(out), r;
-    int64_t p;
-    tiny_status st = TINY_OK;
-    memset(&need, 0, sizeof need);
-    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)words, &need.bits) || need.bits > (size_t)TINY_IDX_MAX / 16)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines, words);
-    need.offset = (size_t)l->n_lines + 1;
-    need.value = l->value ? (size_t)l->n : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    st = tinyi_sparse_take(ctx, out, &need, room);
-    if (st) return st;
-    out->n = l->n;
-    if (need.bits) memset(out->bits, 0, need.bits * sizeof *out->bits);
-    memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
-    if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
-    for (r = 0; r < l->n_lines; r++)
-        for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
-    return TINY_OK;
-}
-
-/* COO, CSR, CSC: what fits is handed over, the rest is copied */
-static tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
-{
-    tiny_sparse_room need;
-    tiny_idx r;
-    int64_t p;
-    tiny_status st;
-    memset(&need, 0, sizeof need);
-    if (out->form != TINY_COO) need.offset = (size_t)l->n_lines + 1;
-    if (out->form != TINY_CSR) need.row = (size_t)l->n;
-    if (out->form != TINY_CSC) need.col = (size_t)l->n;
-    need.value = l->value ? (size_t)l->n : 0;
-    need.source = l->source ? (size_t)l->n : 0;
-    if (told) {
-        *told = need;
-        return TINY_OK;
-    }
-    if (!room && l->owned && !l->merged) {
-        int32_t *row = NULL;
-        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row))) return tiny_ctx_status(ctx);
-        out->offset = l->offset;
-        out->row = out->form == TINY_CSC ? l->at : row;
-        out->col = out->form == TINY_CSC ? NULL : l->at;
-        out->value = l->value;
-        out->source = l->source;
-        l->owned = 0;
-    } else {
-        st = tinyi_sparse_take(ctx, out, &need, room);
-        if (st) return st;
-        if (need.offset) memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
-        if (l->n) memcpy(out->form == TINY_CSC ? out->row : out->col, l->at, (size_t)l->n * sizeof *l->at);
-        if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
-        if (need.source) memcpy(out->source, l->source, need.source * sizeof *out->source);
-    }
-    out->n = l->n;
-    if (out->form == TINY_COO) {
-        for (r = 0; r < l->n_lines; r++)
-            for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->row[p] = (int32_t)r;
-        if (!room && !need.offset && out->offset) {
-            tiny_free(ctx, out->offset);
-            out->offset = NULL;
-        }
-    }
-    return TINY_OK;
 }
 
 /* ---- the calls */
@@ -28154,7 +28387,7 @@ static void tinyi_spmm_cases(tiny_case *c)
     memcpy(c->magnitude_params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, -1 };
+static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
     tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
@@ -33722,6 +33955,1092 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }
 
+/* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
+#include <string.h>
+
+#define TINYI_FFT_MAX_PRIME 31
+
+float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
+{
+    tiny_idx a = row % s->n[2], b = row / s->n[2] % s->n[1], c = row / s->n[2] / s->n[1];
+    return s->data + a * s->stride[2] + b * s->stride[1] + c * s->stride[0];
+}
+
+/* the radices of n into radix[]; 0: a prime above 31 */
+static int tinyi_fft_factor_of(size_t n, unsigned char *radix)
+{
+    size_t p, twos = 0;
+    int k = 0;
+    for (; n > 1 && n % 2 == 0; n /= 2) twos++;
+    for (; twos >= 3 && twos != 4; twos -= 3) radix[k++] = 8;
+    for (; twos >= 2; twos -= 2) radix[k++] = 4;
+    if (twos) radix[k++] = 2;
+    for (p = 3; p <= TINYI_FFT_MAX_PRIME && n > 1; p += 2)
+        for (; n % p == 0; n /= p) radix[k++] = (unsigned char)p;
+    return n <= 1 ? k : 0;
+}
+
+int tinyi_fft_smooth(size_t n)
+{
+    unsigned char radix[TINYI_FFT_PASSES];
+    return n <= 1 || tinyi_fft_factor_of(n, radix) > 0;
+}
+
+/* the largest divisor of n up to the lanes */
+static size_t tinyi_fft_split_of(size_t n, size_t lanes)
+{
+    size_t s = lanes;
+    while (n % s) s--;
+    return s;
+}
+
+/* Least length >= at_least of factors 2, 3, 5 that is a multiple of the lanes. */
+static size_t tinyi_fft_good(size_t at_least, size_t lanes)
+{
+    size_t best = SIZE_MAX, a, b;
+    for (a = 1; a < best; a *= 5)
+        for (b = a; b < best; b *= 3) {
+            size_t c = b * lanes;
+            while (c < at_least) c *= 2;
+            if (c < best) best = c;
+            if (b > at_least) break;
+        }
+    return best;
+}
+
+static size_t tinyi_fft_round(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* floats of one set of m numbers, with room for whole blocks */
+static size_t tinyi_fft_set(const tinyi_fft_way *w) { return tinyi_fft_round(w->m, w->lanes) * 2 * w->lanes; }
+
+/* Everything but the table. rows: how many there will be, 0 when nobody knows; columns: they lie side by side. */
+static void tinyi_fft_way_of(tinyi_fft_way *w, size_t n, size_t n_real, size_t lanes, size_t rows, int columns)
+{
+    size_t at = 0, rest, z;
+    int i;
+    memset(w, 0, sizeof *w);
+    w->n = n;
+    w->n_real = n_real;
+    w->lanes = lanes;
+    if (!tinyi_fft_smooth(n)) {
+        w->way = TINYI_FFT_CHIRP;
+        w->conv = tinyi_fft_good(2 * n - 1, lanes);
+        w->split = lanes;
+        w->m = w->conv / lanes;
+    } else {
+        size_t split = tinyi_fft_split_of(n, lanes), fill = rows ? TINYI_MIN(rows, lanes) : 1;
+        /* numbers that each way handles a row; a batch of long rows leaves the second cache */
+        double by_split = (double)(n / split), by_batch = (double)n / (double)fill * (n * lanes * 16 > 262144 ? 1.5 : 1.0);
+        w->way = columns || lanes == 1 || by_batch < 0.8 * by_split ? TINYI_FFT_BATCH : TINYI_FFT_SPLIT;
+        w->split = w->way == TINYI_FFT_BATCH ? 1 : split;
+        w->m = w->way == TINYI_FFT_BATCH ? n : n / split;
+    }
+    w->n_passes = tinyi_fft_factor_of(w->m, w->radix);
+    for (rest = w->m, i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i];
+        rest /= r;
+        w->twiddles[i] = at;
+        at += 2 * (r - 1) * rest;
+        w->roots[i] = at;
+        if (r > 5 && r != 8) at += 2 * r;
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        w->last_roots = at;
+        at += 2 * w->split;
+        at = tinyi_fft_round(at, 16);
+        w->last = at;
+        at += w->m * 2 * lanes;
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        w->chirp = at;
+        at += 2 * n;
+        w->spectrum = tinyi_fft_round(at, 16);
+        at = w->spectrum + 2 * w->conv;
+    }
+    if (n_real) {
+        w->real = at;
+        at += 2 * (n / 2 + 1);
+    }
+    w->floats = tinyi_fft_round(at, 16);
+    /* two sets of numbers, the two arrays of chirp, and rows on their way in and out */
+    z = 2 * tinyi_fft_set(w) + (w->way == TINYI_FFT_CHIRP ? 2 * tinyi_fft_round(2 * w->conv, 16) : 0);
+    w->own = z + (w->way == TINYI_FFT_BATCH && !columns ? lanes : 1) * 2 * tinyi_fft_round(2 * (n + 1), 16);
+}
+
+/* exp(-2 pi i k / n) as a product of two entries, in double */
+typedef struct tinyi_fft_roots {
+    double *low, *high;                     /* (64, 2), (n / 64 + 1, 2) */
+    size_t n;
+} tinyi_fft_roots;
+
+static size_t tinyi_fft_roots_bytes(size_t n) { return (64 + n / 64 + 1) * 2 * sizeof(double); }
+
+static void tinyi_fft_roots_make(tinyi_fft_roots *r, size_t n, void *memory)
+{
+    size_t k;
+    r->n = n;
+    r->low = (double *)memory;
+    r->high = r->low + 128;
+    for (k = 0; k < 64 && k < n; k++) tinyi_cis64(k, n, &r->low[2 * k], &r->low[2 * k + 1]);
+    for (k = 0; k <= n / 64 && k * 64 < n; k++) tinyi_cis64(k * 64, n, &r->high[2 * k], &r->high[2 * k + 1]);
+}
+
+static void tinyi_fft_root(const tinyi_fft_roots *r, size_t k, float *re, float *im)
+{
+    const double *a = r->low + 2 * (k % 64), *b = r->high + 2 * (k / 64);
+    *re = (float)(a[0] * b[0] - a[1] * b[1]);
+    *im = (float)-(a[0] * b[1] + a[1] * b[0]);
+}
+
+/* the most roots that tinyi_fft_fill makes at a time */
+size_t tinyi_fft_scratch(const tinyi_fft_way *w)
+{
+    size_t n = TINYI_MAX(w->way == TINYI_FFT_CHIRP ? TINYI_MAX(2 * w->n, w->conv) : w->n, w->n_real);
+    return tinyi_fft_roots_bytes(n);
+}
+
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z);
+
+void tinyi_fft_fill(tiny_team *team, const tinyi_fft_way *w, float *table, float *work, void *scratch)
+{
+    tinyi_fft_roots roots;
+    size_t n = w->split * w->m, rest = w->m, p, t, l;
+    int i;
+    tinyi_fft_roots_make(&roots, n, scratch);
+    for (i = 0; i < w->n_passes; i++) {
+        size_t r = w->radix[i], step = n / rest;        /* the root of order `rest` is root `step` of order n */
+        float *to = table + w->twiddles[i];
+        rest /= r;
+        for (p = 0; p < rest; p++)
+            for (t = 1; t < r; t++, to += 2) tinyi_fft_root(&roots, p * t * step, to, to + 1);
+        if (r > 5 && r != 8)
+            for (t = 0, to = table + w->roots[i]; t < r; t++, to += 2) {
+                tinyi_fft_root(&roots, n / r * t, to, to + 1);
+                to[1] = -to[1];
+            }
+    }
+    if (w->way != TINYI_FFT_BATCH) {
+        float *to = table + w->last_roots;
+        for (l = 0; l < w->split; l++, to += 2) {
+            tinyi_fft_root(&roots, w->m * l, to, to + 1);
+            to[1] = -to[1];
+        }
+        for (p = 0, to = table + w->last; p < w->m; p++, to += 2 * w->lanes)
+            for (l = 0; l < w->lanes; l++) {
+                if (l < w->split) tinyi_fft_root(&roots, l * p, to + l, to + w->lanes + l);
+                else to[l] = to[w->lanes + l] = 0.0f;
+            }
+    }
+    if (w->way == TINYI_FFT_CHIRP) {
+        float *c = table + w->chirp, *s = table + w->spectrum;
+        float *a = work + 2 * tinyi_fft_set(w);
+        tinyi_fft_roots_make(&roots, 2 * w->n, scratch);
+        for (p = 0, t = 0; p < w->n; t = (t + 2 * p + 1) % (2 * w->n), p++) tinyi_fft_root(&roots, t, c + 2 * p, c + 2 * p + 1);
+        memset(a, 0, 2 * w->conv * sizeof *a);
+        for (p = 0; p < w->n; p++) {        /* conj c, at p and at -p */
+            a[2 * p] = c[2 * p];
+            a[2 * p + 1] = -c[2 * p + 1];
+            if (p == 0) continue;
+            a[2 * (w->conv - p)] = a[2 * p];
+            a[2 * (w->conv - p) + 1] = a[2 * p + 1];
+        }
+        tinyi_fft_split_row(team, w, table, s, a, (float)(1.0 / (double)w->conv), 0, work);
+    }
+    if (w->n_real) {
+        float *to = table + w->real;
+        tinyi_fft_roots_make(&roots, w->n_real, scratch);
+        for (p = 0; p <= w->n / 2; p++, to += 2) tinyi_fft_root(&roots, p, to, to + 1);
+    }
+}
+
+/* ---- one row, or one vector of rows */
+
+/* the passes: from *z, the answer in *z again; *other is the room between */
+static void tinyi_fft_numbers(tiny_team *team, const tinyi_fft_way *w, const float *table, float **z, float **other)
+{
+    const tinyi_fn_fft_pass pass = TINYI_K(team, fft_pass);
+    size_t rest = w->m, s = 1;
+    int i;
+    for (i = 0; i < w->n_passes; i++) {
+        float *t = *z;
+        rest /= w->radix[i];
+        pass(*other, *z, table + w->twiddles[i], table + w->roots[i], w->radix[i], rest, s);
+        s *= w->radix[i];
+        *z = *other;
+        *other = t;
+    }
+}
+
+/* y = scale * the transform of x, n = split * m values; z: room for two sets of numbers. y may be x. */
+static void tinyi_fft_split_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    float *other = z + tinyi_fft_set(w);
+    TINYI_K(team, fft_in)(z, x, w->m, (ptrdiff_t)(2 * w->split), w->split, swap);
+    tinyi_fft_numbers(team, w, table, &z, &other);
+    TINYI_K(team, fft_last)(y, z, table + w->last, table + w->last_roots, w->m, w->split, scale, swap);
+}
+
+static void tinyi_fft_chirp_row(tiny_team *team, const tinyi_fft_way *w, const float *table, float *y, const float *x, float scale, int swap, float *z)
+{
+    const tinyi_fn_fft_mul mul = TINYI_K(team, fft_mul);
+    float *a = z + 2 * tinyi_fft_set(w), *b = a + tinyi_fft_round(2 * w->conv, 16);
+    mul(a, x, table + w->chirp, w->n, 1.0f, swap, 0);
+    memset(a + 2 * w->n, 0, 2 * (w->conv - w->n) * sizeof *a);
+    tinyi_fft_split_row(team, w, table, b, a, 1.0f, 0, z);
+    mul(b, b, table + w->spectrum, w->conv, 1.0f, 0, 0);
+    tinyi_fft_split_row(team, w, table, a, b, 1.0f, 1, z);
+    mul(y, a, table + w->chirp, w->n, scale, 0, swap);
+}
+
+/* dense rows of n complex values: as many as the way takes at once */
+static void tinyi_fft_rows(tiny_team *team, const tinyi_fft_way *w, const float *table, float *const *y, const float *const *x, size_t n_rows, float scale,
+                           int swap, float *z)
+{
+    size_t r;
+    if (w->way == TINYI_FFT_BATCH) {
+        float *other = z + tinyi_fft_set(w);
+        TINYI_K(team, fft_in_rows)(z, x, n_rows, w->n, swap);
+        tinyi_fft_numbers(team, w, table, &z, &other);
+        TINYI_K(team, fft_out_rows)(y, z, n_rows, w->n, scale, swap);
+        return;
+    }
+    for (r = 0; r < n_rows; r++) {
+        if (w->way == TINYI_FFT_SPLIT) tinyi_fft_split_row(team, w, table, y[r], x[r], scale, swap, z);
+        else tinyi_fft_chirp_row(team, w, table, y[r], x[r], scale, swap, z);
+    }
+}
+
+/* ---- a call on a team */
+
+size_t tinyi_fft_at_once(const tinyi_fft_way *w) { return w->way == TINYI_FFT_BATCH ? w->lanes : 1; }
+
+/* one row of x as dense complex values in `to`; or where it lies, when it is that already */
+static const float *tinyi_fft_row_in(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *to, float *more)
+{
+    const tinyi_fft_side *s = &f->x;
+    const float *x = tinyi_fft_row(s, row);
+    size_t j, n = f->n, bins = n / 2 + 1;
+    float *t;
+    if (f->kind == TINY_FFT_COMPLEX) {
+        if (s->pair == 1 && (s->step == 2 || n == 1)) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            to[2 * j] = x[0];
+            to[2 * j + 1] = x[s->pair];
+        }
+        return to;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->step == 1) return x;
+        for (j = 0; j < n; j++, x += s->step) {
+            if (w->n_real) to[j] = *x;
+            else {
+                to[2 * j] = *x;
+                to[2 * j + 1] = 0.0f;
+            }
+        }
+        return to;
+    }
+    if (w->n_real) {
+        if (s->pair != 1 || s->step != 2) {
+            for (j = 0, t = more; j < bins; j++, x += s->step, t += 2) {
+                t[0] = x[0];
+                t[1] = x[s->pair];
+            }
+            x = more;
+        }
+        TINYI_K(team, fft_unreal)(to, x, table + w->real, n / 2);
+        return to;
+    }
+    for (j = 0; j < bins; j++, x += s->step) {
+        to[2 * j] = x[0];
+        to[2 * j + 1] = j && 2 * j != n ? x[s->pair] : 0.0f;
+        if (j && 2 * j != n) {
+            to[2 * (n - j)] = to[2 * j];
+            to[2 * (n - j) + 1] = -to[2 * j + 1];
+        }
+    }
+    return to;
+}
+
+/* where the transform may write row `row`: its place in y, or room when it needs more work */
+static float *tinyi_fft_row_place(const tinyi_fft_shape *f, const tinyi_fft_way *w, tiny_idx row, float *room)
+{
+    const tinyi_fft_side *s = &f->y;
+    if (f->kind == TINY_FFT_COMPLEX && s->pair == 1 && (s->step == 2 || f->n == 1)) return tinyi_fft_row(s, row);
+    if (f->kind == TINY_FFT_REAL_INVERSE && w->n_real && s->step == 1) return tinyi_fft_row(s, row);
+    return room;
+}
+
+static void tinyi_fft_row_out(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx row, float *from, float *more)
+{
+    const tinyi_fft_side *s = &f->y;
+    float *y = tinyi_fft_row(s, row);
+    size_t j, n = f->n;
+    if (from == y) return;
+    if (f->kind == TINY_FFT_REAL_INVERSE) {
+        for (j = 0; j < n; j++, y += s->step) *y = from[w->n_real ? j : 2 * j];
+        return;
+    }
+    if (f->kind == TINY_FFT_REAL) {
+        if (w->n_real && s->pair == 1 && s->step == 2) {
+            TINYI_K(team, fft_real)(y, from, table + w->real, n / 2);
+            return;
+        }
+        if (w->n_real) {
+            TINYI_K(team, fft_real)(more, from, table + w->real, n / 2);
+            from = more;
+        }
+        n = n / 2 + 1;
+    }
+    for (j = 0; j < n; j++, y += s->step) {
+        y[0] = from[2 * j];
+        y[s->pair] = from[2 * j + 1];
+    }
+}
+
+/* columns: axis `lead` of x and y runs from complex value to complex value */
+static int tinyi_fft_columns(const tinyi_fft_shape *f)
+{
+    int a;
+    if (f->kind != TINY_FFT_COMPLEX || f->x.pair != 1 || f->y.pair != 1 || f->n < 2) return -1;
+    for (a = 2; a >= 0; a--)
+        if (f->x.n[a] > 1 && f->x.stride[a] == 2 && f->y.stride[a] == 2) return a;
+    return -1;
+}
+
+void tinyi_fft_way_for(tinyi_fft_way *w, tiny_fft_kind kind, size_t n, size_t lanes, size_t rows, int columns)
+{
+    const int halved = kind != TINY_FFT_COMPLEX && n % 2 == 0;
+    const size_t m = halved ? n / 2 : n;
+    tinyi_fft_way_of(w, m, halved ? n : 0, lanes, rows, columns && tinyi_fft_smooth(m));
+}
+
+void tinyi_fft_way_of_shape(tinyi_fft_way *w, const tinyi_fft_shape *f, size_t lanes)
+{
+    tinyi_fft_way_for(w, f->kind, f->n, lanes, (size_t)f->rows, tinyi_fft_columns(f) >= 0);
+}
+
+static void tinyi_fft_go_columns(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, int axis)
+{
+    const tinyi_fn_fft_in in = TINYI_K(team, fft_in);
+    const tinyi_fn_fft_out out = TINYI_K(team, fft_out);
+    const int a = axis == 0 ? 1 : 0, b = axis == 2 ? 1 : 2;
+    const tiny_idx lanes = (tiny_idx)w->lanes, strips = (f->x.n[axis] + lanes - 1) / lanes;
+    tiny_idx t, t0, t1;
+    while (tiny_take(team, strips * f->x.n[a] * f->x.n[b], 1, &t0, &t1))
+        for (t = t0; t < t1; t++) {
+            const tiny_idx c = t % strips * lanes, i = t / strips % f->x.n[a], j = t / strips / f->x.n[a];
+            const size_t used = (size_t)TINYI_MIN(lanes, f->x.n[axis] - c);
+            float *z = (float *)team->own, *other = z + tinyi_fft_set(w);
+            in(z, f->x.data + 2 * c + i * f->x.stride[a] + j * f->x.stride[b], w->n, f->x.step, used, f->inverse);
+            tinyi_fft_numbers(team, w, table, &z, &other);
+            out(f->y.data + 2 * c + i * f->y.stride[a] + j * f->y.stride[b], z, w->n, f->y.step, used, (float)f->scale, f->inverse);
+        }
+}
+
+void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first)
+{
+    const size_t at_once = tinyi_fft_at_once(w), room = tinyi_fft_round(2 * (w->n + 1), 16);
+    const size_t n_rows = (size_t)TINYI_MIN((tiny_idx)at_once, f->rows - first);
+    float *z = (float *)team->own, *in = z + w->own - at_once * 2 * room, *out = in + at_once * room;
+    const float *x[TINYI_FFT_LANES];
+    float *y[TINYI_FFT_LANES];
+    size_t r;
+    for (r = 0; r < n_rows; r++) {
+        x[r] = tinyi_fft_row_in(team, f, w, table, first + (tiny_idx)r, in + r * room, out + r * room);
+        y[r] = tinyi_fft_row_place(f, w, first + (tiny_idx)r, out + r * room);
+    }
+    tinyi_fft_rows(team, w, table, y, x, n_rows, (float)f->scale, f->inverse, z);
+    for (r = 0; r < n_rows; r++) tinyi_fft_row_out(team, f, w, table, first + (tiny_idx)r, y[r], in + r * room);
+}
+
+void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table)
+{
+    const tiny_idx at_once = (tiny_idx)tinyi_fft_at_once(w), groups = (f->rows + at_once - 1) / at_once, grain = 32768 / ((tiny_idx)w->n * at_once) + 1;
+    const int axis = tinyi_fft_columns(f);
+    tiny_idx g, g0, g1;
+    if (w->way == TINYI_FFT_BATCH && axis >= 0) {
+        tinyi_fft_go_columns(team, f, w, table, axis);
+        return;
+    }
+    while (tiny_take(team, groups, grain, &g0, &g1))
+        for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
+}
+
+/* src/math/sparse_lines.c
+ *
+ * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
+ *          to their line by a stable counting sort: count, add up, place. Lines whose entries do not ascend are sorted by
+ *          insertion up to 32 entries and by radix above (math/sort.h); then duplicates stand side by side. A change
+ *          between CSR and CSC needs no sort: placing the lines in order leaves each result line ascending.
+ *          With threads each counts and places a piece of the entries, with a table of counts of its own; pieces stand in
+ *          order, so the result is the same for any number of threads.
+ * Cost     linear in entries + rows + columns (BITMAP: + words, dense: + elements). Memory besides the result: one copy of
+ *          the entries, and for each thread one count a line (only when there are at least four entries a line).
+ * Error    none, but for sums of duplicates: in double, in their order, rounded once.
+ * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
+#include <string.h>
+
+tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
+
+int tinyi_sparse_bits(uint64_t w)
+{
+#if defined __GNUC__ || defined __clang__
+    return __builtin_popcountll((unsigned long long)w);
+#else
+    w -= w >> 1 & 0x5555555555555555u;
+    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
+    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (int)(w * 0x0101010101010101u >> 56);
+#endif
+}
+
+void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
+{
+    if (l->owned) {
+        tiny_free(ctx, l->offset);
+        tiny_free(ctx, l->at);
+        tiny_free(ctx, l->value);
+        tiny_free(ctx, l->source);
+    }
+    memset(l, 0, sizeof *l);
+}
+
+static tiny_status tinyi_lines_take(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int with_value, int with_source)
+{
+    memset(l, 0, sizeof *l);
+    l->n_lines = n_lines;
+    l->n = n;
+    l->owned = 1;
+    l->offset = (int64_t *)tinyi_alloc(ctx, (size_t)n_lines + 1, sizeof *l->offset);
+    if (l->offset) l->at = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->at);
+    if (l->at && with_value) l->value = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *l->value);
+    if (l->at && with_source) l->source = (int64_t *)tinyi_alloc(ctx, (size_t)n, sizeof *l->source);
+    if (l->at && (l->value || !with_value) && (l->source || !with_source)) return TINY_OK;
+    tinyi_lines_free(ctx, l);
+    return tiny_ctx_status(ctx);
+}
+
+/* Entries to their lines. Where they come from: line[p] (COO), or lines of the other direction, whose entries name the line. */
+typedef struct tinyi_place_job {
+    const int32_t *line, *at;               /* at NULL: the number of the other line */
+    const int64_t *other;                   /* offsets of the other lines */
+    tiny_idx n_other;
+    const float *value;
+    tinyi_lines *to;
+    int64_t *count;                         /* (pieces, n_lines); one piece counts in to->offset */
+    int pieces;
+} tinyi_place_job;
+
+#define TINYI_PLACE_THREADED 262144
+
+static int64_t tinyi_place_cut(int64_t n, int i, int pieces) { return n / pieces * i + TINYI_MIN(n % pieces, (int64_t)i); }
+
+static void tinyi_place_move(const tinyi_place_job *job, int64_t p0, int64_t p1, int64_t *place)
+{
+    tinyi_lines *to = job->to;
+    tiny_idx other = 0, high = job->n_other, mid;
+    int64_t p, q;
+    if (!job->at) {                         /* the last other line that begins at p0 or before */
+        while (high - other > 1) {
+            mid = other + (high - other) / 2;
+            if (job->other[mid] <= p0) other = mid;
+            else high = mid;
+        }
+    }
+    for (p = p0; p < p1; p++) {
+        if (!job->at) while (job->other[other + 1] <= p) other++;
+        q = place[job->line[p]]++;
+        to->at[q] = job->at ? job->at[p] : (int32_t)other;
+        if (to->value) to->value[q] = job->value[p];
+        if (to->source) to->source[q] = p;
+    }
+}
+
+static void tinyi_place_team(tiny_team *team, void *arg)
+{
+    const tinyi_place_job *job = (const tinyi_place_job *)arg;
+    tinyi_lines *to = job->to;
+    tiny_idx n = to->n_lines, i, p, p1;
+    int64_t q;
+    int k;
+    /* pieces are cut by the plan, not by the team: it may be smaller */
+    while (tiny_take(team, job->pieces, 1, &p, &p1))
+        for (; p < p1; p++) {
+            int64_t *c = job->count + p * n, end = tinyi_place_cut(to->n, (int)p + 1, job->pieces);
+            memset(c, 0, (size_t)n * sizeof *c);
+            for (q = tinyi_place_cut(to->n, (int)p, job->pieces); q < end; q++) c[job->line[q]]++;
+        }
+    tiny_barrier(team);
+    if (team->i == 0) {
+        int64_t at = 0;
+        for (i = 0; i < n; i++) {
+            to->offset[i] = at;
+            for (k = 0; k < job->pieces; k++) {
+                int64_t *c = job->count + k * n + i, here = *c;
+                *c = at;
+                at += here;
+            }
+        }
+        to->offset[n] = at;
+    }
+    tiny_barrier(team);
+    while (tiny_take(team, job->pieces, 1, &p, &p1))
+        for (; p < p1; p++) tinyi_place_move(job, tinyi_place_cut(to->n, (int)p, job->pieces), tinyi_place_cut(to->n, (int)p + 1, job->pieces), job->count + p * n);
+}
+
+static tiny_status tinyi_place(tiny_ctx *ctx, tinyi_place_job *job)
+{
+    tinyi_lines *to = job->to;
+    tiny_idx n = to->n_lines, i;
+    int64_t q, at = 0;
+    tiny_status st;
+    job->pieces = TINYI_MIN(tiny_ctx_threads(ctx), 16);
+    if (job->pieces > 1 && to->n >= TINYI_PLACE_THREADED && to->n / 4 >= n) {
+        job->count = (int64_t *)tinyi_alloc(ctx, (size_t)n * (size_t)job->pieces, sizeof *job->count);
+        if (!job->count) return tiny_ctx_status(ctx);
+        st = tiny_parallel(ctx, job->pieces, 0, 0, tinyi_place_team, job);
+        tiny_free(ctx, job->count);
+        return st;
+    }
+    /* one piece: offset[i + 1] counts, then holds the place of line i, and ends as its end */
+    memset(to->offset, 0, ((size_t)n + 1) * sizeof *to->offset);
+    for (q = 0; q < to->n; q++) to->offset[job->line[q] + 1]++;
+    for (i = 0; i < n; i++) {
+        int64_t here = to->offset[i + 1];
+        to->offset[i + 1] = at;
+        at += here;
+    }
+    tinyi_place_move(job, 0, to->n, to->offset + 1);
+    return TINY_OK;
+}
+
+/* ---- lines in order, duplicates side by side, and then as one */
+
+#define TINYI_LINE_SHORT 32
+#define TINYI_LINE_LONG 65536               /* sorted by one thread, with scratch for the longest */
+
+static int tinyi_line_ascends(const int32_t *at, int64_t n)
+{
+    int64_t i;
+    for (i = 1; i < n; i++)
+        if (at[i] < at[i - 1]) return 0;
+    return 1;
+}
+
+/* scratch: 2 n of them, unless n <= TINYI_LINE_SHORT */
+static void tinyi_line_sort(int32_t *at, float *value, int64_t *source, int64_t n, uint64_t *scratch)
+{
+    int64_t i, j;
+    if (n <= TINYI_LINE_SHORT) {
+        for (i = 1; i < n; i++) {
+            int32_t t = at[i];
+            float v = value ? value[i] : 0.0f;
+            int64_t s = source ? source[i] : 0;
+            for (j = i; j > 0 && at[j - 1] > t; j--) {
+                at[j] = at[j - 1];
+                if (value) value[j] = value[j - 1];
+                if (source) source[j] = source[j - 1];
+            }
+            at[j] = t;
+            if (value) value[j] = v;
+            if (source) source[j] = s;
+        }
+        return;
+    }
+    for (i = 0; i < n; i++) scratch[i] = (uint64_t)(uint32_t)at[i] << 32 | (uint32_t)i;
+    tinyi_sort_pairs(scratch, scratch + n, (size_t)n);
+    for (i = 0; i < n; i++) at[i] = (int32_t)(scratch[i] >> 32);
+    if (value) {
+        float *t = (float *)(void *)(scratch + n);
+        memcpy(t, value, (size_t)n * sizeof *t);
+        for (i = 0; i < n; i++) value[i] = t[(uint32_t)scratch[i]];
+    }
+    if (source) {
+        int64_t *t = (int64_t *)(void *)(scratch + n);
+        memcpy(t, source, (size_t)n * sizeof *t);
+        for (i = 0; i < n; i++) source[i] = t[(uint32_t)scratch[i]];
+    }
+}
+
+/* merges what stands at one place of an ascending line; returns how many are left */
+static int64_t tinyi_line_merge(int32_t *at, float *value, int64_t *source, int64_t n, tiny_duplicates how)
+{
+    int64_t i, j, m = 0;
+    for (i = 0; i < n; i = j) {
+        double sum = value ? (double)value[i] : 1.0;
+        int64_t best = i;
+        for (j = i + 1; j < n && at[j] == at[i]; j++) {
+            if (how == TINY_DUPLICATES_SUM) sum += value ? (double)value[j] : 1.0;
+            else if (how == TINY_DUPLICATES_MAX && value && (value[j] > value[best] || value[j] != value[j]) && value[best] == value[best]) best = j;
+        }
+        at[m] = at[i];
+        if (value) value[m] = how == TINY_DUPLICATES_SUM && j > i + 1 ? tinyi_round_f32(sum) : value[best];
+        if (source) source[m] = source[best];
+        m++;
+    }
+    return m;
+}
+
+typedef struct tinyi_order_job {
+    tinyi_lines *l;
+    int sort;
+    tiny_duplicates how;
+    int64_t *left;                          /* entries of each line after merging; NULL: no merging */
+    int64_t longest;
+} tinyi_order_job;
+
+static void tinyi_order_line(const tinyi_order_job *job, tiny_idx i, uint64_t *scratch)
+{
+    const tinyi_lines *l = job->l;
+    int64_t p = l->offset[i], n = l->offset[i + 1] - p;
+    float *v = l->value ? l->value + p : NULL;
+    int64_t *s = l->source ? l->source + p : NULL;
+    if (job->sort && !tinyi_line_ascends(l->at + p, n)) tinyi_line_sort(l->at + p, v, s, n, scratch);
+    if (job->left) job->left[i] = tinyi_line_merge(l->at + p, v, s, n, job->how);
+}
+
+static void tinyi_order_team(tiny_team *team, void *arg)
+{
+    const tinyi_order_job *job = (const tinyi_order_job *)arg;
+    const tinyi_lines *l = job->l;
+    tiny_idx grain = l->n / 16384 >= l->n_lines ? 1 : (tiny_idx)(l->n_lines / (l->n / 16384 + 1)) + 1, i, i1;
+    while (tiny_take(team, l->n_lines, grain, &i, &i1))
+        for (; i < i1; i++)
+            if (l->offset[i + 1] - l->offset[i] <= TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->own);
+    if (job->longest <= TINYI_LINE_LONG) return;
+    tiny_barrier(team);
+    if (team->i == 0)
+        for (i = 0; i < l->n_lines; i++)
+            if (l->offset[i + 1] - l->offset[i] > TINYI_LINE_LONG) tinyi_order_line(job, i, (uint64_t *)team->shared);
+}
+
+/* Sorts (unless the lines keep their order) and merges (unless duplicates are kept). The lines are owned. */
+static tiny_status tinyi_lines_order(tiny_ctx *ctx, tinyi_lines *l, int sort, tiny_duplicates how)
+{
+    tinyi_order_job job;
+    size_t own, shared = 0;
+    int64_t to = 0;
+    tiny_idx i;
+    tiny_status st;
+    job.l = l;
+    job.sort = sort;
+    job.how = how;
+    job.left = NULL;
+    for (job.longest = 0, i = 0; i < l->n_lines; i++) job.longest = TINYI_MAX(job.longest, l->offset[i + 1] - l->offset[i]);
+    if (how != TINY_DUPLICATES_KEEP) {
+        job.left = (int64_t *)tinyi_alloc(ctx, (size_t)l->n_lines, sizeof *job.left);
+        if (!job.left) return tiny_ctx_status(ctx);
+    }
+    own = job.longest > TINYI_LINE_SHORT ? (size_t)TINYI_MIN(job.longest, TINYI_LINE_LONG) * 16 : 0;
+    if (job.longest > TINYI_LINE_LONG) shared = (size_t)job.longest * 16;
+    st = tiny_parallel(ctx, l->n < 65536 ? 1 : 0, shared, own, tinyi_order_team, &job);
+    if (!st && job.left) {                  /* close the gaps */
+        for (i = 0; i < l->n_lines; i++) {
+            int64_t from = l->offset[i], n = job.left[i];
+            if (to != from) {
+                memmove(l->at + to, l->at + from, (size_t)n * sizeof *l->at);
+                if (l->value) memmove(l->value + to, l->value + from, (size_t)n * sizeof *l->value);
+                if (l->source) memmove(l->source + to, l->source + from, (size_t)n * sizeof *l->source);
+            }
+            l->offset[i] = to;
+            to += n;
+        }
+        l->merged = to != l->n;
+        l->offset[l->n_lines] = l->n = to;
+    }
+    tiny_free(ctx, job.left);
+    return st;
+}
+
+/* ---- into lines */
+
+/* Owned lines with one value each where duplicates are to be added and there are no values. */
+static int tinyi_sparse_wants_value(const float *value, tiny_duplicates how) { return value != NULL || how == TINY_DUPLICATES_SUM; }
+
+static void tinyi_lines_ones(tinyi_lines *l, const float *value)
+{
+    int64_t p;
+    if (l->value && !value) for (p = 0; p < l->n; p++) l->value[p] = 1.0f;
+}
+
+static tiny_status tinyi_lines_from_entries(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, const int32_t *line, const int32_t *at, const int64_t *other, tiny_idx n_other,
+                                            const float *value, int with_value, int with_source)
+{
+    tinyi_place_job job;
+    float *values;
+    tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
+    if (st) return st;
+    memset(&job, 0, sizeof job);
+    job.line = line;
+    job.at = at;
+    job.other = other;
+    job.n_other = n_other;
+    job.value = value;
+    job.to = l;
+    values = l->value;
+    if (!value) l->value = NULL;            /* nothing to move */
+    st = tinyi_place(ctx, &job);
+    l->value = values;
+    tinyi_lines_ones(l, value);
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+/* lines that stand in the right direction already: copied when they must change */
+static tiny_status tinyi_lines_same(tiny_ctx *ctx, tinyi_lines *l, tiny_idx n_lines, int64_t n, int64_t *offset, int32_t *at, float *value, int with_value, int with_source,
+                                    const tiny_sparse_desc *d)
+{
+    tiny_idx i;
+    int64_t p;
+    int clean = !with_source;               /* without duplicates nothing is added, and no values are needed */
+    for (i = 0; i < n_lines && clean; i++)
+        for (p = offset[i] + 1; p < offset[i + 1]; p++)
+            if ((at[p] < at[p - 1] && !d->keep_order) || (at[p] <= at[p - 1] && d->duplicates != TINY_DUPLICATES_KEEP)) { clean = 0; break; }
+    if (clean) {
+        memset(l, 0, sizeof *l);
+        l->n_lines = n_lines;
+        l->n = n;
+        l->offset = offset;
+        l->at = at;
+        l->value = value;
+        return TINY_OK;
+    }
+    {
+        tiny_status st = tinyi_lines_take(ctx, l, n_lines, n, with_value, with_source);
+        if (st) return st;
+    }
+    memcpy(l->offset, offset, ((size_t)n_lines + 1) * sizeof *offset);
+    if (n) memcpy(l->at, at, (size_t)n * sizeof *at);
+    if (n && value) memcpy(l->value, value, (size_t)n * sizeof *value);
+    tinyi_lines_ones(l, value);
+    if (l->source) for (p = 0; p < n; p++) l->source[p] = p;
+    return TINY_OK;
+}
+
+/* ELL, BSR, BITMAP and dense: their rows are walked twice, to count and to fill. */
+typedef struct tinyi_walk_job {
+    const tiny_sparse *a;                   /* or */
+    const tiny_tensor *x;
+    tinyi_lines *l;
+    int fill;
+} tinyi_walk_job;
+
+static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
+{
+    const tiny_sparse *a = job->a;
+    tinyi_lines *l = job->l;
+    int64_t n = 0, p;
+    tiny_idx j;
+#define TINYI_WALK_PUT(c, v, s)                                 \
+    do {                                                        \
+        if (job->fill) {                                        \
+            l->at[q + n] = (int32_t)(c);                        \
+            if (l->value) l->value[q + n] = (v);                \
+            if (l->source) l->source[q + n] = (int64_t)(s);     \
+        }                                                       \
+        n++;                                                    \
+    } while (0)
+    if (job->x) {
+        const float *x = (const float *)job->x->data + r * job->x->stride[0];
+        tiny_idx step = job->x->stride[1];
+        for (j = 0; j < job->x->dim[1]; j++)
+            if (x[j * step] != 0.0f) TINYI_WALK_PUT(j, x[j * step], r * job->x->dim[1] + j);
+    } else if (a->form == TINY_ELL) {
+        for (j = 0; j < a->width && a->col[r * a->width + j] >= 0; j++)
+            TINYI_WALK_PUT(a->col[r * a->width + j], a->value ? a->value[r * a->width + j] : 1.0f, r * a->width + j);
+    } else if (a->form == TINY_BSR) {
+        tiny_idx line = r / a->block_rows, size = (tiny_idx)a->block_rows * a->block_cols;
+        for (p = a->offset[line]; p < a->offset[line + 1]; p++) {
+            tiny_idx first = (tiny_idx)p * size + r % a->block_rows * a->block_cols, c0 = (tiny_idx)a->col[p] * a->block_cols;
+            for (j = 0; j < a->block_cols && c0 + j < a->n_cols; j++)
+                if (a->value[first + j] != 0.0f) TINYI_WALK_PUT(c0 + j, a->value[first + j], first + j);
+        }
+    } else {
+        tiny_idx words = tinyi_sparse_words(a);
+        for (p = a->offset[r], j = 0; j < words; j++) {
+            uint64_t w = a->bits[r * words + j];
+            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
+        }
+    }
+#undef TINYI_WALK_PUT
+    return n;
+}
+
+static void tinyi_walk_team(tiny_team *team, void *arg)
+{
+    const tinyi_walk_job *job = (const tinyi_walk_job *)arg;
+    tiny_idx r, r1;
+    while (tiny_take(team, job->l->n_lines, 64, &r, &r1))
+        for (; r < r1; r++) {
+            if (job->fill) (void)tinyi_walk_row(job, r, job->l->offset[r]);
+            else job->l->offset[r] = tinyi_walk_row(job, r, 0);
+        }
+}
+
+static tiny_status tinyi_lines_walk(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, int with_value, int with_source)
+{
+    tinyi_walk_job job;
+    tinyi_lines full;
+    tiny_idx rows = x ? x->dim[0] : a->n_rows;
+    tiny_status st = tinyi_lines_take(ctx, l, rows, 0, 0, 0);
+    if (st) return st;
+    job.a = a;
+    job.x = x;
+    job.l = l;
+    job.fill = 0;
+    st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+    if (!st) st = tiny_prefix_i64(ctx, l->offset, (size_t)rows, l->offset);
+    if (!st) st = tinyi_lines_take(ctx, &full, rows, l->offset[rows], with_value, with_source);
+    if (!st) {
+        memcpy(full.offset, l->offset, ((size_t)rows + 1) * sizeof *full.offset);
+        tinyi_lines_free(ctx, l);
+        *l = full;
+        job.fill = 1;
+        st = tiny_parallel(ctx, rows < 256 ? 1 : 0, 0, 0, tinyi_walk_team, &job);
+    }
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a, const tiny_tensor *x, const tiny_sparse_desc *d, int by_col)
+{
+    tiny_status st = TINY_OK;
+    int sort = !d->keep_order;
+    if (x || a->form >= TINY_ELL) {
+        int with_value = x || a->form == TINY_BSR || tinyi_sparse_wants_value(a->value, d->duplicates);
+        st = tinyi_lines_walk(ctx, l, a, x, with_value, d->with_source);
+        if (!st && by_col) {                /* turned over: the sources travel by hand */
+            tinyi_lines t;
+            tiny_idx n_cols = x ? x->dim[1] : a->n_cols;
+            st = tinyi_lines_from_entries(ctx, &t, n_cols, l->n, l->at, NULL, l->offset, l->n_lines, l->value, with_value, d->with_source);
+            if (!st && t.source) {
+                int64_t p;
+                for (p = 0; p < t.n; p++) t.source[p] = l->source[t.source[p]];
+            }
+            tinyi_lines_free(ctx, l);
+            if (st) return st;
+            *l = t;
+        }
+    } else {
+        int with_value = tinyi_sparse_wants_value(a->value, d->duplicates);
+        tiny_idx n_lines = by_col ? a->n_cols : a->n_rows;
+        if (a->form == TINY_COO)
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, by_col ? a->row : a->col, NULL, 0, a->value, with_value, d->with_source);
+        else if ((a->form == TINY_CSC) == by_col)
+            st = tinyi_lines_same(ctx, l, n_lines, a->n, a->offset, by_col ? a->row : a->col, a->value, with_value, d->with_source, d);
+        else
+            st = tinyi_lines_from_entries(ctx, l, n_lines, a->n, by_col ? a->col : a->row, NULL, a->offset, by_col ? a->n_rows : a->n_cols, a->value, with_value, d->with_source);
+    }
+    if (st) return st;
+    if (l->owned && (sort || d->duplicates != TINY_DUPLICATES_KEEP)) st = tinyi_lines_order(ctx, l, sort, d->duplicates);
+    if (st) tinyi_lines_free(ctx, l);
+    return st;
+}
+
+/* src/math/sparse_forms.c */
+#include <string.h>
+
+tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
+
+tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
+
+/* An array of the result: the caller's, or taken. */
+static tiny_status tinyi_sparse_array(tiny_ctx *ctx, const tiny_sparse *out, const tiny_sparse_room *room, const char *name, void **array, size_t have, size_t n, size_t bytes_each)
+{
+    if (room) {
+        if (n > have || (n && !*array))
+            return tinyi_fail(ctx, TINY_E_WORKSPACE, "sparse %s: %s has room for %zu, %zu are needed", tiny_sparse_form_name(out->form), name, *array ? have : (size_t)0, n);
+        return TINY_OK;
+    }
+    *array = tinyi_alloc(ctx, n, bytes_each);
+    return *array ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+static tiny_status tinyi_sparse_take(tiny_ctx *ctx, tiny_sparse *out, const tiny_sparse_room *need, const tiny_sparse_room *room)
+{
+    tiny_status st = TINY_OK;
+    void *p;
+#define TINYI_SPARSE_TAKE(name, type)                                                                                       \
+    p = room ? (void *)out->name : NULL;                                                                                    \
+    out->name = NULL;                                                                                                       \
+    if (!st && need->name) st = tinyi_sparse_array(ctx, out, room, #name, &p, room ? room->name : 0, need->name, sizeof(type)); \
+    if (need->name) out->name = (type *)p;
+    TINYI_SPARSE_TAKE(offset, int64_t)
+    TINYI_SPARSE_TAKE(row, int32_t)
+    TINYI_SPARSE_TAKE(col, int32_t)
+    TINYI_SPARSE_TAKE(bits, uint64_t)
+    TINYI_SPARSE_TAKE(value, float)
+    TINYI_SPARSE_TAKE(source, int64_t)
+#undef TINYI_SPARSE_TAKE
+    return st;
+}
+
+/* entries of row r as blocks: their columns, ascending, into col (when not NULL); returns how many. next: a place in each row. */
+static int64_t tinyi_sparse_blocks(const tinyi_lines *l, tiny_idx line, int br, int bc, int64_t *next, int32_t *col)
+{
+    tiny_idx r0 = line * br, r1 = TINYI_MIN(r0 + br, l->n_lines), r;
+    int64_t n = 0;
+    for (r = r0; r < r1; r++) next[r - r0] = l->offset[r];
+    for (;;) {
+        int64_t least = INT64_MAX;
+        for (r = r0; r < r1; r++)
+            if (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] < least) least = l->at[next[r - r0]];
+        if (least == INT64_MAX) return n;
+        least /= bc;
+        if (col) col[n] = (int32_t)least;
+        n++;
+        for (r = r0; r < r1; r++)
+            while (next[r - r0] < l->offset[r + 1] && l->at[next[r - r0]] / bc == least) next[r - r0]++;
+    }
+}
+
+tiny_status tinyi_sparse_to_bsr(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    int br = out->block_rows, bc = out->block_cols;
+    tiny_idx lines = tinyi_sparse_block_rows(out), i, r;
+    size_t size = (size_t)br * (size_t)bc, values = 0;
+    int64_t *next = (int64_t *)tinyi_alloc(ctx, (size_t)br, sizeof *next), n = 0, p, q;
+    tiny_status st;
+    if (!next) return tiny_ctx_status(ctx);
+    for (i = 0; i < lines; i++) n += tinyi_sparse_blocks(l, i, br, bc, next, NULL);
+    memset(&need, 0, sizeof need);
+    need.offset = (size_t)lines + 1;
+    need.col = (size_t)n;
+    st = TINY_OK;
+    if (!tinyi_size_mul((size_t)n, size, &values)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bsr: %lld blocks of %dx%d are more than this machine can address", (long long)n, br, bc);
+    need.value = values;
+    if (told) *told = need;
+    else if (!st) st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st || told) {
+        tiny_free(ctx, next);
+        return st;
+    }
+    if (values) memset(out->value, 0, values * sizeof *out->value);
+    out->n = n;
+    for (n = 0, i = 0; i < lines; i++) {
+        out->offset[i] = n;
+        n += tinyi_sparse_blocks(l, i, br, bc, next, out->col + n);
+        out->offset[i + 1] = n;
+        for (r = i * br; r < TINYI_MIN((i + 1) * br, l->n_lines); r++)
+            for (q = out->offset[i], p = l->offset[r]; p < l->offset[r + 1]; p++) {
+                while (out->col[q] < l->at[p] / bc) q++;
+                out->value[(size_t)q * size + (size_t)(r - i * br) * (size_t)bc + (size_t)(l->at[p] % bc)] = l->value ? l->value[p] : 1.0f;
+            }
+    }
+    if (!lines) out->offset[0] = 0;
+    tiny_free(ctx, next);
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_ell(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, tiny_idx width, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    int64_t longest = 0, p;
+    tiny_idx r, j;
+    size_t slots;
+    tiny_status st = TINY_OK;
+    for (r = 0; r < l->n_lines; r++) longest = TINYI_MAX(longest, l->offset[r + 1] - l->offset[r]);
+    if (width == 0) width = (tiny_idx)longest;
+    if (longest > width) return tinyi_fail(ctx, TINY_E_SHAPE, "sparse ell: a row has %lld entries, the width is %td", (long long)longest, width);
+    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)width, &slots) || slots > (size_t)TINY_IDX_MAX / 16)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse ell: %td rows of %td slots are more than this machine can address", l->n_lines, width);
+    memset(&need, 0, sizeof need);
+    need.col = slots;
+    need.value = l->value ? slots : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st) return st;
+    out->width = width;
+    out->n = l->n;
+    for (r = 0; r < l->n_lines; r++) {
+        for (j = 0, p = l->offset[r]; p < l->offset[r + 1]; p++, j++) {
+            out->col[r * width + j] = l->at[p];
+            if (out->value) out->value[r * width + j] = l->value[p];
+        }
+        for (; j < width; j++) {
+            out->col[r * width + j] = -1;
+            if (out->value) out->value[r * width + j] = 0.0f;
+        }
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_bitmap(tiny_ctx *ctx, const tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    tiny_idx words = tinyi_sparse_words(out), r;
+    int64_t p;
+    tiny_status st = TINY_OK;
+    memset(&need, 0, sizeof need);
+    if (!tinyi_size_mul((size_t)l->n_lines, (size_t)words, &need.bits) || need.bits > (size_t)TINY_IDX_MAX / 16)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "sparse bitmap: %td rows of %td words are more than this machine can address", l->n_lines, words);
+    need.offset = (size_t)l->n_lines + 1;
+    need.value = l->value ? (size_t)l->n : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    st = tinyi_sparse_take(ctx, out, &need, room);
+    if (st) return st;
+    out->n = l->n;
+    if (need.bits) memset(out->bits, 0, need.bits * sizeof *out->bits);
+    memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
+    if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
+    for (r = 0; r < l->n_lines; r++)
+        for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->bits[r * words + l->at[p] / 64] |= (uint64_t)1 << (l->at[p] % 64);
+    return TINY_OK;
+}
+
+tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *out, const tiny_sparse_room *room, tiny_sparse_room *told)
+{
+    tiny_sparse_room need;
+    tiny_idx r;
+    int64_t p;
+    tiny_status st;
+    memset(&need, 0, sizeof need);
+    if (out->form != TINY_COO) need.offset = (size_t)l->n_lines + 1;
+    if (out->form != TINY_CSR) need.row = (size_t)l->n;
+    if (out->form != TINY_CSC) need.col = (size_t)l->n;
+    need.value = l->value ? (size_t)l->n : 0;
+    need.source = l->source ? (size_t)l->n : 0;
+    if (told) {
+        *told = need;
+        return TINY_OK;
+    }
+    if (!room && l->owned && !l->merged) {
+        int32_t *row = NULL;
+        if (out->form == TINY_COO && !(row = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *row))) return tiny_ctx_status(ctx);
+        out->offset = l->offset;
+        out->row = out->form == TINY_CSC ? l->at : row;
+        out->col = out->form == TINY_CSC ? NULL : l->at;
+        out->value = l->value;
+        out->source = l->source;
+        l->owned = 0;
+    } else {
+        st = tinyi_sparse_take(ctx, out, &need, room);
+        if (st) return st;
+        if (need.offset) memcpy(out->offset, l->offset, need.offset * sizeof *out->offset);
+        if (l->n) memcpy(out->form == TINY_CSC ? out->row : out->col, l->at, (size_t)l->n * sizeof *l->at);
+        if (need.value) memcpy(out->value, l->value, need.value * sizeof *out->value);
+        if (need.source) memcpy(out->source, l->source, need.source * sizeof *out->source);
+    }
+    out->n = l->n;
+    if (out->form == TINY_COO) {
+        for (r = 0; r < l->n_lines; r++)
+            for (p = l->offset[r]; p < l->offset[r + 1]; p++) out->row[p] = (int32_t)r;
+        if (!room && !need.offset && out->offset) {
+            tiny_free(ctx, out->offset);
+            out->offset = NULL;
+        }
+    }
+    return TINY_OK;
+}
+
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
  * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
@@ -34346,21 +35665,39 @@ TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values)
 /* src/llm/quant/block.h - inside the products with block formats: what every target fills
  *
  * All formats are seen as super-blocks of 256 numbers in 16 groups: number i of group g is s[g] code[i] + m[g]. A code is a
- * byte, without sign where tinyi_blk_kernels.is_signed says 0. Formats with blocks of 32 come eight at a time; the last of a
+ * byte, without sign where tinyi_blk_kernels.traits has no HAS_SIGN. Formats with blocks of 32 come eight at a time; the last of a
  * row are copied and followed by zeros.                                                                               */
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
 TINYI_C_BEGIN
 
-/* name, numbers in a block, bytes of a block, 1: its codes are bytes with a sign */
-#define TINYI_BLKS(F) F(Q8_0, 32, 34, 1) F(Q4_0, 32, 18, 0) F(Q4_1, 32, 20, 0) F(Q5_0, 32, 22, 0) F(Q5_1, 32, 24, 0) F(Q2_K, 256, 84, 0) \
-    F(Q3_K, 256, 110, 0) F(Q4_K, 256, 144, 0) F(Q5_K, 256, 176, 0) F(Q6_K, 256, 210, 0) F(IQ4_NL, 32, 18, 1) F(IQ4_XS, 256, 136, 1) \
-    F(MXFP4, 32, 17, 0) F(TQ2_0, 256, 66, 0)
-#define TINYI_BLK_ENUM(name, values, bytes, wide) TINYI_BLK_##name,
+/* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7 bits a number of 16 bits
+ * can sum. Groups are of 32 numbers, of 16 where they are FINE; PAIRED: low halves of bytes come first, then high ones. */
+enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
+
+/* name, numbers in a block, bytes of a block, traits */
+#define TINYI_BLKS(F) \
+    F(Q8_0, 32, 34, TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN) \
+    F(Q4_0, 32, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
+    F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
+    F(Q2_K, 256, 84, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE | TINYI_BLK_MINIMA) \
+    F(Q3_K, 256, 110, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
+    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
+    F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
+    F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
+    F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+#define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
+ * them otherwise, see tree.simd.h. */
+#define TINYI_BLK_PANEL 384
 typedef struct tinyi_q8 {
     const int8_t *code;
     const float *d, *sum;
@@ -34369,17 +35706,24 @@ typedef struct tinyi_q8 {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
-    unsigned char is_signed[TINYI_BLK_COUNT];
-    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number */
-    int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n);
+    unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
+    /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
+     * whose traits say PAIRED. */
+    int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
     /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step] */
-    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n);
-    /* an expanded row as floats */
+    void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
+    /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
+     * bytes from one 256, one 32 to the next */
+    void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
+    /* a block of 256 numbers of `rows` expanded rows (an even number; 256 codes, 16 s, 16 m, code_row bytes apart) times `count` times 8 rows
+     * of x: y[row][x] += */
+    void (*panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
@@ -34406,6 +35750,8 @@ TINYI_C_END
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
+ *          INTEGERS many rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
+ *                   are multiplied as integers, several times as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
  *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
  *                   What is left of x beyond whole columns is done as VECTORS.
@@ -34415,6 +35761,7 @@ TINYI_C_END
  *          VECTORS  |x - x'| <= d / 2 (1 + 2^-13) <= top / 254 (1 + 2^-13), 2^24 / 254 = 66053: less than 66100 u. Sums of a
  *                   group are exact integers below 2^24. What floats round: s, m, d and their products, 4 u (|s c| + |m|) top,
  *                   and sums of n / 64 + 8 terms, which 2^-6 of 66100 u + n u are enough for.
+ *          INTEGERS the same.
  *          FLOATS   a sum of n products: n u |x w|.
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
@@ -34427,6 +35774,8 @@ TINYI_C_END
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
 #define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
+#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once, and how many times 8 rows of x they meet: */
+#define TINYI_BLK_GROUPS 16                 /* their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
@@ -34474,9 +35823,9 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
         if (blk >= 0) {
-            const float c = kn->is_signed[blk] ? (float)((code[i] ^ 128) - 128) : (float)code[i];
+            const float c = kn->traits[blk] & TINYI_BLK_HAS_SIGN ? (float)((code[i] ^ 128) - 128) : (float)code[i];
             size += (tinyi_q_abs(s[i / 16] * c) + tinyi_q_abs(m[i / 16])) / 64.0f;
-            if (kn->is_signed[blk]) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
+            if (kn->traits[blk] & TINYI_BLK_HAS_SIGN) size += tinyi_q_abs(s[i / 16]) * 2.0f;       /* an offset of 128 elsewhere */
         }
         t[i] = size;
     }
@@ -34621,13 +35970,14 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
+    const int paired = rows == 1 && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
     if (alone)
-        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
     else {
         while (tiny_take(team, rows, 1, &q0, &q1))
-            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k);
+            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
@@ -34642,7 +35992,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
-                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->is_signed[p->blk], &x, (size_t)rows);
+                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
             }
         for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
         if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
@@ -34657,14 +36007,30 @@ static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *k
     float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
         kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
-        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->is_signed[p->blk], blocks);
-        else kn->floats((float *)to, code, s, m, kn->is_signed[p->blk], blocks);
+        if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
+        else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         return;
     }
     p->f->unpack(tinyi_blk_at(p, r, k0), t, (size_t)n);
     if (!tiles) return;
     for (; n % 32; n++) t[n] = 0.0f;
     tiles->round((uint16_t *)to, t, (size_t)n);
+}
+
+/* Sums of rows r0..r1 of w, step apart, go where they belong: rows i0.. of y */
+static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, float *sums, tiny_idx step, tiny_idx i0, tiny_idx rows, tiny_idx r0, tiny_idx r1)
+{
+    tiny_idx r, i;
+    if (p->bias)
+        for (r = r0; r < r1; r++)
+            for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
+    if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
+        for (i = 0; i < rows; i += 16)
+            k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+                            (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
+    else
+        for (i = 0; i < rows; i++)
+            for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
 }
 
 /* PANELS: rows i0..i1 of x, at most p->tokens of them */
@@ -34727,18 +36093,55 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
             }
             if (p->k == 0)
                 for (r = r0; r < r1; r++) memset(sums + (r - r0) * step, 0, (size_t)rows * sizeof *sums);
-            if (p->bias)
-                for (r = r0; r < r1; r++)
-                    for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
-            if (p->y_n == 1)                /* few rows of y at a time: each is a page of its own */
-                for (i = 0; i < rows; i += 16)
-                    k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
-                                    (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
-            else
-                for (i = 0; i < rows; i++)
-                    for (r = r0; r < r1; r++) p->y[(i0 + i) * p->y_row + r * p->y_n] = sums[(r - r0) * step + i];
+            tinyi_blk_give(k, p, sums, step, i0, rows, r0, r1);
         }
     if (tiles) tiles->end();
+}
+
+/* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
+static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tiny_idx rows = i1 - i0, groups = (rows + 7) / 8, x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group, step = 8 * groups + 16;
+    unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
+    float *sums = (float *)(void *)(panel + p->own_panel);
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
+    int strange = 0;
+    tinyi_q8 x;
+    while (tiny_take(team, groups, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            int8_t *code = (int8_t *)own;
+            float *d = (float *)(void *)(own + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
+            n = TINYI_MIN(rows - 8 * q0, 8);
+            for (i = 0; i < n; i++)
+                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k, 0);
+            x.code = code;
+            x.d = d;
+            x.sum = sum;
+            x.blocks = (size_t)p->blocks;
+            kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
+        }
+    tiny_barrier(team);
+    for (i = 0; i < rows; i++) strange |= !flags[i];
+    while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    team->ran_on = kn->from;
+    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            r0 = q0 * high;
+            r1 = TINYI_MIN(r0 + high, p->n_out);
+            memset(sums, 0, (size_t)(high * step) * sizeof *sums);
+            for (at = 0; at < p->blocks; at++) {
+                for (r = r0; r < r1; r++) {
+                    unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
+                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256), p->w_row);
+                }
+                if ((r1 - r0) % 2) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);    /* rows go in twos */
+                for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
+                    kn->panel(sums + 8 * j, step, panel, TINYI_BLK_PANEL, kn->traits[p->blk], (size_t)(r1 - r0 + 1) / 2 * 2, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                              (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+            }
+            tinyi_blk_give(team->k, p, sums, step, i0, rows, r0, r1);
+            if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
+        }
 }
 
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
@@ -34749,7 +36152,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     tinyi_blk_plan p;
     tinyi_gemm_shape shape;
     tiny_idx in_panels, i, q0, q1, grain;
-    int began = 0;
+    int began = 0, integers;
     tinyi_blk_plan_of(&p, op);
     if (p.n == 0 || p.n_out == 0) return;
     tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
@@ -34764,13 +36167,15 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
         p.x_k = 1;
         shared += p.dense;
     }
+    integers = p.blk >= 0 && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
-    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    if (tiles || integers) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
     else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
     else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
     for (i = 0; i < in_panels; i += p.tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
-        tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+        if (integers) tinyi_blk_integers(team, &p, kn, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+        else tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
     }
     if (in_panels == p.n) return;
     if (began) tiny_barrier(team);
@@ -34839,7 +36244,7 @@ static void tinyi_blk_cases(tiny_case *c)
     c->no_denormals = 1;
 }
 
-static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), 0,
+static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
     tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
     { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
@@ -35021,9 +36426,7 @@ typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
 #define TINYI_TEXT_STEP 8
 
 #define TINYI_STORE_EXTRA ((size_t)1 << 20) /* a file may make us allocate twice its size, and this */
-#define TINYI_SHOW 80
 
-/* a text from outside, fit for a sentence: shortened, and without control bytes */
 TINYI_FN const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]);
 TINYI_FN tllm_text tinyi_text(const char *s);
 
@@ -35974,230 +37377,68 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
     tiny_free(ctx, w);
 }
 
-/* src/llm/file/json.h - the words of JSON: space, marks and texts; what stands in which order is the matter of each reader
+/* src/llm/file/safetensors.c - the tables of a tllm_gguf, filled from a header that core/safetensors.h walks twice
  *
- * Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so that tinyi_json_plain cannot fail. */
-#ifndef TINYI_JSON_H
-#define TINYI_JSON_H
-TINYI_C_BEGIN
-
-/* path: the file or the argument; what: "the header" */
-typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
-typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
-
-/* the sentence that says what stands at the cursor, and what should */
-TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
-TINYI_FN void tinyi_json_space(tinyi_json *j);
-/* Skips space; takes the character when it comes next. */
-TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
-TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
-/* a text that tinyi_json_string has taken, without its escapes */
-TINYI_FN void tinyi_json_plain(tinyi_made *m, tinyi_json_text t);
-TINYI_FN size_t tinyi_json_plain_bytes(tinyi_json_text t);
-TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
-
-TINYI_C_END
-#endif
-
-/* src/llm/file/safetensors.c
- *
- *   u64 n   n bytes of JSON   data
- *   { "__metadata__": { "key": "text", ... },
- *     "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }, ... }
- *
- * The form has a fixed depth, so that the reader needs neither recursion nor a stack. It walks the header twice: once to
- * check and count, once to fill tables of that size. Names without escapes stay views of the file.
- *
- * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+ * The first walk counts, the second fills tables of that size. Names without escapes stay views of the file. */
 #include <string.h>
 
-/* a whole number below 2^63, as safetensors writes them */
-static tiny_status tinyi_json_count(tinyi_json *j, uint64_t *v)
-{
-    const unsigned char *first;
-    tinyi_json_space(j);
-    first = j->at;
-    *v = 0;
-    while (j->at < j->end && *j->at >= '0' && *j->at <= '9') {
-        unsigned d = (unsigned)(*j->at - '0');
-        if (*v > ((uint64_t)INT64_MAX - d) / 10) return tinyi_json_fail(j, "a number below 2^63");
-        *v = *v * 10 + d;
-        j->at++;
-    }
-    if (j->at == first) return tinyi_json_fail(j, "a whole number");
-    if (*first == '0' && j->at - first > 1) {
-        j->at = first;
-        return tinyi_json_fail(j, "a number without leading zeros");
-    }
-    return TINY_OK;
-}
-
-/* [1, 2, ...]: at most most of them */
-static tiny_status tinyi_json_counts(tinyi_json *j, uint64_t *v, int most, int *n)
-{
-    tiny_status st;
-    *n = 0;
-    if (!tinyi_json_is(j, '[')) return tinyi_json_fail(j, "[");
-    if (tinyi_json_is(j, ']')) return TINY_OK;
-    for (;;) {
-        if (*n == most)
-            return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: byte %zu of the header: a list of more than %d numbers", j->path, (size_t)(j->at - j->start), most);
-        st = tinyi_json_count(j, &v[*n]);
-        if (st) return st;
-        ++*n;
-        if (tinyi_json_is(j, ']')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or ]");
-    }
-}
-
-typedef struct tinyi_st_walk {
+typedef struct tinyi_st_fill {
     tllm_gguf *g;
     tinyi_made keys, names;                 /* at NULL in the first walk */
-    size_t n_tensors, data_bytes;
-    const unsigned char *data;
-    uint64_t sum;
+    size_t n_tensors;
     int fill;
-} tinyi_st_walk;
+} tinyi_st_fill;
 
-static tiny_status tinyi_st_metadata(tinyi_json *j, tinyi_st_walk *w)
+static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at ? m->at + m->n : NULL, t); }
+
+static void tinyi_st_put_counted(tinyi_made *m, tinyi_json_text t)
 {
-    tinyi_json_text key, text;
-    tiny_status st;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
-    if (tinyi_json_is(j, '}')) return TINY_OK;
-    for (;;) {
-        st = tinyi_json_string(j, &key, "a key in quotes");
-        if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
-        if (!st) st = tinyi_json_string(j, &text, "a text in quotes (all values of __metadata__ are texts)");
-        if (st) return st;
-        tinyi_made_le(&w->keys, tinyi_json_plain_bytes(key), 8);
-        tinyi_json_plain(&w->keys, key);
-        tinyi_made_le(&w->keys, TLLM_STRING, 4);
-        tinyi_made_le(&w->keys, tinyi_json_plain_bytes(text), 8);
-        tinyi_json_plain(&w->keys, text);
-        w->keys.n_keys++;
-        if (tinyi_json_is(j, '}')) return TINY_OK;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
-    }
+    tinyi_made_le(m, tinyi_json_plain(NULL, t), 8);
+    tinyi_st_put(m, t);
 }
 
-static const struct { const char *name; int type; } tinyi_st_type[] = {
-    { "F32", 0 }, { "F16", 1 }, { "BF16", 30 }, { "F64", 28 }, { "I8", 24 }, { "I16", 25 }, { "I32", 26 }, { "I64", 27 },
-    { "BOOL", TLLM_TYPE_BOOL }, { "U8", TLLM_TYPE_U8 }, { "U16", TLLM_TYPE_U16 }, { "U32", TLLM_TYPE_U32 }, { "U64", TLLM_TYPE_U64 },
-    { "F8_E4M3", TLLM_TYPE_F8_E4M3 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2 }
-};
-
-static tiny_status tinyi_st_tensor(tinyi_json *j, tinyi_st_walk *w, tinyi_json_text name)
+static void tinyi_st_take_meta(void *arg, tinyi_json_text key, tinyi_json_text text)
 {
-    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
+    tinyi_st_fill *w = (tinyi_st_fill *)arg;
+    tinyi_st_put_counted(&w->keys, key);
+    tinyi_made_le(&w->keys, TLLM_STRING, 4);
+    tinyi_st_put_counted(&w->keys, text);
+    w->keys.n_keys++;
+}
+
+/* in the order of TINYI_SAFETENSORS_TYPES */
+static const int tinyi_st_gguf_type[] = { 0, 1, 30, 28, 24, 25, 26, 27, TLLM_TYPE_BOOL, TLLM_TYPE_U8, TLLM_TYPE_U16, TLLM_TYPE_U32, TLLM_TYPE_U64, TLLM_TYPE_F8_E4M3,
+                                          TLLM_TYPE_F8_E5M2 };
+
+static void tinyi_st_take_tensor(void *arg, const tinyi_st_tensor *s)
+{
+    tinyi_st_fill *w = (tinyi_st_fill *)arg;
     tllm_gguf_tensor t;
-    tinyi_json_text word, dtype = { NULL, 0, 0 };
-    uint64_t shape[TLLM_MAX_RANK] = { 0 }, offset[2] = { 0 };
-    char shown[TINYI_SHOW];
-    tiny_status st = TINY_OK;
-    int seen = 0, n = 0, a;
-    size_t i;
+    int a;
     memset(&t, 0, sizeof t);
-    t.name.at = (const char *)name.at;
-    t.name.n = name.n;
-    (void)tinyi_show(t.name, shown);
-    if (!name.n) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %zu has an empty name", j->path, w->n_tensors);
-    if (name.n > TLLM_MAX_KEY)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the name of tensor %s has %zu bytes; the longest has %d", j->path, shown, name.n, TLLM_MAX_KEY);
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
-    for (;;) {
-        int member;
-        st = tinyi_json_string(j, &word, "dtype, shape or data_offsets in quotes");
-        if (st) return st;
-        member = tinyi_json_text_is(word, "dtype") ? DTYPE : tinyi_json_text_is(word, "shape") ? SHAPE : tinyi_json_text_is(word, "data_offsets") ? OFFSETS : 0;
-        if (!member || (seen & member)) {
-            tllm_text what;
-            char shown_word[TINYI_SHOW];
-            what.at = (const char *)word.at;
-            what.n = word.n;
-            return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: %s %s", j->path, shown, tinyi_show(what, shown_word),
-                              member ? "stands there twice" : "is no member of a tensor");
-        }
-        seen |= member;
-        if (!tinyi_json_is(j, ':')) return tinyi_json_fail(j, ":");
-        if (member == DTYPE) st = tinyi_json_string(j, &dtype, "the name of a type in quotes");
-        else if (member == SHAPE) st = tinyi_json_counts(j, shape, TLLM_MAX_RANK, &t.rank);
-        else {
-            st = tinyi_json_counts(j, offset, 2, &n);
-            if (!st && n != 2) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets are %d numbers, not 2", j->path, shown, n);
-        }
-        if (st) return st;
-        if (tinyi_json_is(j, '}')) break;
-        if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
-    }
-    if (seen != (DTYPE | SHAPE | OFFSETS))
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s", j->path, shown, !(seen & DTYPE) ? "dtype" : !(seen & SHAPE) ? "shape" : "data_offsets");
-    for (i = 0; i < TINYI_COUNT(tinyi_st_type) && !tinyi_json_text_is(dtype, tinyi_st_type[i].name); i++) {}
-    if (i == TINYI_COUNT(tinyi_st_type)) {
-        tllm_text what;
-        char shown_type[TINYI_SHOW];
-        what.at = (const char *)dtype.at;
-        what.n = dtype.n;
-        return tinyi_fail(j->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has dtype %s, which is not known here", j->path, shown, tinyi_show(what, shown_type));
-    }
-    t.type = tinyi_st_type[i].type;
-    for (a = 0; a < TLLM_MAX_RANK; a++) t.dim[a] = a < t.rank ? shape[t.rank - 1 - a] : 1;
-    st = tinyi_store_size(j->ctx, j->path, &t, &t.bytes);
-    if (st) return st;
-    if (offset[0] > offset[1] || offset[1] > w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: data_offsets %llu to %llu of %zu bytes of data", j->path, shown, (unsigned long long)offset[0],
-                          (unsigned long long)offset[1], w->data_bytes);
-    if (offset[1] - offset[0] != t.bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: tensor %s: its shape and dtype make %zu bytes, its data_offsets %llu", j->path, shown, t.bytes,
-                          (unsigned long long)(offset[1] - offset[0]));
-    t.data = w->data + offset[0];
-    if (name.escapes) {
+    t.name.at = (const char *)s->name.at;
+    t.name.n = s->name.n;
+    if (s->name.escapes) {
         if (w->fill) t.name.at = (const char *)w->names.at + w->names.n;
-        t.name.n = tinyi_json_plain_bytes(name);
-        tinyi_json_plain(&w->names, name);
+        t.name.n = tinyi_json_plain(NULL, s->name);
+        tinyi_st_put(&w->names, s->name);
     }
+    t.type = tinyi_st_gguf_type[s->type];
+    t.rank = s->rank;
+    for (a = 0; a < TLLM_MAX_RANK; a++) t.dim[a] = a < s->rank ? s->dim[s->rank - 1 - a] : 1;
+    t.data = s->data;
+    t.bytes = s->bytes;
     if (w->fill) w->g->tensor[w->n_tensors] = t;
     w->n_tensors++;
-    w->sum += t.bytes;                      /* each is at most the file: a sum of 2^32 of them has room */
-    return TINY_OK;
-}
-
-static tiny_status tinyi_st_walk_all(tinyi_json *j, tinyi_st_walk *w)
-{
-    tinyi_json_text name;
-    tiny_status st;
-    int metadata = 0;
-    if (!tinyi_json_is(j, '{')) return tinyi_json_fail(j, "{");
-    if (!tinyi_json_is(j, '}')) {
-        for (;;) {
-            st = tinyi_json_string(j, &name, "the name of a tensor in quotes");
-            if (!st && !tinyi_json_is(j, ':')) st = tinyi_json_fail(j, ":");
-            if (st) return st;
-            if (!tinyi_json_text_is(name, "__metadata__")) st = tinyi_st_tensor(j, w, name);
-            else if (metadata++) st = tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: __metadata__ stands there twice", j->path);
-            else st = tinyi_st_metadata(j, w);
-            if (st) return st;
-            if (tinyi_json_is(j, '}')) break;
-            if (!tinyi_json_is(j, ',')) return tinyi_json_fail(j, ", or }");
-        }
-    }
-    tinyi_json_space(j);
-    if (j->at != j->end) return tinyi_json_fail(j, "nothing more");
-    if (w->sum != w->data_bytes)
-        return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: the tensors are %llu bytes, the data behind the header %zu: every byte belongs to one tensor", j->path,
-                          (unsigned long long)w->sum, w->data_bytes);
-    return TINY_OK;
 }
 
 /* Takes the file over, also on failure. */
 static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *file, tllm_gguf **out)
 {
-    tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
-    tinyi_st_walk w;
+    tinyi_st_fill w;
+    tinyi_st_sink sink;
     tinyi_made all;
-    tinyi_json j;
     tllm_gguf *g = NULL;
-    uint64_t n = 0;
     tiny_status st = tinyi_store_open(ctx, 1, &g);
     if (st) {
         tiny_file_close(ctx, file);
@@ -36205,45 +37446,31 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
     }
     g->kind = TLLM_FILE_SAFETENSORS;
     g->part[0].file = *file;
-    st = tinyi_store_path(ctx, &g->part[0], path);
-    if (!st && !tinyi_rd_u64(&c, &n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes, too few for the length of a safetensors header", path, file->n_bytes);
-    if (!st && (n > c.left || n > TLLM_MAX_SAFETENSORS_HEADER))
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: says its header has %llu bytes, %zu are left; the most are %d", path, (unsigned long long)n, c.left,
-                        TLLM_MAX_SAFETENSORS_HEADER);
     memset(&w, 0, sizeof w);
-    memset(&j, 0, sizeof j);
-    if (!st) {
-        j.ctx = ctx;
-        j.path = path;
-        j.what = "the header";
-        j.start = j.at = c.at;
-        j.end = c.at + (size_t)n;
-        w.g = g;
-        w.data = j.end;
-        w.data_bytes = c.left - (size_t)n;
-        st = tinyi_st_walk_all(&j, &w);
-    }
+    w.g = g;
+    sink.arg = &w;
+    sink.meta = tinyi_st_take_meta;
+    sink.tensor = tinyi_st_take_tensor;
+    st = tinyi_store_path(ctx, &g->part[0], path);
+    if (!st) st = tinyi_st_walk(ctx, path, file->bytes, file->n_bytes, &sink);
     if (!st) {
         all = w.keys;
         all.n += w.names.n;
         st = tinyi_store_make(ctx, g, &all, file->n_bytes);
     }
     if (!st) {
-        size_t n_keys = w.keys.n_keys, n_tensors = w.n_tensors, key_bytes = w.keys.n;
+        size_t key_bytes = w.keys.n;
         /* The keys must stand before the tables are read from them, the tables before the tensors: the second walk writes
          * keys and tensors, and the tables of keys are filled behind it. */
-        g->n_tensors = n_tensors;
-        g->n_meta = n_keys;
+        g->n_tensors = w.n_tensors;
+        g->n_meta = w.keys.n_keys;
         st = tinyi_store_tables(ctx, g, 0, file->n_bytes);
-        memset(&w.keys, 0, sizeof w.keys);
-        memset(&w.names, 0, sizeof w.names);
+        memset(&w, 0, sizeof w);
+        w.g = g;
         w.keys.at = g->made;
         w.names.at = g->made + key_bytes;
-        w.n_tensors = 0;
-        w.sum = 0;
         w.fill = 1;
-        j.at = j.start;
-        if (!st) st = tinyi_st_walk_all(&j, &w);
+        if (!st) st = tinyi_st_walk(ctx, path, file->bytes, file->n_bytes, &sink);
         if (!st) st = tinyi_store_made(ctx, g);
     }
     if (!st) st = tinyi_store_finish(ctx, g);
@@ -38686,7 +39913,8 @@ enum {
     TINYI_TM_NAMESPACE, TINYI_TM_FUNCTION, TINYI_TM_METHOD, TINYI_TM_MACRO, TINYI_TM_LOOP, TINYI_TM_MISSING
 };
 
-#define TINYI_TM_NEST 100                   /* lists and maps inside one another: of JSON, of what is printed or compared */
+#define TINYI_TM_NEST 100                   /* lists and maps inside one another, of what is printed or compared */
+#define TINYI_TM_MAX_JSON ((size_t)1 << 30) /* bytes of a JSON text; what is made of it counts against the limits of the run */
 
 typedef struct tinyi_tv {
     uint32_t type;
@@ -38783,7 +40011,6 @@ TINYI_FN int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text,
 /* items, characters, or keys; 0 fails for what has none */
 TINYI_FN int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list);
 
-TINYI_FN int tinyi_tm_parse_float(const char *s, size_t n, double *f);          /* the whole of s, as C writes numbers */
 TINYI_FN void tinyi_tm_show(const char *s, size_t n, char shown[80]);
 
 TINYI_C_END
@@ -39803,6 +41030,13 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t
     return TINY_OK;
 }
 
+TINY_API void tllm_pages_forget(tllm_pages *p)
+{
+    tiny_idx i;
+    for (i = 0; i < p->n_block; i++) tinyi_pages_hide(p, (int32_t)i);
+    for (i = 0; i < p->n_seq; i++) p->seq[i].noted = p->seq[i].length ? -1 : 0;
+}
+
 /* ---- holding ---------------------------------------------------------------------------------------------------- */
 
 static void tinyi_pages_drop(tllm_pages *p, int32_t b)
@@ -39866,7 +41100,7 @@ TINY_API tiny_status tllm_pages_trim(tllm_pages *p, tiny_idx seq, tiny_idx n)
     keep = tinyi_pages_blocks(p, n);
     for (i = tinyi_pages_blocks(p, p->seq[seq].length); i-- > keep; ) tinyi_pages_drop(p, p->table[seq * p->n_table + i]);
     p->seq[seq].length = n;
-    if (p->seq[seq].noted > n) p->seq[seq].noted = n;
+    if (p->seq[seq].noted > n || !n) p->seq[seq].noted = n;
     return TINY_OK;
 }
 
@@ -40444,7 +41678,8 @@ static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
 }
 
-static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+    TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
     tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
@@ -40674,6 +41909,7 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    uint64_t n_merged;                      /* adapters that were merged into the weights */
     int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
@@ -40757,7 +41993,7 @@ struct tllm_state {
     uint32_t magic;
     tiny_ctx *ctx;
     const tllm_model *m;
-    size_t bytes, work;                     /* of this block; of the context's workspace, as far as it is known beforehand */
+    size_t bytes, cleared, work;            /* of this block; of its start, which a new state has all zero; of the context's workspace, as far as it is known beforehand */
     tiny_idx n_ctx, n_batch, n_seq;
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
@@ -40773,6 +42009,8 @@ struct tllm_state {
     size_t scratch_bytes;
     tiny_idx n_encoded;
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
+    uint64_t n_attach;                      /* how often they changed */
+    uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -40807,6 +42045,8 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
+/* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* the norm of the architecture; w NULL: without weights */
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
@@ -40832,6 +42072,8 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+/* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
+TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
@@ -42170,8 +43412,10 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
         if (i == at->n) return TINY_OK;
         memmove(&at->list[i], &at->list[i + 1], (at->n - i - 1) * sizeof at->list[0]);
         at->n--;
+        s->n_attach++;
         return TINY_OK;
     }
+    if (i < at->n && at->list[i].weight == weight) return TINY_OK;
     if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
     if (a->rank > at->rank) {
         float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
@@ -42183,7 +43427,30 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     at->list[i].a = a;
     at->list[i].weight = weight;
     if (i == at->n) at->n++;
+    s->n_attach++;
     return TINY_OK;
+}
+
+/* What keys and values depend on beside the tokens, as a number that is another one after each change. */
+static uint64_t tinyi_lm_weights_now(const tllm_state *s)
+{
+    uint64_t v[2 + 2 * TLLM_MAX_ATTACHED];
+    size_t n = 0, i;
+    v[n++] = s->m->n_merged;
+    v[n++] = s->n_attach;
+    for (i = 0; s->attached && i < s->attached->n; i++) {      /* layers may be chosen after the call of attach */
+        v[n++] = (uint64_t)s->attached->list[i].a->first;
+        v[n++] = (uint64_t)s->attached->list[i].a->last;
+    }
+    return tinyi_hash_of(v, n * sizeof *v);
+}
+
+TINYI_FN void tinyi_lm_pages_now(tllm_state *s)
+{
+    const uint64_t now = tinyi_lm_weights_now(s);
+    if (now == s->paged_with) return;
+    tllm_pages_forget(&s->pages);
+    s->paged_with = now;
 }
 
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
@@ -42309,6 +43576,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->row_bytes = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
     }
+    if (!st) model->n_merged++;
     return st;
 }
 
@@ -43061,19 +44329,10 @@ TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out)
     tllm_stop_reset(stop);
 }
 
-/* src/llm/sample/grammar.c
- *
- * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular Expression
- *          Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
- * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are relative, so
- *          that a repetition copies what it repeats.
- * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on, and in
- *          which frame, when it returns: calls of one rule at one character share a frame, whoever made them. Only frames of
- *          the present character get edges, so that trying a piece leaves the older ones as they are: what was added is
- *          dropped by its number. A call at the end of a rule hands its own edges on instead of adding a frame to the chain.
- * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead decides.
- *          Frames that nothing reaches are swept out when their number has doubled.                                       */
-#include <string.h>
+/* src/llm/sample/grammar_read.h - what a grammar is once its text is read: operations, ranges of characters, rules */
+#ifndef TINYI_GRAMMAR_READ_H
+#define TINYI_GRAMMAR_READ_H
+TINYI_C_BEGIN
 
 enum { TINYI_GO_CHAR, TINYI_GO_NOT, TINYI_GO_JUMP, TINYI_GO_SPLIT, TINYI_GO_CALL, TINYI_GO_TAIL, TINYI_GO_RETURN, TINYI_GO_ACCEPT };
 
@@ -43093,539 +44352,25 @@ struct tllm_grammar {
     int32_t root;
 };
 
-/* room for want; the first n stay */
-static int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t want, size_t each)
-{
-    size_t more = *room ? *room : 16;
-    void *fresh;
-    if (want <= *room) return 1;
-    while (more < want) more *= 2;
-    fresh = tinyi_alloc(ctx, more, each);
-    if (!fresh) return 0;
-    if (n) memcpy(fresh, *p, n * each);
-    tiny_free(ctx, *p);
-    *p = fresh;
-    *room = more;
-    return 1;
-}
+/* *p with room for want items; the first n stay */
+TINYI_FN int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t want, size_t each);
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+TINYI_C_END
+#endif
 
-typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;     /* ends: chain of jumps behind the group */
-typedef struct tinyi_gparse {
-    tiny_ctx *ctx;
-    tllm_grammar *g;
-    const char *s;
-    size_t n, at;
-    tiny_status st;
-    tinyi_gopen open[TLLM_GRAMMAR_MAX_DEPTH + 1];
-    int depth;
-} tinyi_gparse;
-
-static int tinyi_gp_fail(tinyi_gparse *p, size_t pos, const char *what, const char *name, size_t n_name)
-{
-    size_t line = 1, column = 1, i;
-    if (p->st) return 0;
-    for (i = 0; i < pos && i < p->n; i++)
-        if (p->s[i] == '\n') { line++; column = 1; }
-        else if (((unsigned char)p->s[i] & 0xc0) != 0x80) column++;
-    if (name) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: rule %.*s %s", line, column, (int)TINYI_MIN(n_name, 60), name, what);
-    else p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: %s", line, column, what);
-    return 0;
-}
-static int tinyi_gp_peek(const tinyi_gparse *p) { return p->at < p->n ? (unsigned char)p->s[p->at] : -1; }
-static int tinyi_gp_word(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
-
-static void tinyi_gp_space(tinyi_gparse *p, int lines)
-{
-    for (;;) {
-        int c = tinyi_gp_peek(p);
-        if (c == '#') while (p->at < p->n && p->s[p->at] != '\n' && p->s[p->at] != '\r') p->at++;
-        else if (c == ' ' || c == '\t' || (lines && (c == '\n' || c == '\r'))) p->at++;
-        else return;
-    }
-}
-
-static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
-{
-    tllm_grammar *g = p->g;
-    void *ops = g->op;
-    if (p->st) return 0;
-    if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE) return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations", NULL, 0);
-    if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) { p->st = tiny_ctx_status(p->ctx); return 0; }
-    g->op = (tinyi_gop *)ops;
-    g->op[g->n_ops].op = op;
-    g->op[g->n_ops].a = a;
-    g->op[g->n_ops++].b = b;
-    return 1;
-}
-/* One operation before what stands from there on. */
-static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
-{
-    tllm_grammar *g = p->g;
-    if (!tinyi_gp_emit(p, op, a, 0)) return 0;
-    memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
-    g->op[from].op = op;
-    g->op[from].a = a;
-    g->op[from].b = 0;
-    return 1;
-}
-
-static int tinyi_gp_range(tinyi_gparse *p, uint32_t lo, uint32_t hi)
-{
-    tllm_grammar *g = p->g;
-    void *ranges = g->range;
-    if (p->st) return 0;
-    if (!tinyi_grammar_grow(p->ctx, &ranges, g->n_ranges, &g->range_room, g->n_ranges + 1, sizeof *g->range)) { p->st = tiny_ctx_status(p->ctx); return 0; }
-    g->range = (tinyi_grange *)ranges;
-    g->range[g->n_ranges].lo = lo;
-    g->range[g->n_ranges++].hi = hi;
-    return 1;
-}
-
-static int32_t tinyi_gp_rule(tinyi_gparse *p, const char *s, size_t n)
-{
-    tllm_grammar *g = p->g;
-    uint32_t h = 2166136261u;
-    size_t i, k;
-    void *rules = g->rule;
-    if (p->st) return 0;
-    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
-    h ^= h >> 15;
-    if ((g->n_rules + 1) * 2 > g->n_slots) {
-        size_t n_slots = g->n_slots ? g->n_slots * 2 : 64;
-        uint32_t *slot = (uint32_t *)tinyi_alloc(p->ctx, n_slots, sizeof *slot);
-        if (!slot) { p->st = tiny_ctx_status(p->ctx); return 0; }
-        memset(slot, 0, n_slots * sizeof *slot);
-        for (i = 0; i < g->n_rules; i++) {
-            for (k = g->rule[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
-            slot[k] = (uint32_t)i + 1;
-        }
-        tiny_free(p->ctx, g->slot);
-        g->slot = slot;
-        g->n_slots = n_slots;
-    }
-    for (k = h & (g->n_slots - 1); g->slot[k]; k = (k + 1) & (g->n_slots - 1)) {
-        const tinyi_grule *r = &g->rule[g->slot[k] - 1];
-        if (r->hash == h && r->n == n && !memcmp(r->name, s, n)) return (int32_t)g->slot[k] - 1;
-    }
-    if (!tinyi_grammar_grow(p->ctx, &rules, g->n_rules, &g->rule_room, g->n_rules + 1, sizeof *g->rule)) { p->st = tiny_ctx_status(p->ctx); return 0; }
-    g->rule = (tinyi_grule *)rules;
-    memset(&g->rule[g->n_rules], 0, sizeof *g->rule);
-    g->rule[g->n_rules].name = s;
-    g->rule[g->n_rules].n = n;
-    g->rule[g->n_rules].hash = h;
-    g->rule[g->n_rules].pos = p->at;
-    g->rule[g->n_rules].start = -1;
-    g->slot[k] = (uint32_t)++g->n_rules;
-    return (int32_t)g->n_rules - 1;
-}
-
-/* a character of a literal or a class */
-static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
-{
-    size_t pos = p->at, i, n;
-    if (p->at >= p->n || p->s[p->at] == '\n') return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
-    if (p->s[p->at] != '\\') {
-        n = tinyi_utf8_get((const unsigned char *)p->s + p->at, p->n - p->at, c);
-        if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "a byte that is no UTF-8", NULL, 0);
-        p->at += n;
-        return 1;
-    }
-    p->at++;
-    switch (tinyi_gp_peek(p)) {
-    case 'n': *c = '\n'; break;
-    case 'r': *c = '\r'; break;
-    case 't': *c = '\t'; break;
-    case '\\': case '"': case '[': case ']': case '^': case '-': case '/': *c = (uint32_t)tinyi_gp_peek(p); break;
-    case 'x': case 'u': case 'U':
-        n = p->s[p->at] == 'x' ? 2 : p->s[p->at] == 'u' ? 4 : 8;
-        *c = 0;
-        for (i = 0; i < n; i++) {
-            int h = p->at + 1 + i < p->n ? (unsigned char)p->s[p->at + 1 + i] : 0;
-            int d = h >= '0' && h <= '9' ? h - '0' : (h | 32) >= 'a' && (h | 32) <= 'f' ? (h | 32) - 'a' + 10 : -1;
-            if (d < 0) return tinyi_gp_fail(p, pos, "an escape with too few hexadecimal digits", NULL, 0);
-            *c = *c << 4 | (uint32_t)d;
-        }
-        if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff)) return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
-        p->at += n;
-        break;
-    default: return tinyi_gp_fail(p, pos, "an unknown escape", NULL, 0);
-    }
-    p->at++;
-    return 1;
-}
-
-/* Sorts the ranges from first on (by heap) and joins those that touch. */
-static void tinyi_gp_sort(tllm_grammar *g, size_t first)
-{
-    tinyi_grange *r = g->range + first, t;
-    size_t n = g->n_ranges - first, i, k, end;
-    for (i = n / 2, end = n; end > 1;) {
-        if (i) {
-            t = r[--i];
-        } else {
-            t = r[--end];
-            r[end] = r[0];
-        }
-        for (k = i; 2 * k + 1 < end;) {
-            size_t c = 2 * k + 1;
-            if (c + 1 < end && r[c + 1].lo > r[c].lo) c++;
-            if (r[c].lo <= t.lo) break;
-            r[k] = r[c];
-            k = c;
-        }
-        r[k] = t;
-    }
-    for (i = k = 0; i < n; i++) {
-        if (k && r[i].lo <= r[k - 1].hi + 1) { if (r[i].hi > r[k - 1].hi) r[k - 1].hi = r[i].hi; }
-        else r[k++] = r[i];
-    }
-    g->n_ranges = first + k;
-}
-
-static int tinyi_gp_class(tinyi_gparse *p)
-{
-    size_t pos = p->at++, first = p->g->n_ranges;
-    int op = TINYI_GO_CHAR;
-    if (tinyi_gp_peek(p) == '^') { op = TINYI_GO_NOT; p->at++; }
-    while (!p->st && tinyi_gp_peek(p) != ']') {
-        uint32_t lo, hi;
-        if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a class without its ]", NULL, 0);
-        if (!tinyi_gp_char(p, &lo)) return 0;
-        hi = lo;
-        if (tinyi_gp_peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
-            p->at++;
-            if (!tinyi_gp_char(p, &hi)) return 0;
-            if (hi < lo) return tinyi_gp_fail(p, pos, "a range of a class runs backwards", NULL, 0);
-        }
-        (void)tinyi_gp_range(p, lo, hi);
-    }
-    p->at++;
-    if (!p->st && p->g->n_ranges > first) tinyi_gp_sort(p->g, first);
-    return tinyi_gp_emit(p, op, (int32_t)first, (int32_t)(p->g->n_ranges - first));
-}
-
-static int tinyi_gp_number(tinyi_gparse *p, long *v)
-{
-    if (tinyi_gp_peek(p) < '0' || tinyi_gp_peek(p) > '9') return 0;
-    for (*v = 0; tinyi_gp_peek(p) >= '0' && tinyi_gp_peek(p) <= '9'; p->at++)
-        if (*v < TLLM_GRAMMAR_MAX_SIZE + 1L) *v = *v * 10 + (p->s[p->at] - '0');
-    return 1;
-}
-
-/* n copies of the n_ops operations at from, at the end; optional: each may be left out, and those behind it with it */
-static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, int optional)
-{
-    long k;
-    size_t i;
-    for (k = 0; k < n && !p->st; k++) {
-        if (optional) (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)(n - k) * (n_ops + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1), 0);
-        for (i = 0; i < n_ops && !p->st; i++) (void)tinyi_gp_emit(p, p->g->op[from + i].op, p->g->op[from + i].a, p->g->op[from + i].b);
-    }
-}
-
-/* what stands behind the item from there on: * + ? {..}; item moves behind itself as often as needed */
-static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
-{
-    tllm_grammar *g = p->g;
-    for (;;) {
-        size_t pos = p->at, n = g->n_ops - from;
-        int c = tinyi_gp_peek(p);
-        long least = c == '+' ? 1 : 0, most = c == '?' ? 1 : -1;
-        if (p->st) return 0;
-        if (c != '*' && c != '+' && c != '?' && c != '{') return 1;
-        p->at++;
-        if (c == '{') {
-            tinyi_gp_space(p, 0);
-            if (!tinyi_gp_number(p, &least)) return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
-            tinyi_gp_space(p, 0);
-            most = least;
-            if (tinyi_gp_peek(p) == ',') {
-                p->at++;
-                tinyi_gp_space(p, 0);
-                if (!tinyi_gp_number(p, &most)) most = -1;
-                tinyi_gp_space(p, 0);
-            }
-            if (tinyi_gp_peek(p) != '}') return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
-            p->at++;
-            if (most >= 0 && most < least) return tinyi_gp_fail(p, pos, "a repetition with a maximum below its minimum", NULL, 0);
-        }
-        if (!n) continue;
-        if (least == 0) {
-            if (most == 0) { g->n_ops = from; continue; }
-            if (most < 0) {                 /* L: split over; item; jump L */
-                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)n + 2);
-                (void)tinyi_gp_emit(p, TINYI_GO_JUMP, -(int32_t)n - 1, 0);
-            } else {
-                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)most * (n + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1));
-                tinyi_gp_copies(p, from + 1, n, most - 1, 1);
-            }
-        } else {
-            tinyi_gp_copies(p, from, n, least - 1, 0);
-            if (most < 0) {                 /* L: item; split back to L */
-                (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, -(int32_t)n, 0);
-            } else {
-                tinyi_gp_copies(p, from, n, most - least, 1);
-            }
-        }
-    }
-}
-
-/* | or the end of a group or of a rule: what stood since the last | becomes an alternative */
-static void tinyi_gp_alternative(tinyi_gparse *p, int last)
-{
-    tinyi_gopen *o = &p->open[p->depth];
-    tllm_grammar *g = p->g;
-    if (p->st) return;
-    if (!last) {
-        size_t n = g->n_ops - o->alternative;
-        (void)tinyi_gp_insert(p, o->alternative, TINYI_GO_SPLIT, (int32_t)n + 2);
-        (void)tinyi_gp_emit(p, TINYI_GO_JUMP, o->ends, 0);
-        o->ends = (int32_t)g->n_ops - 1;
-        o->alternative = g->n_ops;
-        return;
-    }
-    while (o->ends >= 0) {
-        int32_t next = g->op[o->ends].a;
-        g->op[o->ends].a = (int32_t)g->n_ops - o->ends;
-        o->ends = next;
-    }
-}
-
-/* The right side of a rule. */
-static int tinyi_gp_body(tinyi_gparse *p)
-{
-    tllm_grammar *g = p->g;
-    p->depth = 0;
-    p->open[0].alternative = g->n_ops;
-    p->open[0].ends = -1;
-    for (;;) {
-        size_t from = g->n_ops, pos;
-        int c;
-        tinyi_gp_space(p, p->depth > 0);
-        pos = p->at;
-        c = tinyi_gp_peek(p);
-        if (p->st) return 0;
-        if (c == '"') {
-            p->at++;
-            while (!p->st && tinyi_gp_peek(p) != '"') {
-                uint32_t u;
-                if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a literal without its closing quote", NULL, 0);
-                if (tinyi_gp_char(p, &u) && tinyi_gp_range(p, u, u)) (void)tinyi_gp_emit(p, TINYI_GO_CHAR, (int32_t)g->n_ranges - 1, 1);
-            }
-            p->at++;
-        } else if (c == '[') {
-            if (!tinyi_gp_class(p)) return 0;
-        } else if (c == '.') {
-            p->at++;
-            (void)tinyi_gp_emit(p, TINYI_GO_NOT, 0, 0);
-        } else if (tinyi_gp_word(c)) {
-            while (tinyi_gp_word(tinyi_gp_peek(p))) p->at++;
-            {
-                size_t end = p->at;
-                int32_t rule;
-                p->at = pos;
-                rule = tinyi_gp_rule(p, p->s + pos, end - pos);
-                p->at = end;
-                (void)tinyi_gp_emit(p, TINYI_GO_CALL, rule, 0);
-            }
-        } else if (c == '(') {
-            if (p->depth == TLLM_GRAMMAR_MAX_DEPTH) return tinyi_gp_fail(p, pos, "groups nested more than 200 deep", NULL, 0);
-            p->at++;
-            p->depth++;
-            p->open[p->depth].alternative = g->n_ops;
-            p->open[p->depth].pos = g->n_ops;
-            p->open[p->depth].ends = -1;
-            continue;
-        } else if (c == ')') {
-            if (!p->depth) return tinyi_gp_fail(p, pos, "a ) without its (", NULL, 0);
-            tinyi_gp_alternative(p, 1);
-            from = p->open[p->depth].pos;
-            p->depth--;
-            p->at++;
-        } else if (c == '|') {
-            tinyi_gp_alternative(p, 0);
-            p->at++;
-            tinyi_gp_space(p, 1);
-            continue;
-        } else if (c == '\n' || c == '\r' || c < 0) {
-            size_t line = p->at;
-            if (p->depth) return tinyi_gp_fail(p, pos, "the grammar ends inside of a group", NULL, 0);
-            tinyi_gp_space(p, 1);
-            if (tinyi_gp_peek(p) == '|') continue;
-            p->at = line;
-            tinyi_gp_alternative(p, 1);
-            return tinyi_gp_emit(p, TINYI_GO_RETURN, 0, 0);
-        } else {
-            return tinyi_gp_fail(p, pos, c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition of nothing" : "a character that means nothing here", NULL, 0);
-        }
-        if (!tinyi_gp_repeat(p, from)) return 0;
-    }
-}
-
-/* Marks calls that end their rule; finds what is missing, and rules that come back to themselves before a character. */
-static int tinyi_gp_check(tinyi_gparse *p)
-{
-    tllm_grammar *g = p->g;
-    size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
-    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work = memory, *rule_of = work + 2 * n, *waits = rule_of + n, *edge_to = waits + n,
-            *edge_next = edge_to + n, *first_wait = edge_next + n, *first_edge, *mark, *stack, *nullable;
-    uint8_t *seen;
-    if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
-    first_edge = first_wait + g->n_rules;
-    mark = first_edge + g->n_rules;
-    stack = mark + g->n_rules;
-    nullable = stack + g->n_rules + 1;
-    seen = (uint8_t *)tinyi_alloc(p->ctx, n, 1);
-    if (!seen) { p->st = tiny_ctx_status(p->ctx); tiny_free(p->ctx, memory); return 0; }
-    memset(seen, 0, n);
-    for (i = 0; i < g->n_rules; i++) {
-        const tinyi_grule *r = &g->rule[i];
-        first_wait[i] = first_edge[i] = -1;
-        mark[i] = nullable[i] = 0;
-        if (r->start < 0) {
-            (void)tinyi_gp_fail(p, r->pos, "is not defined", r->name, r->n);
-            goto done;
-        }
-        for (n = (size_t)r->start; n < (size_t)r->end; n++) rule_of[n] = (int32_t)i;
-        work[n_work++] = r->start;
-    }
-    for (i = 0; i < g->n_ops; i++) {
-        size_t k = i + 1, hops = 0;
-        if (g->op[i].op != TINYI_GO_CALL) continue;
-        while (g->op[k].op == TINYI_GO_JUMP && hops++ < 2 * TLLM_GRAMMAR_MAX_DEPTH) k = (size_t)((int32_t)k + g->op[k].a);
-        if (g->op[k].op == TINYI_GO_RETURN) g->op[i].op = TINYI_GO_TAIL;
-    }
-    while (n_work) {                        /* every place that is reached from its rule's start without a character, once */
-        int32_t at = work[--n_work], to, w;
-        const tinyi_gop *o = &g->op[at];
-        if (seen[at]) continue;
-        seen[at] = 1;
-        switch (o->op) {
-        case TINYI_GO_JUMP: work[n_work++] = at + o->a; break;
-        case TINYI_GO_SPLIT: work[n_work++] = at + 1; work[n_work++] = at + o->a; break;
-        case TINYI_GO_CALL: case TINYI_GO_TAIL:
-            to = o->a;
-            edge_to[n_edges] = to;
-            edge_next[n_edges] = first_edge[rule_of[at]];
-            first_edge[rule_of[at]] = (int32_t)n_edges++;
-            if (nullable[to]) work[n_work++] = at + 1;
-            else { waits[at] = first_wait[to]; first_wait[to] = at; }
-            break;
-        case TINYI_GO_RETURN:
-            to = rule_of[at];
-            if (nullable[to]) break;
-            nullable[to] = 1;
-            for (w = first_wait[to]; w >= 0; w = waits[w]) work[n_work++] = w + 1;
-            break;
-        default: break;
-        }
-    }
-    for (i = 0; i < g->n_rules && !p->st; i++) {
-        size_t n_stack = 0;
-        if (mark[i]) continue;
-        stack[n_stack++] = (int32_t)i;
-        mark[i] = 1;                        /* 1: on the way, 2: done */
-        while (n_stack) {
-            int32_t r = stack[n_stack - 1], e = first_edge[r];
-            if (e < 0) { mark[r] = 2; n_stack--; continue; }
-            first_edge[r] = edge_next[e];
-            r = edge_to[e];
-            if (mark[r] == 1) {
-                (void)tinyi_gp_fail(p, g->rule[r].pos, "comes back to itself before it takes a character (left recursion)", g->rule[r].name, g->rule[r].n);
-                break;
-            }
-            if (!mark[r]) { mark[r] = 1; stack[n_stack++] = r; }
-        }
-    }
-done:
-    tiny_free(p->ctx, seen);
-    tiny_free(p->ctx, memory);
-    return !p->st;
-}
-
-static void tinyi_gp_all(tinyi_gparse *p, const char *root)
-{
-    tllm_grammar *g = p->g;
-    int32_t rule;
-    size_t i;
-    if (!tinyi_gp_emit(p, TINYI_GO_ACCEPT, 0, 0)) return;
-    for (;;) {
-        size_t pos, end;
-        tinyi_gp_space(p, 1);
-        if (p->st || p->at >= p->n) break;
-        pos = end = p->at;
-        while (end < p->n && tinyi_gp_word((unsigned char)p->s[end])) end++;
-        if (end == pos) { (void)tinyi_gp_fail(p, pos, "the name of a rule should stand here", NULL, 0); return; }
-        rule = tinyi_gp_rule(p, p->s + pos, end - pos);
-        if (p->st) return;
-        p->at = end;
-        tinyi_gp_space(p, 0);
-        if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) { (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0); return; }
-        p->at += 3;
-        tinyi_gp_space(p, 1);
-        if (g->rule[rule].start >= 0) { (void)tinyi_gp_fail(p, pos, "is defined a second time", p->s + pos, end - pos); return; }
-        g->rule[rule].pos = pos;
-        g->rule[rule].start = (int32_t)g->n_ops;
-        if (!tinyi_gp_body(p)) return;
-        g->rule[rule].end = (int32_t)g->n_ops;
-    }
-    if (p->st) return;
-    g->root = -1;
-    for (i = 0; i < g->n_rules; i++)
-        if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
-    if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
-    (void)tinyi_gp_check(p);
-}
-
-TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out)
-{
-    tinyi_gparse *p;
-    tllm_grammar *g;
-    tiny_status st;
-    if (!out) return TINY_E_ARGUMENT;
-    *out = NULL;
-    st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    if ((!text && n) || !root) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
-    if (n > TLLM_GRAMMAR_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n, TLLM_GRAMMAR_MAX_BYTES);
-    g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
-    if (!g) return tiny_ctx_status(ctx);
-    memset(g, 0, sizeof *g);
-    g->text = (char *)tinyi_alloc(ctx, n + 1, 1);
-    p = g->text ? (tinyi_gparse *)tinyi_alloc(ctx, 1, sizeof *p) : NULL;
-    if (!p) {
-        st = tiny_ctx_status(ctx);
-        tllm_grammar_close(ctx, g);
-        return st;
-    }
-    if (n) memcpy(g->text, text, n);
-    memset(p, 0, sizeof *p);
-    p->ctx = ctx;
-    p->g = g;
-    p->s = g->text;
-    p->n = g->n_text = n;
-    tinyi_gp_all(p, root);
-    st = p->st;
-    tiny_free(ctx, p);
-    if (st) tllm_grammar_close(ctx, g);
-    else *out = g;
-    return st;
-}
-
-TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
-{
-    if (!g) return;
-    tiny_free(ctx, g->text);
-    tiny_free(ctx, g->op);
-    tiny_free(ctx, g->range);
-    tiny_free(ctx, g->rule);
-    tiny_free(ctx, g->slot);
-    tiny_free(ctx, g);
-}
-
-/* ---- states ------------------------------------------------------------------------------------------------------------ */
+/* src/llm/sample/grammar.c
+ *
+ * Paper    E. Scott, A. Johnstone, "GLL Parsing", ENTCS 253 (2010), for the shared stacks; K. Thompson, "Regular Expression
+ *          Search Algorithm", CACM 11 (1968), for what happens inside of a rule.
+ * Form     Each rule is a small automaton: take a character, go on at two places, call a rule, return. Jumps are relative, so
+ *          that a repetition copies what it repeats.
+ * State    threads (place, frame). A frame is a rule that was called at one character; its edges say where to go on, and in
+ *          which frame, when it returns: calls of one rule at one character share a frame, whoever made them. Only frames of
+ *          the present character get edges, so that trying a piece leaves the older ones as they are: what was added is
+ *          dropped by its number. A call at the end of a rule hands its own edges on instead of adding a frame to the chain.
+ * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead decides.
+ *          Frames that nothing reaches are swept out when their number has doubled.                                       */
+#include <string.h>
 
 typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /* go on at back in frame; frame -1: behind the root */
 typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;  /* heirs: frames that get its edges too; returned: at this character */
@@ -44514,7 +45259,7 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
-    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 64);
+    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 128);
     s->n_ctx = d.n_ctx;
     s->n_batch = d.n_batch;
     st = tllm_state_open(ctx, s->model, &d, &s->state);
@@ -49234,9 +49979,9 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
     case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
 #endif
 #if TINYI_HAVE_AVX2VNNI
-    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_blk_table_avx2vnni : &tinyi_blk_table_avx2;
+    case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_tree_table_avx2vnni : &tinyi_tree_table_avx2;
 #elif TINYI_HAVE_AVX2
-    case TINY_TARGET_AVX2: return &tinyi_blk_table_avx2;
+    case TINY_TARGET_AVX2: return &tinyi_tree_table_avx2;
 #endif
 #if TINYI_HAVE_AVX512
     case TINY_TARGET_AVX512: return &tinyi_blk_table_avx512;
@@ -49305,16 +50050,7 @@ tllm_text tinyi_text(const char *s)
     return t;
 }
 
-const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW])
-{
-    size_t i, n = text.n < TINYI_SHOW - 4 ? text.n : TINYI_SHOW - 4;
-    for (i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-        shown[i] = c < 0x20 || c > 0x7e ? '?' : (char)c;
-    }
-    memcpy(shown + n, n < text.n ? "..." : "", n < text.n ? 4 : 1);
-    return shown;
-}
+const char *tinyi_show(tllm_text text, char shown[TINYI_SHOW]) { return tinyi_show_bytes(text.at, text.n, shown); }
 
 /* FNV-1a. Nothing depends on it being hard to fool. */
 static uint32_t tinyi_store_hash(const char *s, size_t n)
@@ -49807,153 +50543,6 @@ TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v)
     return 1;
 }
 
-/* src/llm/file/json.c */
-#include <string.h>
-
-tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted)
-{
-    if (j->at == j->end) return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: %s ends where %s should stand", j->path, j->what, wanted);
-    return tinyi_fail(j->ctx, TINY_E_FORMAT, "%s: byte %zu of %s is 0x%02x where %s should stand", j->path, (size_t)(j->at - j->start), j->what, *j->at, wanted);
-}
-
-void tinyi_json_space(tinyi_json *j)
-{
-    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t')) j->at++;
-}
-
-/* Skips space; takes the character when it comes next. */
-int tinyi_json_is(tinyi_json *j, int c)
-{
-    tinyi_json_space(j);
-    if (j->at == j->end || *j->at != c) return 0;
-    j->at++;
-    return 1;
-}
-
-static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsigned *v)
-{
-    int i;
-    *v = 0;
-    if (end - p < 4) return 0;
-    for (i = 0; i < 4; i++) {
-        unsigned c = p[i], d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : 16;
-        if (d == 16) return 0;
-        *v = *v << 4 | d;
-    }
-    return 1;
-}
-
-/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
-static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
-{
-    size_t n, i;
-    unsigned c = *p, least;
-    if (c < 0x80) return 1;
-    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (!n || (size_t)(end - p) < n) return 0;
-    for (i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-    return n;
-}
-
-tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
-{
-    if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
-    t->at = j->at;
-    t->escapes = 0;
-    for (;;) {
-        size_t n;
-        if (j->at == j->end) return tinyi_json_fail(j, "the end of a text");
-        if (*j->at == '"') break;
-        if (*j->at < 0x20) return tinyi_json_fail(j, "a character of a text");
-        if (*j->at == '\\') {
-            t->escapes = 1;
-            j->at++;
-            if (j->at == j->end || !*j->at || !strchr("\"\\/bfnrtu", *j->at)) return tinyi_json_fail(j, "an escape");
-            if (*j->at++ == 'u') {
-                unsigned v, low;
-                if (!tinyi_json_hex(j->at, j->end, &v)) return tinyi_json_fail(j, "four hexadecimal digits");
-                j->at += 4;
-                if (v >= 0xdc00 && v <= 0xdfff) return tinyi_json_fail(j, "a first half of a pair of surrogates");
-                if (v >= 0xd800 && v <= 0xdbff) {
-                    if (j->end - j->at < 6 || j->at[0] != '\\' || j->at[1] != 'u' || !tinyi_json_hex(j->at + 2, j->end, &low) || low < 0xdc00 || low > 0xdfff)
-                        return tinyi_json_fail(j, "the second half of a pair of surrogates");
-                    j->at += 6;
-                }
-            }
-            continue;
-        }
-        n = tinyi_json_utf8(j->at, j->end);
-        if (!n) return tinyi_json_fail(j, "a character in UTF-8");
-        j->at += n;
-    }
-    t->n = (size_t)(j->at - t->at);
-    j->at++;
-    return TINY_OK;
-}
-
-/* a text that tinyi_json_string has taken, without its escapes */
-void tinyi_json_plain(tinyi_made *m, tinyi_json_text t)
-{
-    const unsigned char *p = t.at, *end = t.at + t.n;
-    while (p < end) {
-        unsigned char utf8[4];
-        unsigned v, low;
-        size_t n = 1;
-        if (*p != '\\') {
-            tinyi_made_bytes(m, p++, 1);
-            continue;
-        }
-        p += 2;
-        switch (p[-1]) {
-        case 'b': v = '\b'; break;
-        case 'f': v = '\f'; break;
-        case 'n': v = '\n'; break;
-        case 'r': v = '\r'; break;
-        case 't': v = '\t'; break;
-        case 'u':
-            (void)tinyi_json_hex(p, end, &v);
-            p += 4;
-            if (v >= 0xd800 && v <= 0xdbff) {
-                (void)tinyi_json_hex(p + 2, end, &low);
-                v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
-                p += 6;
-            }
-            break;
-        default: v = p[-1];
-        }
-        if (v < 0x80) utf8[0] = (unsigned char)v;
-        else if (v < 0x800) {
-            utf8[0] = (unsigned char)(0xc0 | v >> 6);
-            utf8[1] = (unsigned char)(0x80 | (v & 63));
-            n = 2;
-        } else if (v < 0x10000) {
-            utf8[0] = (unsigned char)(0xe0 | v >> 12);
-            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v & 63));
-            n = 3;
-        } else {
-            utf8[0] = (unsigned char)(0xf0 | v >> 18);
-            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[3] = (unsigned char)(0x80 | (v & 63));
-            n = 4;
-        }
-        tinyi_made_bytes(m, utf8, n);
-    }
-}
-
-size_t tinyi_json_plain_bytes(tinyi_json_text t)
-{
-    tinyi_made count = { NULL, 0, 0 };
-    tinyi_json_plain(&count, t);
-    return count.n;
-}
-
-int tinyi_json_text_is(tinyi_json_text t, const char *s) { return !t.escapes && strlen(s) == t.n && !memcmp(t.at, s, t.n); }
-
 /* src/llm/token/parts.c - hashes, growing arrays, the trie and the merging of symbols
  *
  * The hash is keyed by the clock and an address, so that no file can be made whose tokens all fall into one slot.
@@ -50428,16 +51017,13 @@ TINYI_FN tiny_status tinyi_merge_word(tinyi_encoder *e, const unsigned char *s, 
 
 /* src/llm/chat/value.c
  *
- * Printing, comparing and reading nested values keep a stack of their own, TINYI_TM_NEST deep. Floats are read and written
- * by strtod and snprintf, with the decimal point of the locale put back: the shortest of 1 to 17 digits that reads back. */
+ * Comparing nested values and reading them from JSON keep a stack of their own, TINYI_TM_NEST deep. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TINYI_TM_CHUNK_LEAST ((size_t)16 << 10)
 #define TINYI_TM_CHUNK_MOST ((size_t)1 << 20)
-#define TINYI_TM_NUMBER 400                 /* longest number that is read */
 
 void tinyi_tm_end(tinyi_tm *m)
 {
@@ -50955,419 +51541,66 @@ int tinyi_tv_items(tinyi_tm *m, const tinyi_tv *v, tinyi_tv *list)
     }
 }
 
-/* ---- numbers as text --------------------------------------------------------------------------------------------------- */
+/* ---- from JSON ------------------------------------------------------------------------------------------------------ */
 
-static size_t tinyi_tm_point(char point[8])
+static tinyi_tv tinyi_tv_of_text(tinyi_tm *m, tinyi_json_text t)
 {
-    char half[16];
-    int n = snprintf(half, sizeof half, "%.1f", 0.5);
-    size_t k = n > 2 && n < 9 ? (size_t)n - 2 : 1;
-    memcpy(point, half + 1, k);
-    return k;
+    char *at;
+    if (!tinyi_tm_work(m, t.n / 16)) return tinyi_tv_view("", 0);
+    if (!t.escapes) return tinyi_tv_view((const char *)t.at, t.n);
+    at = tinyi_tm_place(m, t.n, 0);         /* an escape is longer than what it stands for */
+    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t)) : tinyi_tv_view("", 0);
 }
 
-int tinyi_tm_parse_float(const char *s, size_t n, double *f)
+static tinyi_tv tinyi_tv_of_item(tinyi_tm *m, const tinyi_json_item *item)
 {
-    char text[TINYI_TM_NUMBER + 16], point[8], *end;
-    size_t i, k = 0, n_point = tinyi_tm_point(point), digits = 0;
-    if (!n || n > TINYI_TM_NUMBER) return 0;
-    for (i = 0; i < n; i++) {
-        char c = s[i];
-        if (c >= '0' && c <= '9') digits++;
-        else if (!(c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-')) return 0;
-        if (c == '.') {
-            if (k + n_point >= sizeof text - 1) return 0;
-            memcpy(text + k, point, n_point);
-            k += n_point;
-        } else {
-            if (k >= sizeof text - 1) return 0;
-            text[k++] = c;
-        }
+    switch (item->type) {
+    case TINYI_JSON_LIST: return tinyi_tv_list(m, 0);
+    case TINYI_JSON_MAP: return tinyi_tv_map(m);
+    case TINYI_JSON_TEXT: return tinyi_tv_of_text(m, item->text);
+    case TINYI_JSON_INT: return tinyi_tv_int(item->i);
+    case TINYI_JSON_FLOAT: return tinyi_tv_float(item->f);
+    case TINYI_JSON_BOOL: return tinyi_tv_bool(item->i != 0);
+    default: return tinyi_tv_of(TINYI_TM_NONE);
     }
-    text[k] = 0;
-    if (!digits) return 0;
-    *f = strtod(text, &end);
-    return *end == 0;
-}
-
-static int tinyi_tm_put_int(tinyi_tm *m, int64_t i)
-{
-    char text[24];
-    size_t k = sizeof text;
-    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    do text[--k] = (char)('0' + u % 10);
-    while (u /= 10);
-    if (i < 0) text[--k] = '-';
-    return tinyi_tm_put(m, text + k, sizeof text - k);
-}
-
-static int tinyi_tm_put_float(tinyi_tm *m, double f, int json)
-{
-    char text[48], digits[24], made[64];
-    int precision, n_digits = 0, exponent = 0, i;
-    size_t k = 0;
-    if (f != f) return tinyi_tm_put(m, json ? "NaN" : "nan", 3);
-    if (f - f != 0) return f < 0 && !tinyi_tm_put(m, "-", 1) ? 0 : json ? tinyi_tm_put(m, "Infinity", 8) : tinyi_tm_put(m, "inf", 3);
-    for (precision = 0; precision < 17; precision++) {
-        (void)snprintf(text, sizeof text, "%.*e", precision, f);
-        if (strtod(text, NULL) == f) break;
-    }
-    for (i = 0; text[i] && text[i] != 'e'; i++)
-        if (text[i] >= '0' && text[i] <= '9' && n_digits < 20) digits[n_digits++] = text[i];
-    if (text[i]) exponent = atoi(text + i + 1);
-    while (n_digits > 1 && digits[n_digits - 1] == '0') n_digits--;
-    if (text[0] == '-') made[k++] = '-';
-    if (exponent < -4 || exponent >= 16) {
-        made[k++] = digits[0];
-        if (n_digits > 1) made[k++] = '.';
-        for (i = 1; i < n_digits; i++) made[k++] = digits[i];
-        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
-        k = strlen(made);
-    } else {
-        if (exponent < 0) {
-            made[k++] = '0';
-            made[k++] = '.';
-            for (i = -1; i > exponent; i--) made[k++] = '0';
-            for (i = 0; i < n_digits; i++) made[k++] = digits[i];
-        } else {
-            for (i = 0; i <= exponent; i++) made[k++] = i < n_digits ? digits[i] : '0';
-            made[k++] = '.';
-            if (n_digits <= exponent + 1) made[k++] = '0';
-            for (i = exponent + 1; i < n_digits; i++) made[k++] = digits[i];
-        }
-    }
-    return tinyi_tm_put(m, made, k);
-}
-
-/* ---- printing ------------------------------------------------------------------------------------------------------------ */
-
-static int tinyi_tm_put_escaped(tinyi_tm *m, unsigned kind, uint32_t c)
-{
-    char text[12];
-    (void)snprintf(text, sizeof text, kind == 'x' ? "\\x%02x" : kind == 'u' ? "\\u%04x" : "\\U%08x", (unsigned)c);
-    return tinyi_tm_put(m, text, strlen(text));
-}
-
-static int tinyi_tm_unprintable(uint32_t c)
-{
-    unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
-    return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
-}
-
-static int tinyi_tm_put_quoted(tinyi_tm *m, const char *s, size_t n, int json, int ascii)
-{
-    char quote = json || (memchr(s, '\'', n) && !memchr(s, '"', n)) ? '"' : '\'';
-    size_t i, k, from = 0;
-    if (!tinyi_tm_put(m, &quote, 1)) return 0;
-    for (i = 0; i < n && !m->status; i += k) {
-        unsigned char b = (unsigned char)s[i];
-        const char *escape = NULL;
-        uint32_t c = b;
-        int hard = b < 0x20 || (b == 0x7f && !json), wide;
-        k = b < 0x80 ? 1 : tinyi_utf8_get((const unsigned char *)s + i, n - i, &c);
-        wide = b >= 0x80 && (json ? ascii : tinyi_tm_unprintable(c));
-        if (!hard && !wide && b != '\\' && b != (unsigned char)quote) continue;
-        (void)tinyi_tm_put(m, s + from, i - from);
-        from = i + k;
-        switch (b) {
-        case '\\': escape = "\\\\"; break;
-        case '"': escape = "\\\""; break;
-        case '\'': escape = "\\'"; break;
-        case '\n': escape = "\\n"; break;
-        case '\r': escape = "\\r"; break;
-        case '\t': escape = "\\t"; break;
-        case '\b': escape = json ? "\\b" : NULL; break;
-        case '\f': escape = json ? "\\f" : NULL; break;
-        default: break;
-        }
-        if (escape) (void)tinyi_tm_put(m, escape, 2);
-        else if (!json) (void)tinyi_tm_put_escaped(m, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c);
-        else if (c < 0x10000) (void)tinyi_tm_put_escaped(m, 'u', c);
-        else {
-            (void)tinyi_tm_put_escaped(m, 'u', 0xd800 + ((c - 0x10000) >> 10));
-            (void)tinyi_tm_put_escaped(m, 'u', 0xdc00 + ((c - 0x10000) & 0x3ff));
-        }
-    }
-    (void)tinyi_tm_put(m, s + from, n - from);
-    return tinyi_tm_put(m, &quote, 1);
-}
-
-static int tinyi_tm_put_text(tinyi_tm *m, const char *s) { return tinyi_tm_put(m, s, strlen(s)); }
-
-/* form NULL: as Python's repr */
-static int tinyi_tm_put_flat(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
-{
-    switch (v->type) {
-    case TINYI_TM_NONE: return tinyi_tm_put_text(m, form ? "null" : "None");
-    case TINYI_TM_BOOL: return tinyi_tm_put_text(m, form ? (v->u.i ? "true" : "false") : v->u.i ? "True" : "False");
-    case TINYI_TM_INT: return tinyi_tm_put_int(m, v->u.i);
-    case TINYI_TM_FLOAT: return tinyi_tm_put_float(m, v->u.f, form != NULL);
-    case TINYI_TM_STRING: return tinyi_tm_put_quoted(m, v->u.s, v->n, form != NULL, form && form->ascii);
-    default: break;
-    }
-    if (form) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_TM_UNDEFINED && v->n ? ": " : "",
-                                   v->type == TINYI_TM_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_TM_UNDEFINED && v->n ? v->u.s : "");
-    return v->type == TINYI_TM_UNDEFINED ? tinyi_tm_put_text(m, "Undefined") : tinyi_tm_put_text(m, v->type == TINYI_TM_NAMESPACE ? "<Namespace>" : v->type == TINYI_TM_LOOP ? "<LoopContext>" : "<function>");
-}
-
-static int tinyi_tm_put_line(tinyi_tm *m, int indent, int depth)
-{
-    static const char blanks[] = "                                ";
-    size_t n = (size_t)indent * (size_t)depth;
-    (void)tinyi_tm_put(m, "\n", 1);
-    while (n && !m->status) {
-        size_t part = TINYI_MIN(n, sizeof blanks - 1);
-        (void)tinyi_tm_put(m, blanks, part);
-        n -= part;
-    }
-    return !m->status;
-}
-
-/* the places of a map's pairs in the order of their keys: a merge sort from below */
-static uint32_t *tinyi_map_order(tinyi_tm *m, const tinyi_tmap *map)
-{
-    uint32_t *a = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *b), *t;
-    size_t width, i;
-    if (!a || !b) return NULL;
-    for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
-    for (width = 1; width < map->n; width *= 2) {
-        for (i = 0; i < map->n; i += 2 * width) {
-            size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
-            while (p < mid || q < end) {
-                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, 0) <= 0);
-                b[k++] = left ? a[p++] : a[q++];
-            }
-        }
-        t = a;
-        a = b;
-        b = t;
-    }
-    return m->status ? NULL : a;
-}
-
-static int tinyi_tv_put_nested(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
-{
-    struct { const tinyi_tv *v; uint32_t *order; size_t i; } at[TINYI_TM_NEST];
-    int depth = 0, indent = form ? form->indent : -1;
-    const tinyi_tv *next = v;
-    for (;;) {
-        size_t n, i;
-        const tinyi_tv *x;
-        int list;
-        if (m->status || !tinyi_tm_work(m, 1)) return 0;
-        if (next) {
-            v = next;
-            next = NULL;
-            if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_MAP) {
-                if (!tinyi_tm_put_flat(m, v, form) || !depth) return !m->status;
-                continue;
-            }
-            list = v->type == TINYI_TM_LIST;
-            n = list ? v->u.list->n : v->u.map->n;
-            (void)tinyi_tm_put(m, list ? (v->id && !form ? "(" : "[") : "{", 1);
-            if (!n) {
-                (void)tinyi_tm_put(m, list ? (v->id && !form ? ")" : "]") : "}", 1);
-                if (!depth) return !m->status;
-                continue;
-            }
-            if (depth == TINYI_TM_NEST) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_TM_NEST);
-            at[depth].v = v;
-            at[depth].i = 0;
-            at[depth].order = form && form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;
-            depth++;
-            continue;
-        }
-        x = at[depth - 1].v;
-        list = x->type == TINYI_TM_LIST;
-        n = list ? x->u.list->n : x->u.map->n;
-        i = at[depth - 1].i++;
-        if (i == n) {
-            depth--;
-            if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
-            if (list && x->id && !form && n == 1) (void)tinyi_tm_put(m, ",", 1);
-            (void)tinyi_tm_put(m, list ? (x->id && !form ? ")" : "]") : "}", 1);
-            if (!depth) return !m->status;
-            continue;
-        }
-        if (i) (void)(form ? tinyi_tm_put(m, form->item_mark.u.s, form->item_mark.n) : tinyi_tm_put(m, ", ", 2));
-        if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
-        if (list) {
-            next = &x->u.list->item[i];
-        } else {
-            const tinyi_tpair *p = &x->u.map->pair[at[depth - 1].order ? at[depth - 1].order[i] : i];
-            if (form && p->key.type != TINYI_TM_STRING) {
-                (void)tinyi_tm_put(m, "\"", 1);
-                (void)tinyi_tm_put_flat(m, &p->key, form);
-                (void)tinyi_tm_put(m, "\"", 1);
-            } else {
-                (void)tinyi_tm_put_flat(m, &p->key, form);
-            }
-            (void)(form ? tinyi_tm_put(m, form->key_mark.u.s, form->key_mark.n) : tinyi_tm_put(m, ": ", 2));
-            next = &p->value;
-        }
-    }
-}
-
-int tinyi_tv_put_repr(tinyi_tm *m, const tinyi_tv *v) { return tinyi_tv_put_nested(m, v, NULL); }
-int tinyi_tv_put_json(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form) { return tinyi_tv_put_nested(m, v, form); }
-
-int tinyi_tv_put(tinyi_tm *m, const tinyi_tv *v)
-{
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_put(m, v->u.s, v->n);
-    if (v->type == TINYI_TM_UNDEFINED) return !m->status;
-    return tinyi_tv_put_repr(m, v);
-}
-
-tinyi_tv tinyi_tv_string(tinyi_tm *m, const tinyi_tv *v)
-{
-    size_t start = m->n_out;
-    if (v->type == TINYI_TM_STRING) return *v;
-    (void)tinyi_tv_put(m, v);
-    return tinyi_tm_take(m, start);
-}
-
-/* ---- reading JSON ---------------------------------------------------------------------------------------------------------- */
-
-static int tinyi_tv_read_number(tinyi_tm *m, tinyi_json *j, tinyi_tv *v)
-{
-    const unsigned char *p = j->at, *first;
-    int whole = 1;
-    if (p < j->end && *p == '-') p++;
-    first = p;
-    while (p < j->end && *p >= '0' && *p <= '9') p++;
-    if (p == first || (*first == '0' && p - first > 1)) {
-        m->status = tinyi_json_fail(j, "a value");
-        return 0;
-    }
-    if (p < j->end && *p == '.') {
-        whole = 0;
-        first = ++p;
-        while (p < j->end && *p >= '0' && *p <= '9') p++;
-        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
-    }
-    if (p < j->end && (*p == 'e' || *p == 'E')) {
-        whole = 0;
-        p++;
-        if (p < j->end && (*p == '+' || *p == '-')) p++;
-        first = p;
-        while (p < j->end && *p >= '0' && *p <= '9') p++;
-        if (p == first) { j->at = p; m->status = tinyi_json_fail(j, "a digit"); return 0; }
-    }
-    if (whole) {
-        const unsigned char *q = j->at + (*j->at == '-');
-        int64_t i = 0;
-        for (; q < p; q++) {
-            if (i < (INT64_MIN + (*q - '0')) / 10) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
-            i = i * 10 - (*q - '0');
-        }
-        if (*j->at != '-') {
-            if (i == INT64_MIN) { m->status = tinyi_json_fail(j, "a whole number of 64 bits"); return 0; }
-            i = -i;
-        }
-        *v = tinyi_tv_int(i);
-    } else {
-        double f;
-        if (!tinyi_tm_parse_float((const char *)j->at, (size_t)(p - j->at), &f)) {
-            m->status = tinyi_json_fail(j, "a number of at most 400 characters");
-            return 0;
-        }
-        *v = tinyi_tv_float(f);
-    }
-    j->at = p;
-    return 1;
-}
-
-static int tinyi_tv_read_string(tinyi_tm *m, tinyi_json *j, const char *wanted, tinyi_tv *v)
-{
-    tinyi_json_text t;
-    m->status = tinyi_json_string(j, &t, wanted);
-    if (m->status || !tinyi_tm_work(m, t.n / 16)) return 0;
-    if (t.escapes) {
-        tinyi_made made = { NULL, 0, 0 };
-        made.at = (unsigned char *)tinyi_tm_place(m, t.n, 0);       /* an escape is longer than what it stands for */
-        if (!made.at) return 0;
-        tinyi_json_plain(&made, t);
-        *v = tinyi_tv_view((const char *)made.at, made.n);
-    } else {
-        *v = tinyi_tv_view((const char *)t.at, t.n);
-    }
-    return 1;
-}
-
-static int tinyi_tv_read_word(tinyi_json *j, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(j->end - j->at) < n || memcmp(j->at, word, n)) return 0;
-    j->at += n;
-    return 1;
 }
 
 int tinyi_tv_read_json(tinyi_tm *m, const char *name, const char *text, size_t n, tinyi_tv *out)
 {
-    struct { tinyi_tv v, key; } at[TINYI_TM_NEST];
-    int depth = 0;
-    tinyi_json j;
-    tinyi_tv v;
+    struct { tinyi_tv v, key; } at[TINYI_JSON_NEST + 1];   /* [0]: the document; [d]: what is open, and its key in [d - 1] */
+    tinyi_json_walk w;
+    tinyi_json_item item;
     if (m->status) return 0;
-    j.ctx = m->ctx;
-    j.path = name;
-    j.what = "the JSON";
-    j.start = j.at = (const unsigned char *)text;
-    j.end = j.at + n;
-    for (;;) {
-        int opened = 0;
-        if (!tinyi_tm_work(m, 1)) return 0;
-        tinyi_json_space(&j);
-        if (j.at < j.end && (*j.at == '{' || *j.at == '[')) {
-            opened = *j.at++;
-            if (depth == TINYI_TM_NEST) {
-                m->status = tinyi_fail(m->ctx, TINY_E_FORMAT, "%s: byte %zu of the JSON: nested more than %d deep", name, (size_t)(j.at - j.start), TINYI_TM_NEST);
-                return 0;
-            }
-            v = opened == '{' ? tinyi_tv_map(m) : tinyi_tv_list(m, 0);
-            if (m->status) return 0;
-            if (!tinyi_json_is(&j, opened == '{' ? '}' : ']')) {
-                at[depth++].v = v;
-                if (opened == '{') {
-                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
-                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
-                }
+    m->status = tinyi_json_begin(&w, m->ctx, name, "the JSON", text, n, TINYI_TM_MAX_JSON);
+    while (!m->status) {
+        tinyi_tv v, key;
+        int depth;
+        m->status = tinyi_json_next(&w, &item);
+        if (m->status) break;
+        if (item.type == TINYI_JSON_END) {
+            *out = at[0].v;
+            return 1;
+        }
+        depth = item.depth;
+        if (item.type == TINYI_JSON_CLOSE) {            /* it is whole: only here it goes into what is around it */
+            v = at[depth + 1].v;
+            key = at[depth + 1].key;
+        } else {
+            if (!tinyi_tm_work(m, 1)) break;
+            key = item.key.at ? tinyi_tv_of_text(m, item.key) : tinyi_tv_of(TINYI_TM_NONE);
+            v = tinyi_tv_of_item(m, &item);
+            if (m->status) break;
+            if (item.type == TINYI_JSON_LIST || item.type == TINYI_JSON_MAP) {
+                at[depth + 1].v = v;
+                at[depth + 1].key = key;
                 continue;
             }
-        } else if (j.at < j.end && *j.at == '"') {
-            if (!tinyi_tv_read_string(m, &j, "a value", &v)) return 0;
-        } else if (tinyi_tv_read_word(&j, "true")) {
-            v = tinyi_tv_bool(1);
-        } else if (tinyi_tv_read_word(&j, "false")) {
-            v = tinyi_tv_bool(0);
-        } else if (tinyi_tv_read_word(&j, "null")) {
-            v = tinyi_tv_of(TINYI_TM_NONE);
-        } else if (!tinyi_tv_read_number(m, &j, &v)) {
-            return 0;
         }
-        for (;;) {                          /* v is whole: into what is open, and close what ends here */
-            if (!depth) {
-                tinyi_json_space(&j);
-                if (j.at != j.end) { m->status = tinyi_json_fail(&j, "the end"); return 0; }
-                *out = v;
-                return 1;
-            }
-            if (at[depth - 1].v.type == TINYI_TM_LIST ? !tinyi_list_add(m, at[depth - 1].v.u.list, v)
-                                                      : !tinyi_map_set(m, at[depth - 1].v.u.map, at[depth - 1].key, v)) return 0;
-            if (tinyi_json_is(&j, ',')) {
-                if (at[depth - 1].v.type == TINYI_TM_MAP) {
-                    if (!tinyi_tv_read_string(m, &j, "a key in quotes", &at[depth - 1].key)) return 0;
-                    if (!tinyi_json_is(&j, ':')) { m->status = tinyi_json_fail(&j, ":"); return 0; }
-                }
-                break;
-            }
-            if (!tinyi_json_is(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ']' : '}')) {
-                m->status = tinyi_json_fail(&j, at[depth - 1].v.type == TINYI_TM_LIST ? ", or ]" : ", or }");
-                return 0;
-            }
-            v = at[--depth].v;
-        }
+        if (!depth) at[0].v = v;
+        else if (at[depth].v.type == TINYI_TM_LIST) (void)tinyi_list_add(m, at[depth].v.u.list, v);
+        else (void)tinyi_map_set(m, at[depth].v.u.map, key, v);
     }
+    return 0;
 }
 
 /* src/llm/chat/parse.h - what the files of the template compiler share: the state of a parse, and their functions
@@ -52711,6 +52944,542 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
         at += m;
     }
     text[at] = 0;
+}
+
+/* src/llm/sample/grammar_read.c - from the text of a grammar to its automata
+ *
+ * Each rule becomes a small automaton in one go over the text: alternatives and repetitions are made by moving what stands
+ * already and putting a split before it. Then tinyi_gp_check finds what is missing, and left recursion, with lists of its own:
+ * nothing here calls itself, and the depth of groups has a limit. */
+#include <string.h>
+
+int tinyi_grammar_grow(tiny_ctx *ctx, void **p, size_t n, size_t *room, size_t want, size_t each)
+{
+    size_t more = *room ? *room : 16;
+    void *fresh;
+    if (want <= *room) return 1;
+    while (more < want) more *= 2;
+    fresh = tinyi_alloc(ctx, more, each);
+    if (!fresh) return 0;
+    if (n) memcpy(fresh, *p, n * each);
+    tiny_free(ctx, *p);
+    *p = fresh;
+    *room = more;
+    return 1;
+}
+
+typedef struct tinyi_gopen { size_t alternative, pos; int32_t ends; } tinyi_gopen;     /* ends: chain of jumps behind the group */
+typedef struct tinyi_gparse {
+    tiny_ctx *ctx;
+    tllm_grammar *g;
+    const char *s;
+    size_t n, at;
+    tiny_status st;
+    tinyi_gopen open[TLLM_GRAMMAR_MAX_DEPTH + 1];
+    int depth;
+} tinyi_gparse;
+
+static int tinyi_gp_fail(tinyi_gparse *p, size_t pos, const char *what, const char *name, size_t n_name)
+{
+    size_t line = 1, column = 1, i;
+    if (p->st) return 0;
+    for (i = 0; i < pos && i < p->n; i++)
+        if (p->s[i] == '\n') { line++; column = 1; }
+        else if (((unsigned char)p->s[i] & 0xc0) != 0x80) column++;
+    if (name) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: rule %.*s %s", line, column, (int)TINYI_MIN(n_name, 60), name, what);
+    else p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "grammar line %zu, column %zu: %s", line, column, what);
+    return 0;
+}
+static int tinyi_gp_peek(const tinyi_gparse *p) { return p->at < p->n ? (unsigned char)p->s[p->at] : -1; }
+static int tinyi_gp_word(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
+
+static void tinyi_gp_space(tinyi_gparse *p, int lines)
+{
+    for (;;) {
+        int c = tinyi_gp_peek(p);
+        if (c == '#') while (p->at < p->n && p->s[p->at] != '\n' && p->s[p->at] != '\r') p->at++;
+        else if (c == ' ' || c == '\t' || (lines && (c == '\n' || c == '\r'))) p->at++;
+        else return;
+    }
+}
+
+static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
+{
+    tllm_grammar *g = p->g;
+    void *ops = g->op;
+    if (p->st) return 0;
+    if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE) return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations", NULL, 0);
+    if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->op = (tinyi_gop *)ops;
+    g->op[g->n_ops].op = op;
+    g->op[g->n_ops].a = a;
+    g->op[g->n_ops++].b = b;
+    return 1;
+}
+/* One operation before what stands from there on. */
+static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
+{
+    tllm_grammar *g = p->g;
+    if (!tinyi_gp_emit(p, op, a, 0)) return 0;
+    memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
+    g->op[from].op = op;
+    g->op[from].a = a;
+    g->op[from].b = 0;
+    return 1;
+}
+
+static int tinyi_gp_range(tinyi_gparse *p, uint32_t lo, uint32_t hi)
+{
+    tllm_grammar *g = p->g;
+    void *ranges = g->range;
+    if (p->st) return 0;
+    if (!tinyi_grammar_grow(p->ctx, &ranges, g->n_ranges, &g->range_room, g->n_ranges + 1, sizeof *g->range)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->range = (tinyi_grange *)ranges;
+    g->range[g->n_ranges].lo = lo;
+    g->range[g->n_ranges++].hi = hi;
+    return 1;
+}
+
+static int32_t tinyi_gp_rule(tinyi_gparse *p, const char *s, size_t n)
+{
+    tllm_grammar *g = p->g;
+    uint32_t h = 2166136261u;
+    size_t i, k;
+    void *rules = g->rule;
+    if (p->st) return 0;
+    for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
+    h ^= h >> 15;
+    if ((g->n_rules + 1) * 2 > g->n_slots) {
+        size_t n_slots = g->n_slots ? g->n_slots * 2 : 64;
+        uint32_t *slot = (uint32_t *)tinyi_alloc(p->ctx, n_slots, sizeof *slot);
+        if (!slot) { p->st = tiny_ctx_status(p->ctx); return 0; }
+        memset(slot, 0, n_slots * sizeof *slot);
+        for (i = 0; i < g->n_rules; i++) {
+            for (k = g->rule[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1)) {}
+            slot[k] = (uint32_t)i + 1;
+        }
+        tiny_free(p->ctx, g->slot);
+        g->slot = slot;
+        g->n_slots = n_slots;
+    }
+    for (k = h & (g->n_slots - 1); g->slot[k]; k = (k + 1) & (g->n_slots - 1)) {
+        const tinyi_grule *r = &g->rule[g->slot[k] - 1];
+        if (r->hash == h && r->n == n && !memcmp(r->name, s, n)) return (int32_t)g->slot[k] - 1;
+    }
+    if (!tinyi_grammar_grow(p->ctx, &rules, g->n_rules, &g->rule_room, g->n_rules + 1, sizeof *g->rule)) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    g->rule = (tinyi_grule *)rules;
+    memset(&g->rule[g->n_rules], 0, sizeof *g->rule);
+    g->rule[g->n_rules].name = s;
+    g->rule[g->n_rules].n = n;
+    g->rule[g->n_rules].hash = h;
+    g->rule[g->n_rules].pos = p->at;
+    g->rule[g->n_rules].start = -1;
+    g->slot[k] = (uint32_t)++g->n_rules;
+    return (int32_t)g->n_rules - 1;
+}
+
+/* a character of a literal or a class */
+static int tinyi_gp_char(tinyi_gparse *p, uint32_t *c)
+{
+    size_t pos = p->at, i, n;
+    if (p->at >= p->n || p->s[p->at] == '\n') return tinyi_gp_fail(p, pos, "the line ends inside of a literal or a class", NULL, 0);
+    if (p->s[p->at] != '\\') {
+        n = tinyi_utf8_get((const unsigned char *)p->s + p->at, p->n - p->at, c);
+        if (*c == TINYI_REPLACEMENT && n == 1) return tinyi_gp_fail(p, pos, "a byte that is no UTF-8", NULL, 0);
+        p->at += n;
+        return 1;
+    }
+    p->at++;
+    switch (tinyi_gp_peek(p)) {
+    case 'n': *c = '\n'; break;
+    case 'r': *c = '\r'; break;
+    case 't': *c = '\t'; break;
+    case '\\': case '"': case '[': case ']': case '^': case '-': case '/': *c = (uint32_t)tinyi_gp_peek(p); break;
+    case 'x': case 'u': case 'U':
+        n = p->s[p->at] == 'x' ? 2 : p->s[p->at] == 'u' ? 4 : 8;
+        *c = 0;
+        for (i = 0; i < n; i++) {
+            int h = p->at + 1 + i < p->n ? (unsigned char)p->s[p->at + 1 + i] : 0;
+            int d = h >= '0' && h <= '9' ? h - '0' : (h | 32) >= 'a' && (h | 32) <= 'f' ? (h | 32) - 'a' + 10 : -1;
+            if (d < 0) return tinyi_gp_fail(p, pos, "an escape with too few hexadecimal digits", NULL, 0);
+            *c = *c << 4 | (uint32_t)d;
+        }
+        if (*c > 0x10ffff || (*c >= 0xd800 && *c <= 0xdfff)) return tinyi_gp_fail(p, pos, "an escape of what is no character", NULL, 0);
+        p->at += n;
+        break;
+    default: return tinyi_gp_fail(p, pos, "an unknown escape", NULL, 0);
+    }
+    p->at++;
+    return 1;
+}
+
+/* Sorts the ranges from first on (by heap) and joins those that touch. */
+static void tinyi_gp_sort(tllm_grammar *g, size_t first)
+{
+    tinyi_grange *r = g->range + first, t;
+    size_t n = g->n_ranges - first, i, k, end;
+    for (i = n / 2, end = n; end > 1;) {
+        if (i) {
+            t = r[--i];
+        } else {
+            t = r[--end];
+            r[end] = r[0];
+        }
+        for (k = i; 2 * k + 1 < end;) {
+            size_t c = 2 * k + 1;
+            if (c + 1 < end && r[c + 1].lo > r[c].lo) c++;
+            if (r[c].lo <= t.lo) break;
+            r[k] = r[c];
+            k = c;
+        }
+        r[k] = t;
+    }
+    for (i = k = 0; i < n; i++) {
+        if (k && r[i].lo <= r[k - 1].hi + 1) { if (r[i].hi > r[k - 1].hi) r[k - 1].hi = r[i].hi; }
+        else r[k++] = r[i];
+    }
+    g->n_ranges = first + k;
+}
+
+static int tinyi_gp_class(tinyi_gparse *p)
+{
+    size_t pos = p->at++, first = p->g->n_ranges;
+    int op = TINYI_GO_CHAR;
+    if (tinyi_gp_peek(p) == '^') { op = TINYI_GO_NOT; p->at++; }
+    while (!p->st && tinyi_gp_peek(p) != ']') {
+        uint32_t lo, hi;
+        if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a class without its ]", NULL, 0);
+        if (!tinyi_gp_char(p, &lo)) return 0;
+        hi = lo;
+        if (tinyi_gp_peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
+            p->at++;
+            if (!tinyi_gp_char(p, &hi)) return 0;
+            if (hi < lo) return tinyi_gp_fail(p, pos, "a range of a class runs backwards", NULL, 0);
+        }
+        (void)tinyi_gp_range(p, lo, hi);
+    }
+    p->at++;
+    if (!p->st && p->g->n_ranges > first) tinyi_gp_sort(p->g, first);
+    return tinyi_gp_emit(p, op, (int32_t)first, (int32_t)(p->g->n_ranges - first));
+}
+
+static int tinyi_gp_number(tinyi_gparse *p, long *v)
+{
+    if (tinyi_gp_peek(p) < '0' || tinyi_gp_peek(p) > '9') return 0;
+    for (*v = 0; tinyi_gp_peek(p) >= '0' && tinyi_gp_peek(p) <= '9'; p->at++)
+        if (*v < TLLM_GRAMMAR_MAX_SIZE + 1L) *v = *v * 10 + (p->s[p->at] - '0');
+    return 1;
+}
+
+/* n copies of the n_ops operations at from, at the end; optional: each may be left out, and those behind it with it */
+static void tinyi_gp_copies(tinyi_gparse *p, size_t from, size_t n_ops, long n, int optional)
+{
+    long k;
+    size_t i;
+    for (k = 0; k < n && !p->st; k++) {
+        if (optional) (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)(n - k) * (n_ops + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1), 0);
+        for (i = 0; i < n_ops && !p->st; i++) (void)tinyi_gp_emit(p, p->g->op[from + i].op, p->g->op[from + i].a, p->g->op[from + i].b);
+    }
+}
+
+/* what stands behind the item from there on: * + ? {..}; item moves behind itself as often as needed */
+static int tinyi_gp_repeat(tinyi_gparse *p, size_t from)
+{
+    tllm_grammar *g = p->g;
+    for (;;) {
+        size_t pos = p->at, n = g->n_ops - from;
+        int c = tinyi_gp_peek(p);
+        long least = c == '+' ? 1 : 0, most = c == '?' ? 1 : -1;
+        if (p->st) return 0;
+        if (c != '*' && c != '+' && c != '?' && c != '{') return 1;
+        p->at++;
+        if (c == '{') {
+            tinyi_gp_space(p, 0);
+            if (!tinyi_gp_number(p, &least)) return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
+            tinyi_gp_space(p, 0);
+            most = least;
+            if (tinyi_gp_peek(p) == ',') {
+                p->at++;
+                tinyi_gp_space(p, 0);
+                if (!tinyi_gp_number(p, &most)) most = -1;
+                tinyi_gp_space(p, 0);
+            }
+            if (tinyi_gp_peek(p) != '}') return tinyi_gp_fail(p, pos, "a repetition is {m}, {m,} or {m,n}", NULL, 0);
+            p->at++;
+            if (most >= 0 && most < least) return tinyi_gp_fail(p, pos, "a repetition with a maximum below its minimum", NULL, 0);
+        }
+        if (!n) continue;
+        if (least == 0) {
+            if (most == 0) { g->n_ops = from; continue; }
+            if (most < 0) {                 /* L: split over; item; jump L */
+                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)n + 2);
+                (void)tinyi_gp_emit(p, TINYI_GO_JUMP, -(int32_t)n - 1, 0);
+            } else {
+                (void)tinyi_gp_insert(p, from, TINYI_GO_SPLIT, (int32_t)TINYI_MIN((size_t)most * (n + 1), (size_t)TLLM_GRAMMAR_MAX_SIZE + 1));
+                tinyi_gp_copies(p, from + 1, n, most - 1, 1);
+            }
+        } else {
+            tinyi_gp_copies(p, from, n, least - 1, 0);
+            if (most < 0) {                 /* L: item; split back to L */
+                (void)tinyi_gp_emit(p, TINYI_GO_SPLIT, -(int32_t)n, 0);
+            } else {
+                tinyi_gp_copies(p, from, n, most - least, 1);
+            }
+        }
+    }
+}
+
+/* | or the end of a group or of a rule: what stood since the last | becomes an alternative */
+static void tinyi_gp_alternative(tinyi_gparse *p, int last)
+{
+    tinyi_gopen *o = &p->open[p->depth];
+    tllm_grammar *g = p->g;
+    if (p->st) return;
+    if (!last) {
+        size_t n = g->n_ops - o->alternative;
+        (void)tinyi_gp_insert(p, o->alternative, TINYI_GO_SPLIT, (int32_t)n + 2);
+        (void)tinyi_gp_emit(p, TINYI_GO_JUMP, o->ends, 0);
+        o->ends = (int32_t)g->n_ops - 1;
+        o->alternative = g->n_ops;
+        return;
+    }
+    while (o->ends >= 0) {
+        int32_t next = g->op[o->ends].a;
+        g->op[o->ends].a = (int32_t)g->n_ops - o->ends;
+        o->ends = next;
+    }
+}
+
+/* The right side of a rule. */
+static int tinyi_gp_body(tinyi_gparse *p)
+{
+    tllm_grammar *g = p->g;
+    p->depth = 0;
+    p->open[0].alternative = g->n_ops;
+    p->open[0].ends = -1;
+    for (;;) {
+        size_t from = g->n_ops, pos;
+        int c;
+        tinyi_gp_space(p, p->depth > 0);
+        pos = p->at;
+        c = tinyi_gp_peek(p);
+        if (p->st) return 0;
+        if (c == '"') {
+            p->at++;
+            while (!p->st && tinyi_gp_peek(p) != '"') {
+                uint32_t u;
+                if (p->at >= p->n) return tinyi_gp_fail(p, pos, "a literal without its closing quote", NULL, 0);
+                if (tinyi_gp_char(p, &u) && tinyi_gp_range(p, u, u)) (void)tinyi_gp_emit(p, TINYI_GO_CHAR, (int32_t)g->n_ranges - 1, 1);
+            }
+            p->at++;
+        } else if (c == '[') {
+            if (!tinyi_gp_class(p)) return 0;
+        } else if (c == '.') {
+            p->at++;
+            (void)tinyi_gp_emit(p, TINYI_GO_NOT, 0, 0);
+        } else if (tinyi_gp_word(c)) {
+            while (tinyi_gp_word(tinyi_gp_peek(p))) p->at++;
+            {
+                size_t end = p->at;
+                int32_t rule;
+                p->at = pos;
+                rule = tinyi_gp_rule(p, p->s + pos, end - pos);
+                p->at = end;
+                (void)tinyi_gp_emit(p, TINYI_GO_CALL, rule, 0);
+            }
+        } else if (c == '(') {
+            if (p->depth == TLLM_GRAMMAR_MAX_DEPTH) return tinyi_gp_fail(p, pos, "groups nested more than 200 deep", NULL, 0);
+            p->at++;
+            p->depth++;
+            p->open[p->depth].alternative = g->n_ops;
+            p->open[p->depth].pos = g->n_ops;
+            p->open[p->depth].ends = -1;
+            continue;
+        } else if (c == ')') {
+            if (!p->depth) return tinyi_gp_fail(p, pos, "a ) without its (", NULL, 0);
+            tinyi_gp_alternative(p, 1);
+            from = p->open[p->depth].pos;
+            p->depth--;
+            p->at++;
+        } else if (c == '|') {
+            tinyi_gp_alternative(p, 0);
+            p->at++;
+            tinyi_gp_space(p, 1);
+            continue;
+        } else if (c == '\n' || c == '\r' || c < 0) {
+            size_t line = p->at;
+            if (p->depth) return tinyi_gp_fail(p, pos, "the grammar ends inside of a group", NULL, 0);
+            tinyi_gp_space(p, 1);
+            if (tinyi_gp_peek(p) == '|') continue;
+            p->at = line;
+            tinyi_gp_alternative(p, 1);
+            return tinyi_gp_emit(p, TINYI_GO_RETURN, 0, 0);
+        } else {
+            return tinyi_gp_fail(p, pos, c == '*' || c == '+' || c == '?' || c == '{' ? "a repetition of nothing" : "a character that means nothing here", NULL, 0);
+        }
+        if (!tinyi_gp_repeat(p, from)) return 0;
+    }
+}
+
+/* Marks calls that end their rule; finds what is missing, and rules that come back to themselves before a character. */
+static int tinyi_gp_check(tinyi_gparse *p)
+{
+    tllm_grammar *g = p->g;
+    size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
+    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work = memory, *rule_of = work + 2 * n, *waits = rule_of + n, *edge_to = waits + n,
+            *edge_next = edge_to + n, *first_wait = edge_next + n, *first_edge, *mark, *stack, *nullable;
+    uint8_t *seen;
+    if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    first_edge = first_wait + g->n_rules;
+    mark = first_edge + g->n_rules;
+    stack = mark + g->n_rules;
+    nullable = stack + g->n_rules + 1;
+    seen = (uint8_t *)tinyi_alloc(p->ctx, n, 1);
+    if (!seen) { p->st = tiny_ctx_status(p->ctx); tiny_free(p->ctx, memory); return 0; }
+    memset(seen, 0, n);
+    for (i = 0; i < g->n_rules; i++) {
+        const tinyi_grule *r = &g->rule[i];
+        first_wait[i] = first_edge[i] = -1;
+        mark[i] = nullable[i] = 0;
+        if (r->start < 0) {
+            (void)tinyi_gp_fail(p, r->pos, "is not defined", r->name, r->n);
+            goto done;
+        }
+        for (n = (size_t)r->start; n < (size_t)r->end; n++) rule_of[n] = (int32_t)i;
+        work[n_work++] = r->start;
+    }
+    for (i = 0; i < g->n_ops; i++) {
+        size_t k = i + 1, hops = 0;
+        if (g->op[i].op != TINYI_GO_CALL) continue;
+        while (g->op[k].op == TINYI_GO_JUMP && hops++ < 2 * TLLM_GRAMMAR_MAX_DEPTH) k = (size_t)((int32_t)k + g->op[k].a);
+        if (g->op[k].op == TINYI_GO_RETURN) g->op[i].op = TINYI_GO_TAIL;
+    }
+    while (n_work) {                        /* every place that is reached from its rule's start without a character, once */
+        int32_t at = work[--n_work], to, w;
+        const tinyi_gop *o = &g->op[at];
+        if (seen[at]) continue;
+        seen[at] = 1;
+        switch (o->op) {
+        case TINYI_GO_JUMP: work[n_work++] = at + o->a; break;
+        case TINYI_GO_SPLIT: work[n_work++] = at + 1; work[n_work++] = at + o->a; break;
+        case TINYI_GO_CALL: case TINYI_GO_TAIL:
+            to = o->a;
+            edge_to[n_edges] = to;
+            edge_next[n_edges] = first_edge[rule_of[at]];
+            first_edge[rule_of[at]] = (int32_t)n_edges++;
+            if (nullable[to]) work[n_work++] = at + 1;
+            else { waits[at] = first_wait[to]; first_wait[to] = at; }
+            break;
+        case TINYI_GO_RETURN:
+            to = rule_of[at];
+            if (nullable[to]) break;
+            nullable[to] = 1;
+            for (w = first_wait[to]; w >= 0; w = waits[w]) work[n_work++] = w + 1;
+            break;
+        default: break;
+        }
+    }
+    for (i = 0; i < g->n_rules && !p->st; i++) {
+        size_t n_stack = 0;
+        if (mark[i]) continue;
+        stack[n_stack++] = (int32_t)i;
+        mark[i] = 1;                        /* 1: on the way, 2: done */
+        while (n_stack) {
+            int32_t r = stack[n_stack - 1], e = first_edge[r];
+            if (e < 0) { mark[r] = 2; n_stack--; continue; }
+            first_edge[r] = edge_next[e];
+            r = edge_to[e];
+            if (mark[r] == 1) {
+                (void)tinyi_gp_fail(p, g->rule[r].pos, "comes back to itself before it takes a character (left recursion)", g->rule[r].name, g->rule[r].n);
+                break;
+            }
+            if (!mark[r]) { mark[r] = 1; stack[n_stack++] = r; }
+        }
+    }
+done:
+    tiny_free(p->ctx, seen);
+    tiny_free(p->ctx, memory);
+    return !p->st;
+}
+
+static void tinyi_gp_all(tinyi_gparse *p, const char *root)
+{
+    tllm_grammar *g = p->g;
+    int32_t rule;
+    size_t i;
+    if (!tinyi_gp_emit(p, TINYI_GO_ACCEPT, 0, 0)) return;
+    for (;;) {
+        size_t pos, end;
+        tinyi_gp_space(p, 1);
+        if (p->st || p->at >= p->n) break;
+        pos = end = p->at;
+        while (end < p->n && tinyi_gp_word((unsigned char)p->s[end])) end++;
+        if (end == pos) { (void)tinyi_gp_fail(p, pos, "the name of a rule should stand here", NULL, 0); return; }
+        rule = tinyi_gp_rule(p, p->s + pos, end - pos);
+        if (p->st) return;
+        p->at = end;
+        tinyi_gp_space(p, 0);
+        if (p->n - p->at < 3 || memcmp(p->s + p->at, "::=", 3)) { (void)tinyi_gp_fail(p, p->at, "::= should stand here", NULL, 0); return; }
+        p->at += 3;
+        tinyi_gp_space(p, 1);
+        if (g->rule[rule].start >= 0) { (void)tinyi_gp_fail(p, pos, "is defined a second time", p->s + pos, end - pos); return; }
+        g->rule[rule].pos = pos;
+        g->rule[rule].start = (int32_t)g->n_ops;
+        if (!tinyi_gp_body(p)) return;
+        g->rule[rule].end = (int32_t)g->n_ops;
+    }
+    if (p->st) return;
+    g->root = -1;
+    for (i = 0; i < g->n_rules; i++)
+        if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
+    if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
+    (void)tinyi_gp_check(p);
+}
+
+TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out)
+{
+    tinyi_gparse *p;
+    tllm_grammar *g;
+    tiny_status st;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if ((!text && n) || !root) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar wants its text and the name of its first rule");
+    if (n > TLLM_GRAMMAR_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the grammar has %zu bytes; the longest has %zu", n, TLLM_GRAMMAR_MAX_BYTES);
+    g = (tllm_grammar *)tinyi_alloc(ctx, 1, sizeof *g);
+    if (!g) return tiny_ctx_status(ctx);
+    memset(g, 0, sizeof *g);
+    g->text = (char *)tinyi_alloc(ctx, n + 1, 1);
+    p = g->text ? (tinyi_gparse *)tinyi_alloc(ctx, 1, sizeof *p) : NULL;
+    if (!p) {
+        st = tiny_ctx_status(ctx);
+        tllm_grammar_close(ctx, g);
+        return st;
+    }
+    if (n) memcpy(g->text, text, n);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->g = g;
+    p->s = g->text;
+    p->n = g->n_text = n;
+    tinyi_gp_all(p, root);
+    st = p->st;
+    tiny_free(ctx, p);
+    if (st) tllm_grammar_close(ctx, g);
+    else *out = g;
+    return st;
+}
+
+TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
+{
+    if (!g) return;
+    tiny_free(ctx, g->text);
+    tiny_free(ctx, g->op);
+    tiny_free(ctx, g->range);
+    tiny_free(ctx, g->rule);
+    tiny_free(ctx, g->slot);
+    tiny_free(ctx, g);
 }
 
 /* src/llm/train/decoder.c
@@ -54495,6 +55264,252 @@ TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s,
     return TINY_OK;
 }
 
+/* src/llm/chat/value_text.c - values as text, as Python and as JSON write them
+ *
+ * Nested values keep a stack of their own, TINYI_TM_NEST deep. A float is the shortest of 1 to 17 digits that strtod reads
+ * back, with the decimal point of the locale put back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+
+static int tinyi_tm_put_int(tinyi_tm *m, int64_t i)
+{
+    char text[24];
+    size_t k = sizeof text;
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    do text[--k] = (char)('0' + u % 10);
+    while (u /= 10);
+    if (i < 0) text[--k] = '-';
+    return tinyi_tm_put(m, text + k, sizeof text - k);
+}
+
+static int tinyi_tm_put_float(tinyi_tm *m, double f, int json)
+{
+    char text[48], digits[24], made[64];
+    int precision, n_digits = 0, exponent = 0, i;
+    size_t k = 0;
+    if (f != f) return tinyi_tm_put(m, json ? "NaN" : "nan", 3);
+    if (f - f != 0) return f < 0 && !tinyi_tm_put(m, "-", 1) ? 0 : json ? tinyi_tm_put(m, "Infinity", 8) : tinyi_tm_put(m, "inf", 3);
+    for (precision = 0; precision < 17; precision++) {
+        (void)snprintf(text, sizeof text, "%.*e", precision, f);
+        if (strtod(text, NULL) == f) break;
+    }
+    for (i = 0; text[i] && text[i] != 'e'; i++)
+        if (text[i] >= '0' && text[i] <= '9' && n_digits < 20) digits[n_digits++] = text[i];
+    if (text[i]) exponent = atoi(text + i + 1);
+    while (n_digits > 1 && digits[n_digits - 1] == '0') n_digits--;
+    if (text[0] == '-') made[k++] = '-';
+    if (exponent < -4 || exponent >= 16) {
+        made[k++] = digits[0];
+        if (n_digits > 1) made[k++] = '.';
+        for (i = 1; i < n_digits; i++) made[k++] = digits[i];
+        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
+        k = strlen(made);
+    } else {
+        if (exponent < 0) {
+            made[k++] = '0';
+            made[k++] = '.';
+            for (i = -1; i > exponent; i--) made[k++] = '0';
+            for (i = 0; i < n_digits; i++) made[k++] = digits[i];
+        } else {
+            for (i = 0; i <= exponent; i++) made[k++] = i < n_digits ? digits[i] : '0';
+            made[k++] = '.';
+            if (n_digits <= exponent + 1) made[k++] = '0';
+            for (i = exponent + 1; i < n_digits; i++) made[k++] = digits[i];
+        }
+    }
+    return tinyi_tm_put(m, made, k);
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_tm_put_escaped(tinyi_tm *m, unsigned kind, uint32_t c)
+{
+    char text[12];
+    (void)snprintf(text, sizeof text, kind == 'x' ? "\\x%02x" : kind == 'u' ? "\\u%04x" : "\\U%08x", (unsigned)c);
+    return tinyi_tm_put(m, text, strlen(text));
+}
+
+static int tinyi_tm_unprintable(uint32_t c)
+{
+    unsigned kind = tinyi_unicode_class(c) & (TINYI_UC_SPACE - 1u);
+    return kind == TINYI_UC_OTHER || kind == TINYI_UC_Z || kind == TINYI_UC_C;
+}
+
+static int tinyi_tm_put_quoted(tinyi_tm *m, const char *s, size_t n, int json, int ascii)
+{
+    char quote = json || (memchr(s, '\'', n) && !memchr(s, '"', n)) ? '"' : '\'';
+    size_t i, k, from = 0;
+    if (!tinyi_tm_put(m, &quote, 1)) return 0;
+    for (i = 0; i < n && !m->status; i += k) {
+        unsigned char b = (unsigned char)s[i];
+        const char *escape = NULL;
+        uint32_t c = b;
+        int hard = b < 0x20 || (b == 0x7f && !json), wide;
+        k = b < 0x80 ? 1 : tinyi_utf8_get((const unsigned char *)s + i, n - i, &c);
+        wide = b >= 0x80 && (json ? ascii : tinyi_tm_unprintable(c));
+        if (!hard && !wide && b != '\\' && b != (unsigned char)quote) continue;
+        (void)tinyi_tm_put(m, s + from, i - from);
+        from = i + k;
+        switch (b) {
+        case '\\': escape = "\\\\"; break;
+        case '"': escape = "\\\""; break;
+        case '\'': escape = "\\'"; break;
+        case '\n': escape = "\\n"; break;
+        case '\r': escape = "\\r"; break;
+        case '\t': escape = "\\t"; break;
+        case '\b': escape = json ? "\\b" : NULL; break;
+        case '\f': escape = json ? "\\f" : NULL; break;
+        default: break;
+        }
+        if (escape) (void)tinyi_tm_put(m, escape, 2);
+        else if (!json) (void)tinyi_tm_put_escaped(m, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c);
+        else if (c < 0x10000) (void)tinyi_tm_put_escaped(m, 'u', c);
+        else {
+            (void)tinyi_tm_put_escaped(m, 'u', 0xd800 + ((c - 0x10000) >> 10));
+            (void)tinyi_tm_put_escaped(m, 'u', 0xdc00 + ((c - 0x10000) & 0x3ff));
+        }
+    }
+    (void)tinyi_tm_put(m, s + from, n - from);
+    return tinyi_tm_put(m, &quote, 1);
+}
+
+static int tinyi_tm_put_text(tinyi_tm *m, const char *s) { return tinyi_tm_put(m, s, strlen(s)); }
+
+/* form NULL: as Python's repr */
+static int tinyi_tm_put_flat(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
+{
+    switch (v->type) {
+    case TINYI_TM_NONE: return tinyi_tm_put_text(m, form ? "null" : "None");
+    case TINYI_TM_BOOL: return tinyi_tm_put_text(m, form ? (v->u.i ? "true" : "false") : v->u.i ? "True" : "False");
+    case TINYI_TM_INT: return tinyi_tm_put_int(m, v->u.i);
+    case TINYI_TM_FLOAT: return tinyi_tm_put_float(m, v->u.f, form != NULL);
+    case TINYI_TM_STRING: return tinyi_tm_put_quoted(m, v->u.s, v->n, form != NULL, form && form->ascii);
+    default: break;
+    }
+    if (form) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_TM_UNDEFINED && v->n ? ": " : "",
+                                   v->type == TINYI_TM_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_TM_UNDEFINED && v->n ? v->u.s : "");
+    return v->type == TINYI_TM_UNDEFINED ? tinyi_tm_put_text(m, "Undefined") : tinyi_tm_put_text(m, v->type == TINYI_TM_NAMESPACE ? "<Namespace>" : v->type == TINYI_TM_LOOP ? "<LoopContext>" : "<function>");
+}
+
+static int tinyi_tm_put_line(tinyi_tm *m, int indent, int depth)
+{
+    static const char blanks[] = "                                ";
+    size_t n = (size_t)indent * (size_t)depth;
+    (void)tinyi_tm_put(m, "\n", 1);
+    while (n && !m->status) {
+        size_t part = TINYI_MIN(n, sizeof blanks - 1);
+        (void)tinyi_tm_put(m, blanks, part);
+        n -= part;
+    }
+    return !m->status;
+}
+
+/* the places of a map's pairs in the order of their keys: a merge sort from below */
+static uint32_t *tinyi_map_order(tinyi_tm *m, const tinyi_tmap *map)
+{
+    uint32_t *a = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_tm_alloc(m, map->n, sizeof *b), *t;
+    size_t width, i;
+    if (!a || !b) return NULL;
+    for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
+    for (width = 1; width < map->n; width *= 2) {
+        for (i = 0; i < map->n; i += 2 * width) {
+            size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
+            while (p < mid || q < end) {
+                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, 0) <= 0);
+                b[k++] = left ? a[p++] : a[q++];
+            }
+        }
+        t = a;
+        a = b;
+        b = t;
+    }
+    return m->status ? NULL : a;
+}
+
+static int tinyi_tv_put_nested(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form)
+{
+    struct { const tinyi_tv *v; uint32_t *order; size_t i; } at[TINYI_TM_NEST];
+    int depth = 0, indent = form ? form->indent : -1;
+    const tinyi_tv *next = v;
+    for (;;) {
+        size_t n, i;
+        const tinyi_tv *x;
+        int list;
+        if (m->status || !tinyi_tm_work(m, 1)) return 0;
+        if (next) {
+            v = next;
+            next = NULL;
+            if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_MAP) {
+                if (!tinyi_tm_put_flat(m, v, form) || !depth) return !m->status;
+                continue;
+            }
+            list = v->type == TINYI_TM_LIST;
+            n = list ? v->u.list->n : v->u.map->n;
+            (void)tinyi_tm_put(m, list ? (v->id && !form ? "(" : "[") : "{", 1);
+            if (!n) {
+                (void)tinyi_tm_put(m, list ? (v->id && !form ? ")" : "]") : "}", 1);
+                if (!depth) return !m->status;
+                continue;
+            }
+            if (depth == TINYI_TM_NEST) return tinyi_tm_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_TM_NEST);
+            at[depth].v = v;
+            at[depth].i = 0;
+            at[depth].order = form && form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;
+            depth++;
+            continue;
+        }
+        x = at[depth - 1].v;
+        list = x->type == TINYI_TM_LIST;
+        n = list ? x->u.list->n : x->u.map->n;
+        i = at[depth - 1].i++;
+        if (i == n) {
+            depth--;
+            if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
+            if (list && x->id && !form && n == 1) (void)tinyi_tm_put(m, ",", 1);
+            (void)tinyi_tm_put(m, list ? (x->id && !form ? ")" : "]") : "}", 1);
+            if (!depth) return !m->status;
+            continue;
+        }
+        if (i) (void)(form ? tinyi_tm_put(m, form->item_mark.u.s, form->item_mark.n) : tinyi_tm_put(m, ", ", 2));
+        if (indent >= 0) (void)tinyi_tm_put_line(m, indent, depth);
+        if (list) {
+            next = &x->u.list->item[i];
+        } else {
+            const tinyi_tpair *p = &x->u.map->pair[at[depth - 1].order ? at[depth - 1].order[i] : i];
+            if (form && p->key.type != TINYI_TM_STRING) {
+                (void)tinyi_tm_put(m, "\"", 1);
+                (void)tinyi_tm_put_flat(m, &p->key, form);
+                (void)tinyi_tm_put(m, "\"", 1);
+            } else {
+                (void)tinyi_tm_put_flat(m, &p->key, form);
+            }
+            (void)(form ? tinyi_tm_put(m, form->key_mark.u.s, form->key_mark.n) : tinyi_tm_put(m, ": ", 2));
+            next = &p->value;
+        }
+    }
+}
+
+int tinyi_tv_put_repr(tinyi_tm *m, const tinyi_tv *v) { return tinyi_tv_put_nested(m, v, NULL); }
+int tinyi_tv_put_json(tinyi_tm *m, const tinyi_tv *v, const tinyi_tm_json_form *form) { return tinyi_tv_put_nested(m, v, form); }
+
+int tinyi_tv_put(tinyi_tm *m, const tinyi_tv *v)
+{
+    if (v->type == TINYI_TM_STRING) return tinyi_tm_put(m, v->u.s, v->n);
+    if (v->type == TINYI_TM_UNDEFINED) return !m->status;
+    return tinyi_tv_put_repr(m, v);
+}
+
+tinyi_tv tinyi_tv_string(tinyi_tm *m, const tinyi_tv *v)
+{
+    size_t start = m->n_out;
+    if (v->type == TINYI_TM_STRING) return *v;
+    (void)tinyi_tv_put(m, v);
+    return tinyi_tm_take(m, start);
+}
+
 /* src/llm/chat/filters.c - x | name(arguments) */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54686,7 +55701,7 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
         i = i * base - d;
     }
     if (digits && k == s.n && (negative || i != INT64_MIN)) return tinyi_tv_int(negative ? i : -i);
-    if (base == 10 && tinyi_tm_parse_float(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
+    if (base == 10 && tinyi_json_f64(s.u.s, s.n, &f) && f > -9.2e18 && f < 9.2e18) return tinyi_tv_int((int64_t)f);
     return other;
 }
 
@@ -54845,7 +55860,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
         if (v->type == TINYI_TM_STRING) {
             s = tinyi_ts_strip(m, *v, NULL, 3);
-            if (tinyi_tm_parse_float(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
+            if (tinyi_json_f64(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
         }
         break;
     case TINYI_TF_FORMAT: s = tinyi_tv_string(m, v); out = tinyi_tm_format(m, &s, a->arg, (size_t)a->n); break;
@@ -55450,7 +56465,7 @@ static int tinyi_tp_number(tinyi_tparse *p)
     p->at = i;
     if (!whole) {
         double f = 0;
-        if (!tinyi_tm_parse_float(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
+        if (!tinyi_json_f64(text, k, &f)) return tinyi_tp_fail_at(p, p->tok.pos, "a number of more than 400 characters");
         p->tok.v = tinyi_tv_float(f);
         return 1;
     }
@@ -56406,7 +57421,7 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
         tinyi_lm_own(f, shared, own);
         return;
     }
-    f->st = tiny_run(f->ctx, op);
+    f->st = tinyi_op_known(f->ctx, op);
 }
 
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
@@ -56497,51 +57512,73 @@ static void tinyi_lm_scale_rows(float *y, tiny_idx ld, const float *bias, float 
 }
 TINY_REF_END
 
+/* a product as an operation, and what it points to */
+#define TINYI_LM_SHARED 3                   /* products of one x that are run together */
+typedef struct tinyi_lm_product {
+    tiny_op op;
+    tiny_tensor x, w, bias, y;
+    tiny_matmul_params plain;
+    tllm_matmul_params blocks;
+} tinyi_lm_product;
+
+static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes);
+    memset(&p->op, 0, sizeof p->op);
+    p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
+    p->x.stride[0] = ld_x;
+    p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+    p->y.stride[0] = ld_y;
+    if (w->dtype >= 0) {
+        p->w = tiny_tensor_swap(tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in), 0, 1);
+        p->plain.act = TINY_ACT_NONE;
+        p->op.kind = TINY_OP_MATMUL;
+        p->op.params = &p->plain;
+    } else {
+        p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        memset(&p->blocks, 0, sizeof p->blocks);
+        p->blocks.format = w->format->id;
+        p->op.row = tllm_matmul_row();
+        p->op.kind = p->op.row->kind;
+        p->op.params = &p->blocks;
+    }
+    p->op.in[0] = &p->x;
+    p->op.in[1] = &p->w;
+    if (bias) {
+        p->bias = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
+        p->op.in[2] = &p->bias;
+    }
+    p->op.out[0] = &p->y;
+    return &p->op;
+}
+
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     const float *bias;
+    tinyi_lm_product p;
     float scale;
     if (f->st || n <= 0) return;
     scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    if (w->dtype >= 0) {
-        tiny_tensor tx, tw, tb, ty;
-        tiny_matmul_params p;
-        p.act = TINY_ACT_NONE;
-        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
-        tx.stride[0] = ld_x;
-        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), (tiny_dtype)w->dtype, w->n_out, w->n_in);
-        tw = tiny_tensor_swap(tw, 0, 1);
-        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
-        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
-        ty.stride[0] = ld_y;
-        tinyi_lm_op(f, TINY_OP_MATMUL, &tx, &tw, bias && scale == 1.0f ? &tb : NULL, &p, &ty);
-    } else {
-        const tiny_op_row *row = tllm_matmul_row();
-        tiny_tensor tx, tw, tb, ty;
-        tllm_matmul_params p;
-        tiny_op op;
-        memset(&op, 0, sizeof op);
-        memset(&p, 0, sizeof p);
-        p.format = w->format->id;
-        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
-        tx.stride[0] = ld_x;
-        tw = tiny_tensor_2d((void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes), TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
-        tb = tiny_tensor_1d((void *)(uintptr_t)bias, TINY_F32, w->n_out);
-        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
-        ty.stride[0] = ld_y;
-        op.kind = row->kind;
-        op.row = row;
-        op.in[0] = &tx;
-        op.in[1] = &tw;
-        op.in[2] = bias && scale == 1.0f ? &tb : NULL;
-        op.out[0] = &ty;
-        op.params = &p;
-        tinyi_lm_door(f, &op);
-    }
+    tinyi_lm_door(f, tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n));
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
+}
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
+{
+    tinyi_lm_product p[TINYI_LM_SHARED];
+    const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
+    int i, together = n_w <= TINYI_LM_SHARED && !f->dry;
+    if (f->st || n <= 0) return;
+    for (i = 0; i < n_w; i++) together &= !w[i]->scale;
+    if (!together) {
+        for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
+        return;
+    }
+    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
+    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -57218,8 +58255,10 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const int keeps = !f->encoding && !m->encoder;
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
+    const tinyi_lm_w *w[3];
     tinyi_lm_attend a;
-    float *o, *buf;
+    float *o, *buf, *out[3];
+    int n_w = 0;
     memset(&k, 0, sizeof k);
     memset(&v, 0, sizeof v);
     if (l->w[TINYI_T_ATTN_QKV]) {
@@ -57235,9 +58274,9 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         const tiny_idx ld = how & TINYI_LM_A_GATED ? 2 * nq : nq;
         buf = tinyi_lm_take(f, n, ld);
         if (f->st) return;
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], buf, h, n);
         q = tinyi_lm_heads_of(buf, l->n_head, l->d_k, ld);
-        tinyi_lm_clamp(f, buf, ld, ld);
+        w[n_w] = l->w[TINYI_T_ATTN_Q];
+        out[n_w++] = buf;
         if (how & TINYI_LM_A_GATED) {
             q.head = 2 * l->d_k;
             gate = buf + l->d_k;
@@ -57247,9 +58286,17 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
             k = tinyi_lm_heads_of(buf, l->n_kv, l->d_k, nk);
             buf = tinyi_lm_take(f, n + 1, nv);
             v = tinyi_lm_heads_of(buf, l->n_kv, l->d_v, nv);
-            tinyi_lm_linear(f, l->w[TINYI_T_ATTN_K], k.p, h, n);
-            if (l->w[TINYI_T_ATTN_V]) tinyi_lm_linear(f, l->w[TINYI_T_ATTN_V], v.p, h, n);
-            else tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+            w[n_w] = l->w[TINYI_T_ATTN_K];
+            out[n_w++] = k.p;
+            if (l->w[TINYI_T_ATTN_V]) {
+                w[n_w] = l->w[TINYI_T_ATTN_V];
+                out[n_w++] = v.p;
+            }
+        }
+        tinyi_lm_linears(f, n_w, w, out, h, n);
+        if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
+        tinyi_lm_clamp(f, q.p, ld, ld);
+        if (k.p) {
             tinyi_lm_clamp(f, k.p, nk, nk);
             tinyi_lm_clamp(f, v.p, nv, nv);
         }
@@ -58777,8 +59824,9 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
 {
     const size_t used = f->used;
     const tiny_idx n = f->n;
+    const tinyi_lm_w *w[2];
     tiny_idx ff;
-    float *u, *g;
+    float *u, *g, *y2[2];
     if (f->st) return;
     ff = l->w[down]->n_in;
     if (l->w[up]->n_out == 2 * ff) {
@@ -58790,8 +59838,9 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
     } else if (l->w[gate]) {
         g = tinyi_lm_take(f, n, ff);
         u = tinyi_lm_take(f, n, ff);
-        tinyi_lm_linear(f, l->w[gate], g, h, n);
-        tinyi_lm_linear(f, l->w[up], u, h, n);
+        w[0] = l->w[gate]; y2[0] = g;
+        w[1] = l->w[up]; y2[1] = u;
+        tinyi_lm_linears(f, 2, w, y2, h, n);
         if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
             tinyi_lm_sparse q;
             q.x = g;
@@ -59278,6 +60327,7 @@ TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, flo
 #include <string.h>
 
 #define TINYI_LM_STATE_MAGIC 0x74617473u
+#define TINYI_LM_BATCH 128                  /* tokens at once: weights are unpacked so often that it costs little, and scratch memory is small yet */
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
 
@@ -59480,7 +60530,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
-    s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : 64;
+    s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
     if (s->n_ctx < 1 || s->n_batch < 1 || s->n_ctx > TINYI_LM_MOST || s->n_batch > TINYI_LM_MOST)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a state of %td tokens, %td at once: both must be in 1..%d", m->path, s->n_ctx, s->n_batch, TINYI_LM_MOST);
@@ -59559,6 +60609,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     one = at - kept0;
     s->n_kept = (tiny_idx)(one / sizeof(float));
     (void)tinyi_lm_part(base, &at, seqs - 1, one, 1, &ok);
+    s->cleared = at;                        /* pages are written before they are read: memory that is not used yet stays untouched */
     for (i = 0; i < m->n_layer && ok; i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         tinyi_lm_held h;
@@ -59664,7 +60715,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
-    memset((unsigned char *)s + head, 0, fixed - head);
+    memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
     *out = s;
@@ -59785,6 +60836,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
     tiny_idx done, i, take, rows, made = 0;
     tiny_status st = tinyi_lm_check_items(s, q);
     if (st) return st;
+    tinyi_lm_pages_now(s);
     for (i = 0; i < s->n_seq && !st; i++) {
         if (!s->mark[i].more) continue;
         st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
@@ -60118,6 +61170,7 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
     if (n_held) *n_held = 0;
     if (st) return st;
     if (n < 0 || (n && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no tokens to look for", s->m->path);
+    tinyi_lm_pages_now(s);
     st = tllm_pages_share(&s->pages, seq, tokens, n > 0 ? n - 1 : 0, &held);
     for (i = 0; i < held; i++) s->pos[seq * s->n_ctx + i] = (int32_t)i;
     if (n_held) *n_held = held;
@@ -60127,55 +61180,50 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
 /* src/llm/model/save.c - a state as bytes, and back
  *
  * Layout   all little endian
- *          0   8 bytes "tinystat"; u32 version (1); u32 what: 0 one sequence, 1 all
+ *          0   8 bytes "tinystat"; u32 version (2); u32 what: 0 one sequence, 1 all
  *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
  *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
  *          64  i32 for each token kept beside
  *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
  *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
  *          each layer the keys and values that the decoder looks at, f32
- *          end u64 checksum of all bytes before it (FNV-1a: any one changed byte changes it)
+ *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
  * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
 #include <string.h>
 
 #define TINYI_LM_SAVE_HEAD 64
+#define TINYI_LM_SAVE_VERSION 2             /* 1 had another checksum and fingerprint */
 static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
 
-static uint64_t tinyi_lm_fnv(uint64_t h, const unsigned char *p, size_t n)
-{
-    size_t i;
-    for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-#define TINYI_LM_FNV UINT64_C(0xcbf29ce484222325)
-
-static uint64_t tinyi_lm_fnv_u64(uint64_t h, uint64_t v)
+static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
     unsigned char b[8];
     int i;
     for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
-    return tinyi_lm_fnv(h, b, 8);
+    tinyi_hash_add(h, b, 8);
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
 static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
 {
-    uint64_t h = tinyi_lm_fnv(TINYI_LM_FNV, (const unsigned char *)m->arch->name, strlen(m->arch->name));
+    tinyi_hash h;
     size_t i, k;
-    h = tinyi_lm_fnv_u64(h, (uint64_t)m->n_vocab);
+    tinyi_hash_start(&h);
+    tinyi_hash_add(&h, m->arch->name, strlen(m->arch->name));
+    tinyi_lm_hash_u64(&h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
         const size_t bytes = t->bytes;
-        h = tinyi_lm_fnv(h, (const unsigned char *)t->name.at, t->name.n);
-        h = tinyi_lm_fnv_u64(h, (uint64_t)t->type);
-        for (k = 0; k < (size_t)t->rank; k++) h = tinyi_lm_fnv_u64(h, t->dim[k]);
+        tinyi_hash_add(&h, t->name.at, t->name.n);
+        tinyi_lm_hash_u64(&h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(&h, t->dim[k]);
         for (k = 0; k < 4 && t->data; k++) {
             const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
-            h = tinyi_lm_fnv(h, t->data + at, n);
+            tinyi_hash_add(&h, t->data + at, n);
         }
     }
-    return h;
+    return tinyi_hash_value(&h);
 }
 
 /* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
@@ -60238,7 +61286,7 @@ static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq,
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
     for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
-    tinyi_lm_put(o, 1, 4);
+    tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
     tinyi_lm_put(o, seq < 0, 4);
     tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
     tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
@@ -60284,7 +61332,7 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (!o.at) return tiny_ctx_status(s->ctx);
     o.n = 0;
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    tinyi_lm_put(&o, tinyi_lm_fnv(TINYI_LM_FNV, o.at, o.n), 8);
+    tinyi_lm_put(&o, tinyi_hash_of(o.at, o.n), 8);
     *bytes = o.at;
     return TINY_OK;
 }
@@ -60358,10 +61406,11 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
            tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
-    if (version != 1) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version 1", s->m->path, (unsigned)version);
+    if (version != TINYI_LM_SAVE_VERSION)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version %d", s->m->path, (unsigned)version, TINYI_LM_SAVE_VERSION);
     end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
     (void)tinyi_rd_u64(&end, &sum);
-    if (sum != tinyi_lm_fnv(TINYI_LM_FNV, bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    if (sum != tinyi_hash_of(bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
     c.left -= 8;
     if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
