@@ -90,7 +90,7 @@ static void tinyi_rope_fast(tiny_team *team, const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const tiny_idx n = tinyi_rope_n(op), pairs = n / 2, xs = x->stride[2], ys = y->stride[2];
     const int woven = tinyi_rope_params_of(op)->interleaved;
-    float *c = (float *)team->own, *s = c + pairs;
+    float *c = (float *)team->own, *s = pairs ? c + pairs : c;     /* no workspace where nothing turns */
     tiny_idx t, t1, h, i;
     (void)TINYI_K(team, copy_rows);
     while (tiny_take(team, x->dim[0], 4, &t, &t1))

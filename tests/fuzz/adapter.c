@@ -43,5 +43,6 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 }
 
 #define FUZZ_NAME "adapter"
+#define FUZZ_CTX_EACH                        /* a forward pass leaves its scratch with the context */
 #define FUZZ_EXTRA ((size_t)16 << 20)       /* numbers of two bits become floats, and there is a state */
 #include "engine.h"

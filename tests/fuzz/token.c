@@ -52,7 +52,7 @@ static int valid(const unsigned char *p, size_t n)
     return 1;
 }
 
-static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags)
+static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, int mapped)
 {
     tllm_tokens t;
     tllm_bytes whole, parts;
@@ -63,7 +63,7 @@ static void there_and_back(tiny_ctx *ctx, const tllm_vocab *v, const char *text,
     memset(&parts, 0, sizeof parts);
     if (!tllm_encode(ctx, v, text, n, flags, &t)) {
         for (i = 0; i < t.n; i++) must(t.id[i] >= 0 && (size_t)t.id[i] < tllm_vocab_size(v), "an id outside the vocabulary");
-        must(t.n <= 4 * n + 8, "more tokens than bytes could give");
+        must(t.n <= (mapped ? 32 : 4) * n + 8, "more tokens than bytes could give");
         must(!tllm_decode(ctx, v, t.id, t.n, flags & 1, &whole), "what was encoded does not decode");
         for (i = 0; i < t.n; i++) {
             size_t from = parts.n;
@@ -146,8 +146,8 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
             (void)tllm_vocab_is_end(v, id);
         }
         rest = take_text(&b, b.left);
-        there_and_back(ctx, v, rest.at, rest.n, 0);
-        there_and_back(ctx, v, rest.at, rest.n, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL);
+        there_and_back(ctx, v, rest.at, rest.n, 0, d.charsmap != NULL);
+        there_and_back(ctx, v, rest.at, rest.n, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, d.charsmap != NULL);
     }
     tllm_vocab_close(ctx, v);
 }

@@ -257,6 +257,50 @@ static void test_fused(tiny_target target)
     t_close(ctx);
 }
 
+/* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were counted before and
+ * were more than the workspace has places for. A wall behind each block of memory shows who wrote over its end. */
+enum { WALL = 1 << 16 };
+static int wall_broken;
+static void *walled(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    unsigned char *p = (unsigned char *)old, *fresh;
+    size_t i;
+    if (p) for (i = 0; i < WALL; i++) wall_broken |= p[old_bytes + i] != 0xb5;
+    if (!n_bytes) {
+        if (p) (void)t_alloc_realloc(user, p, old_bytes + WALL, 0);
+        return NULL;
+    }
+    fresh = (unsigned char *)t_alloc_realloc(user, old, old ? old_bytes + WALL : 0, n_bytes + WALL);
+    if (fresh) memset(fresh + n_bytes, 0xb5, WALL);
+    return fresh;
+}
+
+static void test_hubs_that_overlap(void)
+{
+    enum { EDGES = 60000, ROWS = 40000, F = 16 };
+    int64_t *off = (int64_t *)t_keep((ROWS + 1) * sizeof *off);
+    int32_t *from = (int32_t *)t_keep(EDGES * sizeof *from);
+    float *x = (float *)t_keep(F * sizeof *x), *y = (float *)t_keep(ROWS * F * sizeof *y);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, ROWS + 1), col = tiny_tensor_1d(from, TINY_I32, EDGES), tx = tiny_tensor_2d(x, TINY_F32, 1, F), ty = tiny_tensor_2d(y, TINY_F32, ROWS, F);
+    tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = NULL;
+    int k, i;
+    memset(from, 0, EDGES * sizeof *from);
+    memset(x, 0, F * sizeof *x);
+    d.allocator.realloc_fn = walled;
+    for (k = 0; k < 3; k++) {               /* from the first row, from the middle on, in steps */
+        for (i = 0; i <= ROWS; i++) off[i] = k == 0 ? (i % 2) * EDGES : k == 1 ? i < ROWS / 2 ? 0 : (i % 2) * EDGES : i % 4 == 1 ? EDGES : i % 4 == 3 ? EDGES / 2 : 0;
+        off[ROWS] = EDGES;
+        if (!T_OK(tiny_ctx_open(&d, &ctx))) return;
+        wall_broken = 0;
+        t_use(ctx);
+        T_STATUS(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty), TINY_E_ARGUMENT, "has the edges");
+        t_use(NULL);
+        tiny_ctx_close(ctx);
+        T_TRUE(!wall_broken);
+    }
+}
+
 static void test_bad(void)
 {
     int64_t off[4] = { 0, 2, 1, 3 };
@@ -321,6 +365,7 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_hub);
     T_RUN_TARGETS(test_fused);
+    T_RUN(test_hubs_that_overlap);
     T_RUN(test_bad);
     return t_done();
 }

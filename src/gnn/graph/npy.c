@@ -314,9 +314,9 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     for (k = 0; k < 3; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || size[k] > 0x7fffffff) return tinyi_text_fail(&f, word, "the number of rows, columns or values");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
-    /* a value takes at least 6 bytes; what is not stored is 0, and rows are bounded by the memory of the context */
+    /* a value takes at least 6 bytes; what is not stored is 0, up to 4096 times the file and 16 MB */
     if ((uint64_t)size[2] > n_bytes / 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name, (long long)size[2], n_bytes);
-    if (size[0] && size[1] && ((uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 65536) * 4096))
+    if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0], (long long)size[1], n_bytes);
     count = (size_t)size[0] * (size_t)size[1];
     x = (float *)tinyi_alloc(ctx, count, sizeof *x);

@@ -9,20 +9,28 @@
 
 static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
+/* the file's model and vocabulary, and the description with its defaults filled in */
+static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
+{
+    tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
+    if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
+    if (st) return st;
+    tllm_model_about(s->model, &s->about);
+    memset(full, 0, sizeof *full);
+    if (desc) *full = *desc;
+    if (!full->n_ctx) full->n_ctx = TINYI_MIN(s->about.n_context, 4096);
+    if (!full->n_batch) full->n_batch = s->about.is_encoder ? full->n_ctx : TINYI_MIN(full->n_ctx, 128);
+    s->n_ctx = full->n_ctx;
+    s->n_batch = full->n_batch;
+    return TINY_OK;
+}
+
 static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *desc)
 {
     tiny_ctx *ctx = s->ctx;
     tllm_state_desc d;
-    tiny_status st = tllm_model_open(ctx, s->file, &s->model);
-    if (!st) st = tllm_vocab_open(ctx, s->file, &s->vocab);
+    tiny_status st = tinyi_session_model(s, desc, &d);
     if (st) return st;
-    tllm_model_about(s->model, &s->about);
-    memset(&d, 0, sizeof d);
-    if (desc) d = *desc;
-    if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
-    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 128);
-    s->n_ctx = d.n_ctx;
-    s->n_batch = d.n_batch;
     st = tllm_state_open(ctx, s->model, &d, &s->state);
     if (st) return st;
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
@@ -60,6 +68,32 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
 {
     return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
+}
+
+TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes)
+{
+    tllm_session s;
+    tllm_state_desc d;
+    size_t before, n = 0, state = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (bytes) *bytes = 0;
+    if (!path || !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: there is no %s", path ? "place for the result" : "path");
+    memset(&s, 0, sizeof s);
+    s.ctx = ctx;
+    before = tiny_ctx_bytes(ctx);
+    st = tllm_file_open(ctx, path, &s.file);
+    if (!st) st = tinyi_session_model(&s, desc, &d);
+    if (!st) st = tllm_state_memory(ctx, s.model, &d, &state);
+    if (!st) {
+        /* tllm_state_memory looked that the tokens are countable */
+        n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token + (size_t)s.about.n_out * sizeof *s.logits;
+        if (!tinyi_size_add(n, state, bytes)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the session is larger than this machine can address", path);
+    }
+    tllm_vocab_close(ctx, s.vocab);
+    tllm_model_close(ctx, s.model);
+    tllm_gguf_close(ctx, s.file);
+    return st;
 }
 
 TINY_API void tllm_session_close(tllm_session *s)

@@ -27,6 +27,9 @@ typedef struct tllm_session tllm_session;
 TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out);
 /* The bytes of a file that stay where they are: a model linked into the program. */
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
+/* What tllm_session_open of the same path and description takes beside the mapped file, to the end: the tables of the file, its vocabulary,
+ * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides. */
+TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes);
 TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
 
 TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s);

@@ -133,13 +133,14 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 
 /* ---- text to tokens -------------------------------------------------------------------------------------------- */
 
-static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special)
+/* begins: nothing, not even a special token, stands before */
+static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special, int begins)
 {
     switch (e->v->kind) {
     case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
     case TLLM_VOCAB_BPE: return tinyi_encode_bpe(e, s, n);
     case TLLM_VOCAB_WORDPIECE: return tinyi_encode_wordpiece(e, s, n);
-    case TLLM_VOCAB_UNIGRAM: return tinyi_encode_unigram(e, s, n);
+    case TLLM_VOCAB_UNIGRAM: return tinyi_encode_unigram(e, s, n, begins);
     case TLLM_VOCAB_RWKV: return tinyi_encode_rwkv(e, s, n);
     case TLLM_VOCAB_PLAMO2: return tinyi_encode_plamo2(e, s, n);
     case TLLM_VOCAB_NONE: break;
@@ -170,7 +171,7 @@ static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigne
             while (from < to && tinyi_finder_taken(f, to - 1)) to--;
         }
         if (from < to) {
-            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special);
+            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special, i == 0);
             after_special = 0;
         }
         if (st || i == f->n_won) break;

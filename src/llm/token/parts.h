@@ -53,10 +53,11 @@ struct tllm_vocab {
     int32_t byte_id[256];                   /* the token of a byte; -1: none */
     int32_t special[TLLM_SPECIAL_COUNT];
     int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
+    int byte_fallback;                      /* SentencePiece: some byte has a token; unigram: all 256 have one */
     unsigned char *charsmap;
     size_t n_charsmap, n_charsmap_units;
     double unknown_score;
-    tinyi_trie trie, special_trie, user_trie;
+    tinyi_trie trie, special_trie;
     unsigned char special_first[256];
     int has_strip;
 };
@@ -145,7 +146,7 @@ TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte);
 TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix);
 TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, size_t n);
 TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned char *s, size_t n);
-TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n, int begins);
 TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s, size_t n);
 TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *s, size_t n);
 

@@ -1,7 +1,7 @@
 /* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best score
  *
  * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
- *          token fall back to one token a byte.
+ *          token fall back to one token a byte; where the vocabulary has none for them, neighbours are one unknown token.
  * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
  *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
  * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
@@ -35,22 +35,12 @@ static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+/* one piece after the other: the room for symbols is that of the longest; the first pass over a piece counts it */
+static tiny_status tinyi_spm_pieces(tinyi_encoder *e, const unsigned char *t, size_t m)
 {
-    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0, before;
+    size_t i, k, from, last = 0, symbols, before;
     tinyi_kept *slot;
-    unsigned char *t;
     tiny_status st;
-    for (i = 0; i < n; i++) blanks += s[i] == ' ';
-    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
-    t = e->text;
-    for (i = prefix ? 0 : 1; i <= n; i++) {
-        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
-        t[m++] = 0xe2;
-        t[m++] = 0x96;
-        t[m++] = 0x81;
-    }
-    /* the room for symbols is that of the longest piece; the first pass over a piece counts it */
     for (i = 0; i < m; ) {
         size_t to = i, count = 0;
         from = i;
@@ -78,4 +68,33 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         i = to;
     }
     return TINY_OK;
+}
+
+/* neighbours that are unknown become one */
+static void tinyi_spm_join_unknown(tllm_tokens *out, size_t first, int32_t unk)
+{
+    size_t i, k = first;
+    for (i = first; i < out->n; i++)
+        if (out->id[i] != unk || i == first || out->id[i - 1] != unk) out->id[k++] = out->id[i];
+    out->n = k;
+}
+
+TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+{
+    const size_t first = e->out->n;
+    size_t i, m = 0, blanks = prefix ? 1 : 0;
+    unsigned char *t;
+    tiny_status st;
+    for (i = 0; i < n; i++) blanks += s[i] == ' ';
+    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
+    t = e->text;
+    for (i = prefix ? 0 : 1; i <= n; i++) {
+        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
+        t[m++] = 0xe2;
+        t[m++] = 0x96;
+        t[m++] = 0x81;
+    }
+    st = tinyi_spm_pieces(e, t, m);
+    if (!st && !e->v->byte_fallback) tinyi_spm_join_unknown(e->out, first, e->v->special[TLLM_UNK]);
+    return st;
 }

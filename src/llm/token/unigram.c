@@ -2,7 +2,8 @@
  *
  * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of scores,
  *          found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the least score
- *          less 10, and neighbours of that kind give one unknown token.
+ *          less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of that kind give one
+ *          unknown token.
  *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
  *          replacements after it; the longest match at each place counts.
  * Cost     linear in the text times the longest token.                                                                  */
@@ -44,13 +45,9 @@ static size_t tinyi_unigram_mapped(const tllm_vocab *v, const unsigned char *s, 
 static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **t, size_t *n_t, size_t *used)
 {
     const tllm_vocab *v = e->v;
-    tinyi_trie_at at = tinyi_trie_start();
-    size_t k = 0;
+    unsigned char spelt[4];
     uint32_t value = 0, c;
     *t = s;
-    /* what could begin a token that the user defined stays as it is, as far as it agrees */
-    if (v->user_trie.node) while (k < n && tinyi_trie_step(&v->user_trie, v->blob, &at, s[k])) k++;
-    if (k) { *n_t = *used = k; return TINY_OK; }
     if ((*used = tinyi_unigram_mapped(v, s, n, &value)) != 0) {
         size_t from = 4 + 4 * v->n_charsmap_units;
         if (value >= v->n_charsmap - from)
@@ -61,15 +58,21 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
         return TINY_OK;
     }
     *used = *n_t = tinyi_utf8_get(s, n, &c);
-    if (c == TINYI_REPLACEMENT && *used == 1) { *t = (const unsigned char *)"\xef\xbf\xbd"; *n_t = 3; }
+    if (tinyi_utf8_put(c, spelt) != *used || c >> 11 == 0x1b) {     /* no UTF-8, overlong, half a pair: each byte is one U+FFFD */
+        *t = (const unsigned char *)"\xef\xbf\xbd";
+        *n_t = 3;
+        *used = 1;
+    }
     return TINY_OK;
 }
 
-static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, size_t *n_out)
+/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the blank that the
+ * vocabulary puts there itself counts. */
+static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins, size_t *n_out)
 {
     const tllm_vocab *v = e->v;
     size_t i = 0, m = 0, k;
-    int prefixed = 0, inside = 0;
+    int prefixed = 0, inside = 0, blank = 0;
     while (i < n) {
         const unsigned char *t;
         size_t n_t = 0, used = 0;
@@ -84,11 +87,12 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
             int mark = 0;
             if (t[k] == ' ') {
                 inside = 0;
+                blank = 1;
                 mark = !v->merge_spaces;
             } else if (!inside) {
                 inside = 1;
-                mark = (v->add_space_prefix && !prefixed) || v->merge_spaces;
-                prefixed |= mark;
+                mark = (v->add_space_prefix && !prefixed) || (v->merge_spaces && blank && (m || !begins));
+                prefixed = 1;
             }
             if (mark) { memcpy(e->text + m, "\xe2\x96\x81", 3); m += 3; }
             if (t[k] != ' ') e->text[m++] = t[k];
@@ -99,14 +103,36 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n)
+/* the tokens of the way back from the end: how many, or, with to, written so that they end there */
+static size_t tinyi_unigram_back(const tllm_vocab *v, const unsigned char *s, const tinyi_unigram_best *best, size_t m, int32_t *to)
+{
+    const int32_t unk = v->special[TLLM_UNK];
+    size_t i, k, count = 0;
+    int was_unknown = 0;
+    for (i = m; i; i = best[i].from) {
+        const int unknown = best[i].id == unk;
+        if (unknown && v->byte_fallback) {
+            for (k = i; k > best[i].from; k--) {
+                count++;
+                if (to) *--to = v->byte_id[s[k - 1]];
+            }
+        } else if (!(unknown && was_unknown)) {
+            count++;
+            if (to) *--to = best[i].id;
+        }
+        was_unknown = unknown;
+        if (best[i].from >= i) break;
+    }
+    return count;
+}
+
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n, int begins)
 {
     const tllm_vocab *v = e->v;
     tinyi_unigram_best *best;
     int32_t unk = v->special[TLLM_UNK];
     size_t i, k, m = 0, count, first;
-    int was_unknown = 0;
-    tiny_status st = tinyi_unigram_normalize(e, s, n, &m);
+    tiny_status st = tinyi_unigram_normalize(e, s, n, begins, &m);
     if (st || !m) return st;
     if (m > UINT32_MAX - 8) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
     s = e->text;
@@ -135,24 +161,13 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
         }
         i += step;
     }
-    /* backwards: count, then fill from the end */
-    for (count = 0, i = m; i; i = best[i].from) {
-        int unknown = best[i].id == unk;
-        if (!(unknown && was_unknown)) count++;
-        was_unknown = unknown;
-        if (best[i].from >= i) break;
-    }
+    count = tinyi_unigram_back(v, s, best, m, NULL);
     st = tinyi_token_reserve(e->ctx, e->out, count);
     if (!st) {
         first = e->out->n;
         e->out->n += count;
-        for (was_unknown = 0, i = m; i; i = best[i].from) {
-            int unknown = best[i].id == unk;
-            if (!(unknown && was_unknown)) e->out->id[first + --count] = best[i].id;
-            was_unknown = unknown;
-            if (best[i].from >= i) break;
-        }
-        if (unk < 0) {                      /* no unknown token: nothing stands in its place */
+        (void)tinyi_unigram_back(v, s, best, m, e->out->id + e->out->n);
+        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing stands in its place */
             for (i = k = first; i < e->out->n; i++) if (e->out->id[i] >= 0) e->out->id[k++] = e->out->id[i];
             e->out->n = k;
         }

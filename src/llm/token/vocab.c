@@ -398,6 +398,7 @@ TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 static void tinyi_vocab_bytes(tllm_vocab *v)
 {
     int b;
+    v->byte_fallback = v->kind == TLLM_VOCAB_UNIGRAM;
     for (b = 0; b < 256; b++) {
         static const char hex[] = "0123456789ABCDEF";
         unsigned char name[8];
@@ -410,25 +411,27 @@ static void tinyi_vocab_bytes(tllm_vocab *v)
             continue;
         }
         v->byte_id[b] = tinyi_token_find(v, name, 6);
-        if (v->byte_id[b] < 0 && v->kind == TLLM_VOCAB_SPM) {
-            name[0] = (unsigned char)b;
-            v->byte_id[b] = tinyi_token_find(v, name, 1);
-            if (v->byte_id[b] < 0) v->byte_id[b] = v->special[TLLM_UNK];
-        }
+        if (v->kind == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
+        if (v->kind != TLLM_VOCAB_SPM) continue;
+        v->byte_fallback |= v->byte_id[b] >= 0;
+        if (v->byte_id[b] >= 0) continue;
+        name[0] = (unsigned char)b;
+        v->byte_id[b] = tinyi_token_find(v, name, 1);
+        if (v->byte_id[b] < 0) v->byte_id[b] = v->special[TLLM_UNK];
     }
 }
 
-enum { TINYI_TRIE_ALL, TINYI_TRIE_UNIGRAM, TINYI_TRIE_PLAMO, TINYI_TRIE_USER, TINYI_TRIE_SPECIAL };
+enum { TINYI_TRIE_ALL, TINYI_TRIE_UNIGRAM, TINYI_TRIE_PLAMO, TINYI_TRIE_SPECIAL };
 
 static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tinyi_trie *trie)
 {
-    static const unsigned char wanted[] = { 255, TINYI_TOK_NORMAL | TINYI_TOK_USER | TINYI_TOK_UNUSED, 255, TINYI_TOK_USER,
+    static const unsigned char wanted[] = { 255, TINYI_TOK_NORMAL | TINYI_TOK_USER | TINYI_TOK_UNUSED, 255,
                                             TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN };
     size_t i, n = 0;
     uint32_t *ids;
     tiny_status st;
     for (i = 0; i < v->n; i++) n += v->at[i + 1] > v->at[i] && ((v->what[i] & wanted[which]) || wanted[which] == 255);
-    if (!n && (which == TINYI_TRIE_USER || which == TINYI_TRIE_SPECIAL)) return TINY_OK;
+    if (!n && which == TINYI_TRIE_SPECIAL) return TINY_OK;
     ids = (uint32_t *)tinyi_alloc(ctx, n, sizeof *ids);
     if (!ids) return tiny_ctx_status(ctx);
     for (n = i = 0; i < v->n; i++) {
@@ -552,7 +555,6 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
         double least = 3.4028234663852886e38;
         st = tinyi_vocab_map(v, s);
         if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_UNIGRAM, &v->trie);
-        if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_USER, &v->user_trie);
         for (i = 0; i < v->n; i++)
             if (v->what[i] & TINYI_TOK_NORMAL) {
                 double score = v->score ? (double)v->score[i] : 0;
@@ -599,7 +601,6 @@ TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v)
     tiny_free(ctx, v->charsmap);
     tinyi_trie_free(ctx, &v->trie);
     tinyi_trie_free(ctx, &v->special_trie);
-    tinyi_trie_free(ctx, &v->user_trie);
     tiny_free(ctx, v);
 }
 

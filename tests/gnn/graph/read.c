@@ -319,6 +319,84 @@ static void test_numbers(void)
     t_close(ctx);
 }
 
+/* A few bytes may not ask for much: features of 585841 x 141, of which the file names one, took 330 MB. */
+static void test_features_of_zeros(void)
+{
+    static const char big[] = "585841 141 1\n0 0 1\n", small[] = "1000 1000 1\n999 998 0.5\n";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_array a;
+    size_t before = t_alloc.live_bytes;
+    t_alloc.most_bytes = before;
+    T_STATUS(tgnn_array_read(ctx, FOLDER "bad-features-zeros.coo", NULL, &a), TINY_E_OVERFLOW, "585841 x 141 zeros out of 19 bytes");
+    T_STATUS(tgnn_array_read_memory(ctx, "zeros", big, sizeof big - 1, NULL, &a), TINY_E_OVERFLOW, "zeros: 585841 x 141 zeros out of 19 bytes");
+    T_TRUE(t_alloc.most_bytes - before < 1u << 20);
+    if (T_OK(tgnn_array_read_memory(ctx, "zeros", small, sizeof small - 1, NULL, &a))) {
+        T_CLOSE(((const float *)a.t.data)[999998], 0.5f, 0);
+        tgnn_array_free(ctx, &a);
+    }
+    t_close(ctx);
+}
+
+/* ---- gzip of many members --------------------------------------------------------------------------------------- */
+
+static size_t asked_bytes;                  /* of all calls together: what is copied when a block grows is no more */
+static void *ask(void *user, void *old, size_t old_bytes, size_t n_bytes)
+{
+    asked_bytes += n_bytes;
+    return t_alloc_realloc(user, old, old_bytes, n_bytes);
+}
+
+/* an edge list of n lines, each packed as a member of its own that stores it */
+static unsigned char *many_members(size_t n, size_t *n_bytes)
+{
+    static const unsigned char head[10] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255 };
+    unsigned char *b = (unsigned char *)t_keep(n * 40), *p = b;
+    char line[16];
+    size_t i, j;
+    int k;
+    for (i = 0; i < n; i++) {
+        const size_t m = (size_t)snprintf(line, sizeof line, "%d %d\n", (int)(i % 100), (int)(i * 7 % 100));
+        uint32_t crc = ~0u;
+        for (j = 0; j < m; j++)
+            for (crc ^= (unsigned char)line[j], k = 0; k < 8; k++) crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
+        crc = ~crc;
+        memcpy(p, head, 10);
+        p += 10;
+        *p++ = 1;                           /* the last block, stored: its length, and the length inverted */
+        *p++ = (unsigned char)m;
+        *p++ = 0;
+        *p++ = (unsigned char)~m;
+        *p++ = 255;
+        memcpy(p, line, m);
+        p += m;
+        for (k = 0; k < 4; k++) *p++ = (unsigned char)(crc >> 8 * k);
+        for (k = 0; k < 4; k++) *p++ = (unsigned char)(m >> 8 * k);
+    }
+    *n_bytes = (size_t)(p - b);
+    return b;
+}
+
+/* Twice as many members are twice the work: once each of them copied all that stood before. */
+static void test_gzip_members(void)
+{
+    size_t i, n, asked[2];
+    for (i = 0; i < 2; i++) {
+        tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+        const size_t members = 3000 << i;
+        unsigned char *b = many_members(members, &n);
+        tgnn_graph *g = NULL;
+        tiny_ctx *ctx = NULL;
+        desc.allocator.realloc_fn = ask;
+        if (!T_OK(tiny_ctx_open(&desc, &ctx))) return;
+        asked_bytes = 0;
+        if (T_OK(tgnn_graph_read_memory(ctx, "members", b, n, NULL, &g))) T_EQ_INT(tgnn_graph_edges(g), members);
+        asked[i] = asked_bytes;
+        tgnn_graph_close(ctx, g);
+        tiny_ctx_close(ctx);
+    }
+    if (!T_TRUE(asked[1] < 3 * asked[0])) printf("  %lu bytes asked for 3000 members, %lu for 6000\n", (unsigned long)asked[0], (unsigned long)asked[1]);
+}
+
 static void test_folders(void)
 {
     static const struct { const char *name; int nodes, edges, features, classes, splits, directed, graphs; } set[] = {
@@ -357,6 +435,8 @@ int main(void)
     T_RUN(test_no_memory);
     T_RUN(test_written_and_read);
     T_RUN(test_numbers);
+    T_RUN(test_features_of_zeros);
+    T_RUN(test_gzip_members);
     T_RUN(test_folders);
     return t_done();
 }

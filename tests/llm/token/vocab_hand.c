@@ -78,6 +78,13 @@ static void test_spm_by_hand(void)
         T_EQ_INT(tllm_vocab_special(v, TLLM_NEWLINE), 3);
     }
     tllm_vocab_close(ctx, v);
+    /* no byte token at all: neighbours that are unknown are one, as where the library trained without byte fallback */
+    v = NULL;
+    m.text[3].at = "c";
+    m.text[4].at = "d";
+    m.text[3].n = m.text[4].n = 1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) ENCODES(v, "\xc3\xa9z\xe4\xbd\xa0" "ab\xc3 x", 0, "5 0 8 0 5 0");
+    tllm_vocab_close(ctx, v);
     t_close(ctx);
 }
 
@@ -215,6 +222,15 @@ static void test_unigram_by_hand(void)
         DECODES(v, 3, 6, 7, 0, "ab a");
     }
     tllm_vocab_close(ctx, v);
+    /* no blank in front: one that stands there is stripped, those between words still count, also behind a special token */
+    v = NULL;
+    m.d.add_space_prefix = -1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
+        ENCODES(v, "  a  b ", 0, "4 3 5");
+        ENCODES(v, "a<user> b<user>a", 0, "4 9 3 5 9 4");
+    }
+    tllm_vocab_close(ctx, v);
+    m.d.add_space_prefix = 1;
     /* the same map, cut and spoilt */
     m.d.n_charsmap = 3;
     T_STATUS(tllm_vocab_make(ctx, &m.d, &v), TINY_E_FORMAT, "precompiled_charsmap has 3 bytes");
