@@ -317,6 +317,29 @@ SPECS = {
 }
 GELU = {'gemma', 'gemma2', 'gemma3', 'phi2', 'gpt2', 'gptneox', 'falcon', 'bloom', 'mpt', 'starcoder', 'starcoder2', 'codeshell', 'bert', 'nomic-bert-moe', 'jina-bert-v2', 'jina-bert-v3', 'modern-bert', 't5'}
 
+# --vary: numbers that any file may hold, added to every kind: sizes of heads of their own, partial and stretched rotations, windows, scales,
+# another epsilon, routers. A model that does not know a number must pass over it as the other engine does.
+VARY = {
+    'wide': ({'attention.key_length': 24, 'attention.value_length': 24}, {}),
+    'uneven': ({'attention.key_length': 24, 'attention.value_length': 20}, {}),
+    'part': ({'attention.key_length': 24, 'attention.value_length': 24, 'rope.dimension_count': 8}, {}),
+    'kv1': ({'attention.head_count_kv': 1}, {}),
+    'base': ({'rope.freq_base': 500000.0}, {'t': 60}),
+    'linear': ({'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0}, {'t': 60}),
+    'yarn': (YARN, {'t': 60}),
+    'window': ({W: 8}, {'t': 60}),
+    'epsilon': ({'attention.layer_norm_rms_epsilon': 0.02, 'attention.layer_norm_epsilon': 0.02}, {}),
+    'scales': ({'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 0.5}, {}),
+    'caps': ({'attn_logit_softcapping': 5.0, 'final_logit_softcapping': 3.0}, {}),
+    'router': ({'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 1.7}, {}),
+    'router-sum': ({'expert_gating_func': 1, 'expert_weights_norm': False, 'expert_weights_scale': 2.5}, {}),
+}
+def vary():
+    for name, (arch, own, more) in list(SPECS.items()):
+        for v, (numbers_too, more_too) in VARY.items():
+            if 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
+            SPECS[name + '+' + v] = (arch, {**own, **numbers_too}, {**more, **more_too})
+
 def numbers(arch, own, more, seed):
     n_layer = more.get('l', 3)
     m = {'block_count': n_layer, 'context_length': 128, 'embedding_length': 64, 'feed_forward_length': 96, 'attention.head_count': 4, 'attention.head_count_kv': 2,
@@ -396,12 +419,15 @@ def main():
     ap.add_argument('--folder', default='peer-models')
     ap.add_argument('--seeds', type=int, default=1)
     ap.add_argument('--plain', action='store_true', help='without the optional tensors: a minute and not ten')
+    ap.add_argument('--vary', action='store_true', help='every kind again with numbers of other kinds')
     ap.add_argument('names', nargs='*')
     a = ap.parse_args()
+    if a.vary: vary()
+    wanted = [n for n in SPECS if not a.names or n in a.names or n.split('+')[0] in a.names]
     os.makedirs(a.folder, exist_ok=True)
     os.environ['GGML_NO_BACKTRACE'] = '1'
     total = bad = 0
-    for name in a.names or SPECS:
+    for name in wanted:
         r, w = os.pipe()
         sys.stdout.flush()
         child = os.fork()                       # a process for each: the other engine aborts on what it does not like
