@@ -346,7 +346,7 @@ static void tinyi_sampler_above(tllm_sampler *s, double least)
 }
 
 /* How far a candidate is, the smaller the nearer: from the largest logit, or (inside) from a middle between them. */
-TINYI_INLINE float tinyi_sampler_far(float x, double middle, int inside)
+TINYI_INLINE float tinyi_sampler_away(float x, double middle, int inside)
 {
     float d = (float)((double)x - middle);
     uint32_t u;
@@ -358,9 +358,9 @@ TINYI_INLINE float tinyi_sampler_far(float x, double middle, int inside)
 }
 /* Buckets of 1/32; what is farther than 32 shares the last one. */
 enum { TINYI_SAMPLER_BUCKETS = 1025 };
-TINYI_INLINE int tinyi_sampler_bucket(float far, double middle, int inside)
+TINYI_INLINE int tinyi_sampler_bucket(float away, double middle, int inside)
 {
-    const double d = inside ? (double)far : middle + (double)far;
+    const double d = inside ? (double)away : middle + (double)away;
     return (int)((d < 32.0 ? d : 32.0) * 32.0);
 }
 
@@ -376,26 +376,26 @@ static void tinyi_sampler_reach(tllm_sampler *s, double middle, int inside, doub
     memset(bucket, 0, sizeof bucket);
     memset(count, 0, sizeof count);
     for (i = 0; i < s->n; i++) {
-        const int at = tinyi_sampler_bucket(tinyi_sampler_far(s->x[i], middle, inside), middle, inside);
+        const int at = tinyi_sampler_bucket(tinyi_sampler_away(s->x[i], middle, inside), middle, inside);
         bucket[at] += s->w[i];
         count[at]++;
     }
     while (b < TINYI_SAMPLER_BUCKETS && (!count[b] || before + bucket[b] < sum)) before += bucket[b++];
     if (b == TINYI_SAMPLER_BUCKETS) return;
     for (i = 0; i < s->n; i++) {
-        const float far = tinyi_sampler_far(s->x[i], middle, inside);
-        if (tinyi_sampler_bucket(far, middle, inside) == b) s->item[n++] = (uint64_t)tinyi_sampler_key(far) << 32 | (uint32_t)i;
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
+        if (tinyi_sampler_bucket(away, middle, inside) == b) s->item[n++] = (uint64_t)tinyi_sampler_key(away) << 32 | (uint32_t)i;
     }
     tinyi_sort_pairs(s->item, s->scratch, n);
     for (i = 0; i < n; i++) {
         last = (uint32_t)s->item[i];
         if ((before += s->w[last]) >= sum) break;
     }
-    limit = tinyi_sampler_far(s->x[last], middle, inside);
+    limit = tinyi_sampler_away(s->x[last], middle, inside);
     for (n = 0, i = 0; i < s->n; i++) {
-        const float far = tinyi_sampler_far(s->x[i], middle, inside);
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
         hit[n] = (uint32_t)i;               /* written either way: no branch */
-        n += (size_t)((far < limit) | ((far == limit) & (i <= last)));
+        n += (size_t)((away < limit) | ((away == limit) & (i <= last)));
     }
     tinyi_sampler_gather(s, hit, n);
 }

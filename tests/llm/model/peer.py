@@ -198,6 +198,7 @@ class Model:
 MOE = dict(expert_count=4, expert_used_count=2, expert_feed_forward_length=48)
 YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.original_context_length': 32}
 MLA = {'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.key_length': 24, 'attention.value_length': 20, 'rope.dimension_count': 8}
+MLA_2 = {**MOE, **MLA, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3, 'attention.head_count_kv': 1, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12}
 W = 'attention.sliding_window'
 INDEXER = tuple('blk.%d.indexer.%s' % (i, s) for i in range(3) for s in ('k_norm.weight', 'k_norm.bias', 'proj.weight', 'attn_k.weight', 'attn_q_b.weight'))
 DISTANCES = ('enc.blk.0.attn_rel_b.weight', 'dec.blk.0.attn_rel_b.weight')
@@ -264,6 +265,9 @@ SPECS = {
     'deepseek2-yarn': ('deepseek2', {**MOE, **YARN, 'rope.scaling.yarn_log_multiplier': 0.0707, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16,
                        'attention.head_count_kv': 1, 'attention.key_length': 24, 'attention.value_length': 16, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12, 'rope.dimension_count': 8,
                        'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_group_count': 2, 'expert_group_used_count': 1}, {'t': 60}),
+    'deepseek2-linear': ('deepseek2', {**MLA_2, 'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0}, {}),
+    'deepseek2-linear-log': ('deepseek2', {**MLA_2, 'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0, 'rope.scaling.yarn_log_multiplier': 0.1}, {}),
+    'deepseek2-yarn-old': ('deepseek2', {**MLA_2, **YARN}, {'t': 60}),
     'olmo2': ('olmo2', {}, {}),
     'olmo2-window': ('olmo2', {W: 8}, {'t': 60, 'l': 5}),
     'olmoe': ('olmoe', {**MOE, 'attention.head_count_kv': 4}, {}),
@@ -308,6 +312,7 @@ SPECS = {
     'jina-bert-v2': ('jina-bert-v2', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1, 'first': {'blk.%d.ffn_up.weight' % i: [64, 192] for i in range(3)}}),
     'jina-bert-v3': ('jina-bert-v3', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
     'eurobert': ('eurobert', {'attention.causal': False}, {'emb': 1}),
+    'modern-bert-base': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8, 'rope.freq_base': 500000.0}, {'emb': 1, 't': 60, 'l': 5}),
     'modern-bert': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8}, {'emb': 1, 't': 60, 'l': 5}),
     't5': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 16, 'attention.value_length': 16, 'attention.relative_buckets_count': 8, 'decoder_start_token_id': 0}, {'decoder': 1, 'first': DISTANCES}),
     't5-gated': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 12, 'attention.value_length': 12, 'attention.relative_buckets_count': 32, 'decoder_start_token_id': 0},
