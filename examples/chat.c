@@ -165,6 +165,13 @@ static int wrong(const char *what, const char *value)
     fprintf(stderr, "chat: %s: %s\nchat --help tells more\n", what, value ? value : "a value is missing");
     return 2;
 }
+/* a number that the option does not take */
+static int outside(const char *what, const char *value, double low, double high)
+{
+    if (!value) return wrong(what, NULL);
+    fprintf(stderr, "chat: %s takes a number from %.10g to %.10g, not %s\nchat --help tells more\n", what, low, high, value);
+    return 2;
+}
 static int number(const char *text, double low, double high, double *v)
 {
     char *end;
@@ -204,7 +211,7 @@ int main(int argc, char **argv)
         size_t k;
         for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
         if (k < sizeof numbers / sizeof *numbers) {
-            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return wrong(a, value);
+            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return outside(a, value, numbers[k].low, numbers[k].high);
             i++;
         } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return printf("%sIn the talk:\n%s", usage, commands) < 0;
         else if (!strcmp(a, "--system") || !strcmp(a, "--template")) {
@@ -267,7 +274,11 @@ int main(int argc, char **argv)
         memset(&a, 0, sizeof a);
         memset(&r, 0, sizeof r);
         fputs("> ", stdout);
-        (void)fflush(stdout);
+        if (fflush(stdout) || ferror(stdout)) {
+            fputs("chat: standard output takes no more\n", stderr);
+            st = TINY_E_IO;
+            break;
+        }
         line = read_line(&n);
         if (!line) {
             if (interrupted && !feof(stdin)) {
@@ -309,7 +320,9 @@ int main(int argc, char **argv)
                 for (k = 0; all && k < c.talk.n; k++) total += (size_t)sprintf(all + total, "%s: %s\n\n", c.talk.m[k].role, c.talk.m[k].content);
                 if (!all || tiny_file_write(c.ctx, line + 6, all, total)) fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
                 free(all);
-            } else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
+            } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
+            else if (!strcmp(line, "/save") || !strcmp(line, "/system")) fprintf(stderr, "chat: %s wants %s behind it\n", line, line[2] == 'a' ? "the name of a file" : "the message");
+            else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
         } else if (n) again = add(&c.talk, "user", line, n);
         free(line);
         if (!again) continue;

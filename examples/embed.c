@@ -71,7 +71,11 @@ int main(int argc, char **argv)
         } else if (!strcmp(a, "--threads")) {
             char *end = NULL;
             long v = value ? strtol(value, &end, 10) : 0;
-            if (!value || *end || v < 1 || v > TINY_MAX_THREADS) return wrong(a, value);
+            if (!value) return wrong(a, NULL);
+            if (*end || v < 1 || v > TINY_MAX_THREADS) {
+                fprintf(stderr, "embed: --threads takes a whole number from 1 to %d, not %s\nembed --help tells more\n", TINY_MAX_THREADS, value);
+                return 2;
+            }
             desc.n_threads = (int)v;
             i++;
         } else if (!strcmp(a, "--target")) {
@@ -91,6 +95,12 @@ int main(int argc, char **argv)
     if (!st) {
         tllm_model_about(tllm_session_model(session), &about);
         d = (size_t)about.n_out;
+        if (about.output == TLLM_LOGITS) {  /* said before a text is waited for */
+            fprintf(stderr, "embed: %s: a %s model gives logits and no hidden states: it is no embedding model\n", path, about.arch);
+            tllm_session_close(session);
+            tiny_ctx_close(ctx);
+            return 1;
+        }
     }
     while (!st && (line = read_line(&n_line)) != NULL) {
         if (n == room) {
@@ -128,5 +138,9 @@ int main(int argc, char **argv)
     free(all);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
-    return st != TINY_OK || ferror(stdout);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("embed: standard output takes no more\n", stderr);
+        return 1;
+    }
+    return st != TINY_OK;
 }

@@ -67,6 +67,13 @@ static int wrong(const char *what, const char *value)
     fprintf(stderr, "generate: %s: %s\ngenerate --help tells more\n", what, value ? value : "a value is missing");
     return 2;
 }
+/* a number that the option does not take */
+static int outside(const char *what, const char *value, double low, double high)
+{
+    if (!value) return wrong(what, NULL);
+    fprintf(stderr, "generate: %s takes a number from %.10g to %.10g, not %s\ngenerate --help tells more\n", what, low, high, value);
+    return 2;
+}
 static int number(const char *text, double low, double high, double *v)
 {
     char *end;
@@ -220,7 +227,7 @@ int main(int argc, char **argv)
         size_t k;
         for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
         if (k < sizeof numbers / sizeof *numbers) {
-            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return wrong(a, value);
+            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return outside(a, value, numbers[k].low, numbers[k].high);
             i++;
         } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
         else if (!strcmp(a, "--stop")) {
@@ -311,7 +318,10 @@ int main(int argc, char **argv)
         how.grammar = grammar;
     }
     if (!st && echo) (void)print(NULL, prompt, n_prompt);
-    if (!st && load) st = tllm_session_load(session, load);
+    if (!st && load) {
+        st = tllm_session_load(session, load);
+        if (st) fprintf(stderr, "generate: --load-session %s:\n", load);
+    }
     if (!st && (load || beams > 0 || parallel > 0)) {
         st = tokens_of(ctx, session, prompt, n_prompt, how.plain, &all);
         if (!st && (beams > 0 || parallel > 0)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
@@ -336,5 +346,9 @@ int main(int argc, char **argv)
     tiny_ctx_close(ctx);
     free(owned);
     free(all.id);
-    return st != TINY_OK || ferror(stdout);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("generate: standard output takes no more\n", stderr);
+        return 1;
+    }
+    return st != TINY_OK;
 }

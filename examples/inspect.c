@@ -233,7 +233,7 @@ int main(int argc, char **argv)
             usage(stdout);
             return 0;
         } else if (argv[i][0] == '-' || path) {
-            fprintf(stderr, "inspect: %s: unknown option, or a second file\n", argv[i]);
+            fprintf(stderr, "inspect: %s: %s\n", *argv[i] == '-' ? "unknown option" : "a second file", argv[i]);
             usage(stderr);
             return 2;
         } else path = argv[i];

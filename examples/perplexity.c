@@ -7,6 +7,7 @@
  * error, and bits per token and per byte.                                                                                    */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +129,11 @@ int main(int argc, char **argv)
         if (to) {
             char *end = NULL;
             *to = value ? strtol(value, &end, 10) : 0;
-            if (!value || end == value || *end || *to < 1 || *to > 1000000000L) return wrong(a, value);
+            if (!value) return wrong(a, NULL);
+            if (end == value || *end || *to < (to == &context ? 2 : 1) || *to > (to == &threads ? TINY_MAX_THREADS : 1000000000L)) {
+                fprintf(stderr, "perplexity: %s takes a whole number from %d to %ld, not %s\nperplexity --help tells more\n", a, to == &context ? 2 : 1, to == &threads ? (long)TINY_MAX_THREADS : 1000000000L, value);
+                return 2;
+            }
             i++;
         } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
         else if (!strcmp(a, "--target")) {
@@ -156,8 +161,12 @@ int main(int argc, char **argv)
     }
     f = strcmp(text_path, "-") ? fopen(text_path, "rb") : stdin;
     if (f) text = read_all(f, &n_text);
-    if (f && f != stdin) (void)fclose(f);
-    if (!text) return fprintf(stderr, "perplexity: %s cannot be read\n", text_path), 1;
+    if (!f || !text || ferror(f)) {         /* a folder opens, but cannot be read */
+        fprintf(stderr, "perplexity: %s cannot be read: %s\n", text_path, strerror(errno));
+        free(text);
+        return 1;
+    }
+    if (f != stdin) (void)fclose(f);
 
     desc.n_threads = (int)threads;
     st = tiny_ctx_open(&desc, &ctx);
@@ -174,7 +183,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "perplexity: %s: a %s model does not foresee its text\n", path, about.arch);
             st = TINY_E_UNSUPPORTED;
         } else if (t.n < 2) {
-            fprintf(stderr, "perplexity: %s has %zu tokens, two are needed\n", text_path, t.n);
+            fprintf(stderr, "perplexity: %s has %zu token%s, two are needed\n", text_path, t.n, t.n == 1 ? "" : "s");
             st = TINY_E_ARGUMENT;
         } else {
             st = tllm_state_open(ctx, model, &room, &state);
@@ -232,5 +241,9 @@ close:
         tllm_gguf_close(ctx, file);
     }
     tiny_ctx_close(ctx);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("perplexity: standard output takes no more\n", stderr);
+        return 1;
+    }
     return st != TINY_OK;
 }

@@ -183,6 +183,20 @@ static const char *atom_end(const char *re, const char *end)
     }
     return end;
 }
+static int pattern_is_whole(const char *re, const char *end)
+{
+    int depth = 0;
+    const char *a;
+    for (; re < end && depth >= 0; re++) {
+        if (*re == '\\') re++;
+        else if (*re == '[') {
+            a = atom_end(re, end);
+            if (a[-1] != ']' || a - re < 3) return 0;
+            re = a - 1;
+        } else depth += (*re == '(') - (*re == ')');
+    }
+    return !depth && re == end;
+}
 static int one_fits(const char *re, const char *end, char c)
 {
     int no, in = 0;
@@ -339,7 +353,7 @@ static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, con
         const ptrdiff_t now = (ptrdiff_t)(row + piece <= n_rows ? piece : n_rows - row);
         ptrdiff_t i;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(n_threads)
+#pragma omp parallel for schedule(dynamic) num_threads(n_threads) if ((size_t)now * n >= 65536)    /* a small one is done before helpers are awake */
 #endif
         for (i = 0; i < now; i++) {
             const float *importance_row = weights ? weights + n * ((row + (size_t)i) / row_each) : NULL;
@@ -566,13 +580,14 @@ out:
 
 static int fail_usage(const char *what, const char *which)
 {
-    fprintf(stderr, "quantize: %s%s%s\n%s", what, which ? " " : "", which ? which : "", usage);
+    fprintf(stderr, "quantize: %s%s%s\nquantize --help tells more\n", what, which ? " " : "", which ? which : "");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
     static request r;
+    static const char *const with_value[] = { "--blocks", "--unblocks", "--imatrix", "--threads", "--tensor-type" };
     const char *place[3] = { NULL, NULL, NULL }, *type = NULL;
     const tllm_format *f;
     tiny_ctx *ctx = NULL;
@@ -593,19 +608,26 @@ int main(int argc, char **argv)
             place[n_places++] = s;
             continue;
         }
-        if (!v) return fail_usage("a value is missing after, or there is no option", s);
+        for (i = 0; i < sizeof with_value / sizeof *with_value && strcmp(s, with_value[i]); i++) {}
+        if (i == sizeof with_value / sizeof *with_value) return fail_usage("unknown option:", s);
+        if (!v) return fail_usage("a value is missing after", s);
         a++;
         if (!strcmp(s, "--blocks") || !strcmp(s, "--unblocks")) { mode = s[2] == 'b' ? 1 : 2; type = v; }
         else if (!strcmp(s, "--imatrix")) r.imatrix = v;
-        else if (!strcmp(s, "--threads")) r.n_threads = atoi(v);
-        else if (!strcmp(s, "--tensor-type")) {
+        else if (!strcmp(s, "--threads")) {
+            char *end;
+            const long n = strtol(v, &end, 10);
+            if (end == v || *end || n < 1 || n > TINY_MAX_THREADS) return fail_usage("--threads takes a whole number from 1 to 256, not", v);
+            r.n_threads = (int)n;
+        } else {
             const char *eq = strrchr(v, '=');
             if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return fail_usage("this is not REGEX=TYPE with a known type:", v);
+            if (!pattern_is_whole(v, eq)) return fail_usage("a bracket of the pattern is not closed, or never opened:", v);
             if (r.n_patterns == 64) return fail_usage("more than 64 times", s);
             r.pattern[r.n_patterns] = v;
             r.pattern_end[r.n_patterns] = eq;
             r.pattern_type[r.n_patterns++] = f;
-        } else return fail_usage("there is no option", s);
+        }
     }
     if (mode) {
         if (n_places) return fail_usage("--blocks and --unblocks take no files:", place[0]);

@@ -109,7 +109,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "-0")) nul = 1;
         else if (!strcmp(argv[i], "--decode")) back = 1;
         else if (*argv[i] != '-' && !path) path = argv[i];
-        else { fprintf(stderr, "tokenize: %s?\n%s", argv[i], usage); return 2; }
+        else { fprintf(stderr, "tokenize: %s: %s\ntokenize --help tells more\n", *argv[i] == '-' ? "unknown option" : "a second file", argv[i]); return 2; }
     }
     if (!path) { fputs(usage, stderr); return 2; }
 #ifdef _WIN32

@@ -124,6 +124,17 @@ static int usage(const char *about)
     return about ? 2 : 0;
 }
 
+/* The rows of the table, and those that language models bring. */
+static const tiny_op_row *const *all_rows(void)
+{
+    static const tiny_op_row *rows[400];
+    size_t n = 0;
+    for (; n < 390 && tiny_op_at(n); n++) rows[n] = tiny_op_at(n);
+    rows[n++] = tllm_matmul_row();
+    rows[n] = tllm_paged_attention_row();
+    return rows;
+}
+
 /* 1: the whole of s is a number */
 static int number(const char *s, unsigned long long *n)
 {
@@ -137,6 +148,8 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc;
     tiny_conform_desc wish;
     const char *target = NULL, *backend = NULL;
+    const tiny_op_row *const *rows = all_rows();
+    size_t known;
     int i, all = 0, worst = 0;
     memset(&desc, 0, sizeof desc);
     memset(&wish, 0, sizeof wish);
@@ -148,7 +161,7 @@ int main(int argc, char **argv)
         if (!strcmp(a, "--all")) { all = 1; continue; }
         if (!strcmp(a, "--help")) return usage(NULL);
         if (!strcmp(a, "--list")) {
-            for (j = 0; tiny_op_at(j); j++) printf("%-22s %s\n", tiny_op_at(j)->name, tiny_op_at(j)->formula);
+            for (j = 0; rows[j]; j++) printf("%-22s %s\n", rows[j]->name, rows[j]->formula);
             return 0;
         }
         if (!v) return usage("an option is unknown or lacks its value");
@@ -164,7 +177,9 @@ int main(int argc, char **argv)
         else return usage("an option is unknown");
         i++;
     }
-    if (wish.op && !tiny_op_find(wish.op)) return usage("there is no such operation: see --list");
+    for (known = 0; wish.op && rows[known] && strcmp(rows[known]->name, wish.op); known++) {}
+    if (wish.op && !rows[known]) return usage("there is no such operation: see --list");
+    wish.rows = rows;
     if (target && backend) return usage("--target and --backend do not go together");
     if (backend) return examine_backend(&desc, &wish, backend, all);
     for (i = TINY_TARGET_REFERENCE; i < (int)TINY_TARGET_COUNT; i++) {

@@ -58,8 +58,8 @@ static void bs_brackets(void *arg)
 
 static void bs_sampling(void)
 {
-    enum { CHAINS = 6 };
-    static const char *const what[CHAINS] = { "largest", "greedy", "temperature", "top-k 40", "top-p 0.95", "penalties to draw" };
+    enum { CHAINS = 9 };
+    static const char *const what[CHAINS] = { "largest", "greedy", "temperature", "top-k 40", "top-p 0.95", "penalties to draw", "top-k, top-p, temp.", "min-p 0.05", "typical 0.9" };
     bs_arg a[CHAINS];
     b_row rows[CHAINS];
     float *logits = (float *)b_alloc(BS_VOCAB * sizeof *logits);
@@ -75,10 +75,12 @@ static void bs_sampling(void)
         tllm_step chain[5];
         size_t n = 0;
         if (k == 5) chain[n++] = tllm_step_penalties(64, 1.1f, 0.1f, 0.1f);
-        if (k == 3 || k == 5) chain[n++] = tllm_step_top_k(40);
-        if (k == 4 || k == 5) chain[n++] = tllm_step_top_p(0.95f);
+        if (k == 3 || k == 5 || k == 6) chain[n++] = tllm_step_top_k(40);
+        if (k == 4 || k == 5 || k == 6) chain[n++] = tllm_step_top_p(0.95f);
+        if (k == 7) chain[n++] = tllm_step_min_p(0.05f);
+        if (k == 8) chain[n++] = tllm_step_typical(0.9f);
         if (k == 1) chain[n++] = tllm_step_greedy();
-        if (k == 2 || k == 5) chain[n++] = tllm_step_temperature(0.8f);
+        if (k == 2 || k == 5 || k == 6) chain[n++] = tllm_step_temperature(0.8f);
         a[k].ctx = b_ctx(TINY_TARGET_AUTO, 1);
         a[k].logits = logits;
         a[k].s = NULL;

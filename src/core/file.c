@@ -138,7 +138,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 /* /dev/null must not become a file because somebody did not want the output */
-static int tinyi_file_special(const char *path)
+TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;

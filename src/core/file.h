@@ -39,6 +39,7 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
+TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);

@@ -122,6 +122,30 @@ TINYI_FN double tinyi_exp64(double x)
     return tinyi_elem_scale(1.0 + tinyi_elem_expm1_near((x - n * TINYI_LN2_HI) - n * TINYI_LN2_LO), (int)n);
 }
 
+/* In blocks of a length that compilers know and turn into vectors. Above -700 no result is denormal, so one product by 2^n gives
+ * what the two of tinyi_elem_scale do; the integer n stands in the low bits of the sum that rounds to it. */
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
+{
+    enum { BLOCK = 16 };
+    size_t i = 0, j;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        double d[BLOCK], e[BLOCK], least = 0.0;
+        for (j = 0; j < BLOCK; j++) d[j] = (double)x[i + j] - top;
+        for (j = 0; j < BLOCK; j++) least = d[j] < least ? d[j] : least;
+        if (!(least > -700.0)) {
+            for (j = 0; j < BLOCK; j++) y[i + j] = tinyi_exp64(d[j]);
+            continue;
+        }
+        for (j = 0; j < BLOCK; j++) {
+            const double shifted = d[j] * TINYI_LOG2_E + 6755399441055744.0, k = shifted - 6755399441055744.0;
+            e[j] = tinyi_bits_f64((tinyi_f64_bits(shifted) + 1023) << 52);
+            d[j] = 1.0 + tinyi_elem_expm1_near((d[j] - k * TINYI_LN2_HI) - k * TINYI_LN2_LO);
+        }
+        for (j = 0; j < BLOCK; j++) y[i + j] = d[j] * e[j];
+    }
+    for (; i < n; i++) y[i] = tinyi_exp64((double)x[i] - top);
+}
+
 /* -40 <= x <= 700; the sum loses nothing, because |p| < 0.42 and 2^n - 1 is 0 or at least 1/2 away from it */
 static double tinyi_elem_expm1(double x)
 {

@@ -51,6 +51,7 @@ TINYI_FN double tinyi_sqrt(double x);
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n);      /* y[i] = exp(x[i] - top), x[i] <= top, the same bits */
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);

@@ -531,7 +531,7 @@ static size_t tinyi_topk_cap(size_t n, size_t k)
     return k < (n - TINYI_MIN(n, 2 * TINYI_TOPK_CHUNK)) / 4 ? 2 * k + 2 * TINYI_TOPK_CHUNK : n;
 }
 
-static size_t tinyi_topk_own_bytes(size_t n, size_t k)
+TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k)
 {
     return (tinyi_topk_cap(n, k) + k) * sizeof(uint64_t) + 2 * TINYI_TOPK_CHUNK * 4;
 }
@@ -647,6 +647,15 @@ static void tinyi_topk_end(tinyi_topk_state *s)
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
     tinyi_sort_pairs(s->item, s->scratch, s->k);
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
+}
+
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, tinyi_fn_topk_scan_f32 scan)
+{
+    tinyi_topk_state s;
+    tinyi_topk_begin(&s, own, n, k, scan);
+    tinyi_topk_offer(&s, x, 1, 0, n);
+    tinyi_topk_end(&s);
+    return s.item;
 }
 
 static void tinyi_topk_put(const tinyi_topk_state *s, const tiny_op *op, tiny_idx row)

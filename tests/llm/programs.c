@@ -6,6 +6,7 @@
 
 #if defined __unix__ || defined __APPLE__
 #include <sys/wait.h>
+#include <unistd.h>
 
 static char folder[200], said[60000], errors[60000];
 
@@ -269,6 +270,47 @@ static void test_chat(void)
     COMPLAINS("none");
 }
 
+/* what strangers do: numbers out of range, outputs that are full, devices in the place of files */
+static void test_strangers(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    const int full = !access("/dev/full", W_OK);
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("", "generate %s Once --threads 0", m), 2);
+    COMPLAINS("--threads takes a number from 1 to 256, not 0");
+    T_EQ_INT(run("", "chat %s --temp hot", m), 2);
+    COMPLAINS("--temp takes a number from 0 to 100, not hot");
+    T_EQ_INT(run("", "perplexity %s - --context 1", m), 2);
+    COMPLAINS("from 2 to");
+    T_EQ_INT(run("", "perplexity %s %s", m, folder), 1);
+    COMPLAINS("cannot be read");
+    T_EQ_INT(run("", "embed %s", m), 1);    /* told before a text is waited for */
+    COMPLAINS("no embedding model");
+    T_EQ_INT(run("", "tokenize %s --what", m), 2);
+    COMPLAINS("unknown option: --what");
+    spill("not.state", "no session");
+    T_EQ_INT(run("", "generate %s Once --load-session %s/not.state", m, folder), 1);
+    COMPLAINS("not.state");
+    T_EQ_INT(run("/again\n/save\n", "chat %s", m), 0);
+    COMPLAINS("no answer yet");
+    COMPLAINS("/save wants the name of a file");
+    T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --threads 0", m, folder), 2);
+    COMPLAINS("from 1 to 256, not 0");
+    T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --tensor-type '(=q4_0'", m, folder), 2);
+    COMPLAINS("not closed");
+    T_EQ_INT(run("", "quantize --what"), 2);
+    COMPLAINS("unknown option: --what");
+    if (!full) return;
+    T_EQ_INT(run("", "quantize %s /dev/full q8_0", m), 1);          /* and /dev/full is still there: next lines */
+    COMPLAINS("/dev/full");
+    (void)run("Once\n", "chat %s --n 4 >/dev/full 2>%s/err2; test $? = 1 && test -c /dev/full && echo well >%s/well; true", m, folder, folder);
+    (void)slurp("well", said, sizeof said);
+    SAYS("well");
+    (void)run("Once upon a time there was a text.", "perplexity %s - --quiet <%s/in >/dev/full 2>%s/err2; test $? = 1 && echo well again >%s/well; true", m, folder, folder, folder);
+    (void)slurp("well", said, sizeof said);
+    SAYS("well again");
+}
+
 /* the story that other programs tell with this model, greedily */
 static void test_stories(void)
 {
@@ -291,7 +333,7 @@ static void test_stories(void)
 
 static void tidy(void)
 {
-    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt" };
+    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -312,6 +354,7 @@ int main(void)
     T_RUN(test_embed);
     T_RUN(test_inspect);
     T_RUN(test_chat);
+    T_RUN(test_strangers);
     T_RUN(test_stories);
     tidy();
     return t_done();

@@ -546,11 +546,99 @@ static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
 }
 
+/* Pages packed as a cache writes them; tables that visit blocks in any order, and twice; rows of one sequence after the other, each with the
+ * cells up to its own, a window of them, all of them, or none. */
+static void tinyi_paged_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_tensor *t = &c->in[i_input];
+    const tiny_idx n_seq = c->in[2].dim[0], n_cell = c->in[2].dim[1] * c->in[1].dim[2], n_query = c->in[0].dim[0];
+    int32_t *number = (int32_t *)data;
+    tiny_idx i, n = tiny_tensor_count(t);
+    if (t->dtype == TINY_U8) {
+        tllm_paged_params params;
+        const tllm_format *f;
+        unsigned char *to = (unsigned char *)data;
+        memcpy(&params, c->params.bytes, sizeof params);
+        f = tllm_format_of(i_input == 1 ? params.format_k : params.format_v);
+        for (; n > 0; n -= f->bytes, to += f->bytes) {
+            float x[256];
+            for (i = 0; i < f->values; i++) x[i] = tiny_rng_normal(&c->rng);
+            f->pack(x, to, (size_t)f->values, NULL);
+        }
+    } else if (i_input == 2) {
+        for (i = 0; i < n; i++) number[i] = tiny_case_pick(c, (int)c->in[1].dim[0]);
+    } else if (i_input == 5) {
+        for (i = 0; i < n; i++) number[i] = (int32_t)(i % t->dim[1]);
+    } else
+        for (i = 0; i < n_query; i++, number += 4) {
+            const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq;
+            const tiny_idx own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);         /* the cells before it, and its own */
+            const int kind = tiny_case_pick(c, 8);
+            number[0] = (int32_t)seq;
+            number[1] = kind == 0 ? tiny_case_pick(c, (int)own) : 0;
+            number[2] = kind == 1 ? 0 : (int32_t)(kind == 2 ? n_cell : own);
+            number[3] = (int32_t)own - 1;
+        }
+}
+
+static void tinyi_paged_cases(tiny_case *c)
+{
+    static const short formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    tllm_paged_params params;
+    const tllm_format *f[2];
+    tiny_idx heads, n_part, n_seq, i;
+    const int shared = tiny_case_pick(c, 6) == 0, slopes = tiny_case_pick(c, 4) == 0;      /* values that are the head of their keys; ALiBi */
+    memset(&params, 0, sizeof params);
+    f[0] = tllm_format_of(formats[c->index % 4]);
+    f[1] = shared ? f[0] : tllm_format_of(formats[tiny_case_pick(c, 2) ? c->index % 4 : c->index / 4 % 4]);
+    c->in[0].rank = 3;
+    c->in[0].dim[2] = f[0]->values > 1 || f[1]->values > 1 ? 32 * (1 + tiny_case_pick(c, 5)) : tiny_case_dim(c, 160);
+    params.d_v = shared || tiny_case_pick(c, 3) == 0 ? f[1]->values > 1 ? 32 : tiny_case_dim(c, c->in[0].dim[2]) : 0;
+    heads = 1 + tiny_case_pick(c, 2);
+    n_part = 1 + tiny_case_pick(c, 3);
+    params.n_kv = heads * n_part;
+    params.softcap = tiny_case_pick(c, 4) ? 0.0f : 3.0f;
+    params.scale = tiny_case_pick(c, 4) ? 0.0f : 0.3f;
+    params.format_k = f[0]->id;
+    params.format_v = f[1]->id;
+    c->in[0].dim[1] = params.n_kv * (1 + tiny_case_pick(c, 4));
+    n_seq = 1 + tiny_case_pick(c, 3);
+    c->in[0].dim[0] = n_seq - 1 + tiny_case_dim(c, 40);
+    for (i = 1; i <= 4; i += 3) {           /* the pages of keys and of values */
+        const tiny_idx numbers = heads * (i == 4 && params.d_v ? params.d_v : c->in[0].dim[2]);
+        const tllm_format *of = f[i == 4];
+        c->in[i].rank = i == 4 && shared ? -1 : 4;
+        c->in[i].dtype = of->id == TLLM_FORMAT_F32 ? TINY_F32 : of->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_U8;
+        c->in[i].dim[0] = i == 1 ? 1 + tiny_case_pick(c, 9) : c->in[1].dim[0];
+        c->in[i].dim[1] = n_part;
+        c->in[i].dim[2] = i == 1 ? tiny_case_dim(c, 33) : c->in[1].dim[2];
+        c->in[i].dim[3] = of->values > 1 ? numbers / of->values * of->bytes : numbers;
+        c->fill[i] = of->values > 1 ? TINY_FILL_TABLE : TINY_FILL_NORMAL;
+    }
+    c->in[2].rank = c->in[3].rank = c->in[5].rank = 2;
+    c->in[2].dtype = c->in[3].dtype = c->in[5].dtype = TINY_I32;
+    c->in[2].dim[0] = c->in[5].dim[0] = n_seq;
+    c->in[2].dim[1] = tiny_case_dim(c, 9);
+    c->in[3].dim[0] = c->in[0].dim[0];
+    c->in[3].dim[1] = 4;
+    c->in[5].dim[1] = c->in[2].dim[1] * c->in[1].dim[2];
+    c->fill[2] = c->fill[3] = c->fill[5] = TINY_FILL_TABLE;
+    c->fill[6] = TINY_FILL_POSITIVE;
+    if (!slopes) c->in[5].rank = -1;
+    c->in[6].rank = slopes ? 1 : -1;
+    c->in[7].rank = tiny_case_pick(c, 3) ? -1 : 1;
+    c->in[6].dim[0] = c->in[7].dim[0] = c->in[0].dim[1];
+    for (i = 1; i < 8; i++) c->dense[i] = 1;
+    c->fill_table = tinyi_paged_fill;
+    c->no_specials = c->no_denormals = 1;   /* an infinite score leaves one key or none, by which rounding falls where */
+    memcpy(c->params.bytes, &params, sizeof params);
+}
+
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
     TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
-    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
+    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
     "o = softmax(scale q k^T) v over the pages of each sequence"
 };

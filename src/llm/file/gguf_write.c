@@ -34,6 +34,7 @@ struct tllm_writer {
     tiny_status status;                     /* the first failure */
     uint32_t version, alignment;
     uint64_t part_bytes;
+    int special;                            /* a device or a pipe: written in its place */
     char *path, *name;                      /* name: of the part at work, with .part */
     size_t n_path;
     tinyi_writer_text keys, names, key_list, tensor_list, memory;
@@ -437,7 +438,8 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     w->written = 0;
 #ifndef TINY_NO_STDIO
     if (!w->in_memory) {
-        tinyi_writer_name(w, w->part, ".part");
+        w->special = !split && tinyi_file_special(w->path);
+        tinyi_writer_name(w, w->part, w->special ? "" : ".part");
         w->file = fopen(w->name, "wb");
         if (!w->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", w->name, strerror(errno));
     }
@@ -592,7 +594,7 @@ TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w)
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path, tinyi_show(name, shown), t->bytes, w->at_byte);
     }
     if (!st) st = tinyi_writer_shut(ctx, w);
-    if (!st && !w->in_memory) st = tinyi_writer_rename(ctx, w);
+    if (!st && !w->in_memory && !w->special) st = tinyi_writer_rename(ctx, w);
     if (!st) w->finished = 1;
     return tinyi_writer_keep(w, st);
 }
@@ -609,7 +611,7 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
     if (w->file) (void)fclose(w->file);
-    if (!w->in_memory && w->begun && !w->finished && w->name) {
+    if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
         for (i = 0; i + w->n_renamed < w->n_parts && i <= w->part; i++) {
             tinyi_writer_name(w, i, ".part");

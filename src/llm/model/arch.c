@@ -107,7 +107,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
     { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
     { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN) },
-    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM), 0, T(EMBD_NORM) | T(HIDDEN) },
+    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN) },
     { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5) },
     { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN) }
 };

@@ -208,7 +208,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         high = -tinyi_lm_floor(-c);
         low = low > 0.0 ? low : 0.0;
         high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN))) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
         double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
@@ -243,10 +243,12 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
     return w->v;
 }
 
-static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor)
+/* In latent attention only a part of a key is rotated, so the size of YaRN goes into the scores. In deepseek2 they also grow by YaRN's
+ * own size where the file names no multiplier of it, and for a rotation that is only stretched, as in llama.cpp. */
+static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
-    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
-    const double size = 1.0 + 0.1 * mul * tinyi_log64(factor);
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f), plain = strcmp(ld->m->arch->name, "deepseek2") || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
 
@@ -295,7 +297,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
     m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return yarn && how & TINYI_LM_A_YARN_MSCALE ? tinyi_lm_yarn_scores(ld, factor) : 1.0f;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && !strcmp(m->arch->name, "deepseek2"))) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */

@@ -209,7 +209,23 @@ static void tinyi_gs_swap(tllm_grammar_state *s)
 /* 1 taken, 0 refused, -1 failed */
 static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
 {
-    size_t i;
+    const int32_t *wants;
+    size_t i, k, n = 0, one = 0;
+    for (i = 0; i < s->n_threads && n < 2; i++)
+        if (tinyi_gs_matches(s->g, s->thread[i].at, c, c)) { one = i; n++; }
+    if (!n) return 0;
+    if (n == 1 && s->g->op[s->thread[one].at].c) {      /* one way that stays in its rule: no frame is made or left */
+        const int32_t frame = s->thread[one].frame;
+        wants = s->g->wants + s->g->op[s->thread[one].at].c;
+        if (!TINYI_G_ROOM(s, ctx, thread, n_threads, thread_room, (size_t)wants[0])) return -1;
+        for (k = 0; k < (size_t)wants[0]; k++) {
+            s->thread[k].at = wants[k + 1];
+            s->thread[k].frame = frame;
+        }
+        s->n_threads = k;
+        s->may_end = 0;
+        return 1;
+    }
     tinyi_gs_turn(s);
     for (i = 0; i < s->n_threads; i++)
         if (tinyi_gs_matches(s->g, s->thread[i].at, c, c) && !tinyi_gs_push(ctx, s, s->thread[i].at + 1, s->thread[i].frame)) return -1;

@@ -68,6 +68,7 @@ static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
     g->op = (tinyi_gop *)ops;
     g->op[g->n_ops].op = op;
     g->op[g->n_ops].a = a;
+    g->op[g->n_ops].c = 0;
     g->op[g->n_ops++].b = b;
     return 1;
 }
@@ -79,7 +80,7 @@ static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
     memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
     g->op[from].op = op;
     g->op[from].a = a;
-    g->op[from].b = 0;
+    g->op[from].b = g->op[from].c = 0;
     return 1;
 }
 
@@ -457,6 +458,47 @@ done:
     return !p->st;
 }
 
+/* Where a character leads to a few places of its own rule and to no call and no return, as inside of a string, they are written down:
+ * then taking it looks nothing up. At most 16 places, found in 64 steps, so that the lists stay linear in the grammar. */
+static void tinyi_gp_wants(tinyi_gparse *p)
+{
+    enum { STEPS = 64, PLACES = 16 };
+    tllm_grammar *g = p->g;
+    size_t i;
+    for (i = 0; i < g->n_ops && !p->st; i++) {
+        int32_t met[STEPS], n_met = 1, done = 0, k;
+        size_t n = g->n_wants ? g->n_wants : 1, first = n;
+        void *wants = g->wants;
+        if (g->op[i].op != TINYI_GO_CHAR && g->op[i].op != TINYI_GO_NOT) continue;
+        if (!tinyi_grammar_grow(p->ctx, &wants, g->n_wants, &g->wants_room, n + 1 + PLACES, sizeof *g->wants)) { p->st = tiny_ctx_status(p->ctx); return; }
+        g->wants = (int32_t *)wants;
+        met[0] = (int32_t)i + 1;
+        for (; done < n_met; done++) {
+            const tinyi_gop *o = &g->op[met[done]];
+            int32_t to[2], n_to = 0;
+            if (o->op == TINYI_GO_CHAR || o->op == TINYI_GO_NOT) {
+                if (n - first == PLACES) break;
+                g->wants[++n] = met[done];
+                continue;
+            }
+            if (o->op != TINYI_GO_JUMP && o->op != TINYI_GO_SPLIT) break;
+            to[n_to++] = met[done] + o->a;
+            if (o->op == TINYI_GO_SPLIT) to[n_to++] = met[done] + 1;
+            while (n_to--) {
+                for (k = 0; k < n_met && met[k] != to[n_to]; k++) {}
+                if (k < n_met) continue;
+                if (n_met == STEPS) break;
+                met[n_met++] = to[n_to];
+            }
+            if (n_to >= 0) break;
+        }
+        if (done < n_met || n == first) continue;       /* too many, or it leaves the rule */
+        g->wants[first] = (int32_t)(n - first);
+        g->op[i].c = (int32_t)first;
+        g->n_wants = n + 1;
+    }
+}
+
 static void tinyi_gp_all(tinyi_gparse *p, const char *root)
 {
     tllm_grammar *g = p->g;
@@ -488,7 +530,7 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
     for (i = 0; i < g->n_rules; i++)
         if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
     if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
-    (void)tinyi_gp_check(p);
+    if (tinyi_gp_check(p)) tinyi_gp_wants(p);
 }
 
 TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out)
@@ -534,5 +576,6 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
     tiny_free(ctx, g->range);
     tiny_free(ctx, g->rule);
     tiny_free(ctx, g->slot);
+    tiny_free(ctx, g->wants);
     tiny_free(ctx, g);
 }

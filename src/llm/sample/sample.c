@@ -1,15 +1,20 @@
-/* src/llm/sample/sample.c - the steps, one function each, over an array of candidates
+/* src/llm/sample/sample.c - the steps, one function each, over arrays of candidates
  *
- * All probabilities are computed in double by our own exp and log, in the order of the candidates, so that a draw is the same
- * everywhere. A step that needs an order sorts at most once: the array remembers how much of its front is sorted.              */
+ * All probabilities are computed in double by our own exp, in the order of the candidates, so that a draw is the same
+ * everywhere. Kernels of the target only compare floats: they give the same answers on every one.
+ * Candidates stand in the order of their numbers until a step sorts them, so that the lower place wins a tie.
+ * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma, mirostat 2)
+ * read once for the limit and once for those above; top_p and typical put the weights into buckets by their distance and
+ * sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name.                      */
 #include "llm/sample/sample.h"
 #include "core/rng.h"
 #include "core/state.h"
 #include "math/elem.h"
 #include "math/sort.h"
+#include "math/table.h"
 #include <string.h>
 
-typedef struct tinyi_candidate { float logit; int32_t token; } tinyi_candidate;
+enum { TINYI_SAMPLER_NOTHING, TINYI_SAMPLER_WEIGHTS, TINYI_SAMPLER_TOTAL };     /* what of the softmax is computed */
 
 struct tllm_sampler {
     tiny_ctx *ctx;
@@ -19,12 +24,15 @@ struct tllm_sampler {
     uint64_t seed;
     tiny_rng rng;
     double mu;                              /* of mirostat: twice tau at the start */
-    tinyi_candidate *c;
-    double *p;                              /* probabilities of c */
-    uint64_t *item, *scratch;               /* for sorting */
-    int32_t *count;                         /* of each token in the window, or a length for dry */
+    float *x;                               /* logits of the candidates, finite */
+    int32_t *token;                         /* their numbers; not written while whole */
+    double *w;                              /* exp(x - the largest) */
+    double total;                           /* sum of w, in their order */
+    uint64_t *item, *scratch;               /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
+    int32_t *count;                         /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
     size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
-    int have_p;
+    int whole;                              /* candidate i is token i: nothing was taken away */
+    int have;                               /* TINYI_SAMPLER_NOTHING ... */
     int32_t *text;                          /* what was accepted, oldest first; the last `window` of it when there is one */
     size_t n_text, text_room, window;       /* window 0: all of it is kept */
     uint32_t *z;                            /* for dry, as long as text_room */
@@ -150,17 +158,19 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     s->window = all ? 0 : window;
     s->text_room = !looks ? 0 : all ? TINYI_MAX(window, 256) : window;
     s->chain = (tllm_step *)tinyi_alloc(ctx, n_steps, sizeof *s->chain);
-    s->c = (tinyi_candidate *)tinyi_alloc(ctx, n, sizeof *s->c);
-    s->p = (double *)tinyi_alloc(ctx, n, sizeof *s->p);
-    s->item = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->item);
-    s->scratch = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->scratch);
+    s->x = (float *)tinyi_alloc(ctx, n, sizeof *s->x);
+    s->token = (int32_t *)tinyi_alloc(ctx, n, sizeof *s->token);
+    s->w = (double *)tinyi_alloc(ctx, n, sizeof *s->w);
+    s->item = (uint64_t *)tinyi_alloc(ctx, 2 * n + 1024, sizeof *s->item);
     s->count = (int32_t *)tinyi_alloc(ctx, n, sizeof *s->count);
     s->text = (int32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->text);
     s->z = (uint32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->z);
-    if (!s->chain || !s->c || !s->p || !s->item || !s->scratch || !s->count || !s->text || !s->z) {
+    if (!s->chain || !s->x || !s->token || !s->w || !s->item || !s->count || !s->text || !s->z) {
         tllm_sampler_close(s);
         return TINY_E_MEMORY;
     }
+    s->scratch = s->item + n;
+    memset(s->count, 0, n * sizeof *s->count);
     if (n_steps) memcpy(s->chain, chain, n_steps * sizeof *chain);
     tllm_sampler_reset(s);
     *out = s;
@@ -173,10 +183,10 @@ TINY_API void tllm_sampler_close(tllm_sampler *s)
     if (!s) return;
     ctx = s->ctx;
     tiny_free(ctx, s->chain);
-    tiny_free(ctx, s->c);
-    tiny_free(ctx, s->p);
+    tiny_free(ctx, s->x);
+    tiny_free(ctx, s->token);
+    tiny_free(ctx, s->w);
     tiny_free(ctx, s->item);
-    tiny_free(ctx, s->scratch);
     tiny_free(ctx, s->count);
     tiny_free(ctx, s->text);
     tiny_free(ctx, s->z);
@@ -187,7 +197,7 @@ TINY_API void tllm_sampler_reset(tllm_sampler *s)
 {
     s->rng = tiny_rng_make(s->seed, 0);
     s->n_text = s->n = s->sorted = 0;
-    s->have_p = 0;
+    s->have = TINYI_SAMPLER_NOTHING;
     s->mu = s->n_steps ? 2.0 * (double)s->chain[s->n_steps - 1].x[0] : 0.0;
 }
 
@@ -221,174 +231,274 @@ TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 
 TINY_REF_BEGIN
 
-/* The k largest to the front, in order; equal logits by token number. */
-static void tinyi_sampler_sort(tllm_sampler *s, size_t k)
+static int32_t tinyi_sampler_token(const tllm_sampler *s, size_t i) { return s->whole ? (int32_t)i : s->token[i]; }
+
+static uint32_t tinyi_sampler_key(float x)
+{
+    uint32_t bits;
+    x += 0.0f;                              /* one zero */
+    memcpy(&bits, &x, 4);
+    return tinyi_sort_key_f32(bits);
+}
+
+/* The candidates at the n places hit[0] < hit[1] < ... stay. */
+static void tinyi_sampler_gather(tllm_sampler *s, const uint32_t *hit, size_t n)
 {
     size_t i;
-    k = TINYI_MIN(k, s->n);
-    if (s->sorted >= k) return;
-    for (i = 0; i < s->n; i++) {
-        const float x = s->c[i].logit + 0.0f;       /* one zero */
-        uint32_t bits;
-        memcpy(&bits, &x, 4);
-        s->item[i] = (uint64_t)~tinyi_sort_key_f32(bits) << 32 | (uint32_t)s->c[i].token;
+    if (n == s->n) return;
+    for (i = 0; i < n; i++) {
+        s->x[i] = s->x[hit[i]];
+        s->token[i] = tinyi_sampler_token(s, hit[i]);
     }
-    if (k == 1) {
-        size_t best = 0;
-        tinyi_candidate t;
-        for (i = 1; i < s->n; i++)
-            if (s->item[i] < s->item[best]) best = i;
-        t = s->c[0];
-        s->c[0] = s->c[best];
-        s->c[best] = t;
-    } else {
-        /* item and c change places by the token: its logit is kept in p's room until the order is known */
-        float *by_token = (float *)(void *)s->p;
-        for (i = 0; i < s->n; i++) by_token[s->c[i].token] = s->c[i].logit;
-        tinyi_sort_pairs(s->item, s->scratch, s->n);
-        for (i = 0; i < s->n; i++) {
-            s->c[i].token = (int32_t)(uint32_t)s->item[i];
-            s->c[i].logit = by_token[s->c[i].token];
-        }
-        k = s->n;
+    if (s->have)
+        for (i = 0; i < n; i++) s->w[i] = s->w[hit[i]];
+    if (s->have) s->have = TINYI_SAMPLER_WEIGHTS;
+    s->sorted = s->sorted == s->n ? n : 0;
+    s->whole = 0;
+    s->n = n;
+}
+
+/* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n <= s->n.
+ * The scratch memory behind the items is used. */
+static void tinyi_sampler_order(tllm_sampler *s, const uint64_t *item, size_t n, uint32_t flip)
+{
+    float *x = (float *)(void *)s->scratch;
+    int32_t *token = (int32_t *)(void *)(x + n);
+    double *w = (double *)(void *)s->scratch;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const uint32_t at = (uint32_t)item[i] ^ flip;
+        x[i] = s->x[at];
+        token[i] = tinyi_sampler_token(s, at);
     }
-    s->sorted = k;
-    s->have_p = 0;
+    memcpy(s->x, x, n * sizeof *x);
+    memcpy(s->token, token, n * sizeof *token);
+    if (s->have) {
+        for (i = 0; i < n; i++) w[i] = s->w[(uint32_t)item[i] ^ flip];
+        memcpy(s->w, w, n * sizeof *w);
+        s->have = TINYI_SAMPLER_WEIGHTS;    /* the sum goes in the order of the candidates */
+    }
+    s->whole = 0;
+    s->n = s->sorted = n;
+}
+
+static void tinyi_sampler_sort(tllm_sampler *s)
+{
+    size_t i;
+    if (s->sorted >= s->n) return;
+    for (i = 0; i < s->n; i++) s->item[i] = (uint64_t)~tinyi_sampler_key(s->x[i]) << 32 | (uint32_t)i;
+    tinyi_sort_pairs(s->item, s->scratch, s->n);
+    tinyi_sampler_order(s, s->item, s->n, 0);
 }
 
 static double tinyi_sampler_peak(const tllm_sampler *s)
 {
-    float m = s->c[0].logit;
-    size_t i;
-    for (i = s->sorted ? s->n : 1; i < s->n; i++)
-        if (s->c[i].logit > m) m = s->c[i].logit;
-    return (double)m;
+    return (double)(s->sorted ? s->x[0] : s->ctx->k->max_f32(s->x, s->n));
 }
 
 static void tinyi_sampler_softmax(tllm_sampler *s)
 {
-    double sum = 0.0;
-    const double m = tinyi_sampler_peak(s);
     size_t i;
-    if (s->have_p) return;
-    for (i = 0; i < s->n; i++) sum += s->p[i] = tinyi_exp64((double)s->c[i].logit - m);
-    for (i = 0; i < s->n; i++) s->p[i] /= sum;
-    s->have_p = 1;
+    if (s->have < TINYI_SAMPLER_WEIGHTS) tinyi_exp64_below(s->w, s->x, tinyi_sampler_peak(s), s->n);
+    if (s->have < TINYI_SAMPLER_TOTAL)
+        for (s->total = 0.0, i = 0; i < s->n; i++) s->total += s->w[i];
+    s->have = TINYI_SAMPLER_TOTAL;
 }
 
+/* The first n of what is sorted. */
 static void tinyi_sampler_keep(tllm_sampler *s, size_t n)
 {
     if (n >= s->n) return;
     s->n = n;
     s->sorted = TINYI_MIN(s->sorted, n);
-    s->have_p = 0;
+    if (s->have) s->have = TINYI_SAMPLER_WEIGHTS;
+}
+
+/* The k largest, in order. */
+static void tinyi_sampler_top_k(tllm_sampler *s, size_t k)
+{
+    if (k >= s->n) return;
+    if (s->sorted < k) {
+        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, s->ctx->k->topk_scan_f32), k, 0xffffffffu);
+    } else tinyi_sampler_keep(s, k);
+}
+
+/* The largest float below x, which is finite. */
+static float tinyi_sampler_below(float x)
+{
+    uint32_t u;
+    x += 0.0f;
+    memcpy(&u, &x, 4);
+    u = u == 0 ? 0x80000001u : u >> 31 ? u + 1 : u - 1;
+    memcpy(&x, &u, 4);
+    return x;
 }
 
 /* Keeps those of at least this logit. Order stays. */
 static void tinyi_sampler_above(tllm_sampler *s, double least)
 {
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    float limit;
+    if (!(least >= -3.4028234e38)) return;
+    limit = (float)least;                   /* to the nearest: the limit is the largest float below least */
+    if ((double)limit >= least) limit = tinyi_sampler_below(limit);
+    tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, limit));
+}
+
+/* How far a candidate is, the smaller the nearer: from the largest logit, or (inside) from a middle between them. */
+TINYI_INLINE float tinyi_sampler_away(float x, double middle, int inside)
+{
+    float d = (float)((double)x - middle);
+    uint32_t u;
+    if (!inside) return -x;
+    memcpy(&u, &d, 4);                      /* by bits: a branch on the sign of noise is mispredicted half of the time */
+    u &= 0x7fffffffu;
+    memcpy(&d, &u, 4);
+    return d;
+}
+/* Buckets of 1/32; what is farther than 32 shares the last one. */
+enum { TINYI_SAMPLER_BUCKETS = 1025 };
+TINYI_INLINE int tinyi_sampler_bucket(float away, double middle, int inside)
+{
+    const double d = inside ? (double)away : middle + (double)away;
+    return (int)((d < 32.0 ? d : 32.0) * 32.0);
+}
+
+/* The fewest candidates, the nearest first (of equals the first), whose weights reach sum. Weights are summed by buckets, and in
+ * the bucket that reaches it in order. */
+static void tinyi_sampler_reach(tllm_sampler *s, double middle, int inside, double sum)
+{
+    double bucket[TINYI_SAMPLER_BUCKETS], before = 0.0;
+    uint32_t count[TINYI_SAMPLER_BUCKETS], *hit = (uint32_t *)(void *)s->scratch, last = 0;
+    float limit;
     size_t i, n = 0;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit >= least) s->c[n++] = s->c[i];
-    s->sorted = s->sorted == s->n ? n : TINYI_MIN(s->sorted, TINYI_MIN(n, 1));
-    s->n = n;
-    s->have_p = 0;
+    int b = 0;
+    memset(bucket, 0, sizeof bucket);
+    memset(count, 0, sizeof count);
+    for (i = 0; i < s->n; i++) {
+        const int at = tinyi_sampler_bucket(tinyi_sampler_away(s->x[i], middle, inside), middle, inside);
+        bucket[at] += s->w[i];
+        count[at]++;
+    }
+    while (b < TINYI_SAMPLER_BUCKETS && (!count[b] || before + bucket[b] < sum)) before += bucket[b++];
+    if (b == TINYI_SAMPLER_BUCKETS) return;
+    for (i = 0; i < s->n; i++) {
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
+        if (tinyi_sampler_bucket(away, middle, inside) == b) s->item[n++] = (uint64_t)tinyi_sampler_key(away) << 32 | (uint32_t)i;
+    }
+    tinyi_sort_pairs(s->item, s->scratch, n);
+    for (i = 0; i < n; i++) {
+        last = (uint32_t)s->item[i];
+        if ((before += s->w[last]) >= sum) break;
+    }
+    limit = tinyi_sampler_away(s->x[last], middle, inside);
+    for (n = 0, i = 0; i < s->n; i++) {
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
+        hit[n] = (uint32_t)i;               /* written either way: no branch */
+        n += (size_t)((away < limit) | ((away == limit) & (i <= last)));
+    }
+    tinyi_sampler_gather(s, hit, n);
 }
 
 static void tinyi_sampler_top_p(tllm_sampler *s, double p)
 {
-    double sum = 0.0;
-    size_t i;
     if (p >= 1.0) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    for (i = 0; i < s->n; i++)
-        if ((sum += s->p[i]) >= p) {
-            tinyi_sampler_keep(s, i + 1);
-            return;
-        }
+    tinyi_sampler_reach(s, tinyi_sampler_peak(s), 0, p * s->total);
 }
 
-/* By |-log p - entropy|, smallest first, until p is reached. */
+/* By |-log p - entropy|: log p is x - log total, the entropy log total - sum p x, and so it is the distance from sum p x. */
 static void tinyi_sampler_typical(tllm_sampler *s, double p)
 {
-    double entropy = 0.0, sum = 0.0;
-    size_t i, n = 0;
+    double mean = 0.0;
+    size_t i;
     if (p >= 1.0) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    for (i = 0; i < s->n; i++)
-        if (s->p[i] > 0.0) entropy -= s->p[i] * tinyi_log64(s->p[i]);
-    for (i = 0; i < s->n; i++) {
-        const double d = s->p[i] > 0.0 ? -tinyi_log64(s->p[i]) - entropy : 1e30;
-        const float f = (float)(d < 0.0 ? -d : d) + 0.0f;
-        uint32_t bits;
-        memcpy(&bits, &f, 4);
-        s->item[i] = (uint64_t)tinyi_sort_key_f32(bits) << 32 | (uint32_t)i;
+    for (i = 0; i < s->n; i++) mean += s->w[i] * (double)s->x[i];
+    tinyi_sampler_reach(s, mean / s->total, 1, p * s->total);
+}
+
+/* Of logits that are no bans of the caller's: the sum of x - mean, or of its squares. */
+static double tinyi_sampler_sum(const tllm_sampler *s, double mean, int square, double *n)
+{
+    double sum[4] = { 0.0, 0.0, 0.0, 0.0 };     /* four, so that one does not wait for the other */
+    size_t i;
+    for (*n = 0.0, i = 0; i < s->n; i++) {
+        const double d = (double)s->x[i] - mean;
+        if (s->x[i] <= -1e38f) continue;
+        sum[i & 3] += square ? d * d : d;
+        *n += 1.0;
     }
-    tinyi_sort_pairs(s->item, s->scratch, s->n);
-    while (n < s->n) {
-        sum += s->p[(uint32_t)s->item[n]];
-        n++;
-        if (sum >= p) break;
-    }
-    /* the chosen in the order of their logits */
-    for (i = 0; i < n; i++) s->item[i] = (uint32_t)s->item[i];
-    tinyi_sort_pairs(s->item, s->scratch, n);
-    for (i = 0; i < n; i++) s->c[i] = s->c[(uint32_t)s->item[i]];
-    s->n = s->sorted = n;
-    s->have_p = 0;
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 static void tinyi_sampler_sigma(tllm_sampler *s, double k)
 {
-    double mean = 0.0, square = 0.0, n = 0.0;
-    size_t i;
+    double n, mean;
     if (k <= 0.0) return;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit > -1e38) { mean += (double)s->c[i].logit; n += 1.0; }
-    if (n == 0.0) return;
-    mean /= n;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit > -1e38) square += ((double)s->c[i].logit - mean) * ((double)s->c[i].logit - mean);
-    tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(square / n));
+    mean = tinyi_sampler_sum(s, 0.0, 0, &n);
+    if (n > 0.0) tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(tinyi_sampler_sum(s, mean / n, 1, &n) / n));
 }
 
+/* All above the threshold but the least probable of them, of equals the last. */
 static void tinyi_sampler_xtc(tllm_sampler *s, double chance, double threshold)
 {
-    size_t n = 0;
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    size_t i, n = 0, above = 0, stays = 0;
     if (chance <= 0.0 || threshold > 0.5 || tiny_rng_uniform64(&s->rng) >= chance) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    while (n < s->n && s->p[n] >= threshold) n++;
-    if (n < 2) return;
-    memmove(s->c, s->c + n - 1, (s->n - (n - 1)) * sizeof *s->c);
-    s->n -= n - 1;
-    s->sorted = s->n;
-    s->have_p = 0;
+    for (i = 0; i < s->n; i++)
+        if (s->w[i] / s->total >= threshold && (!above++ || s->x[i] <= s->x[stays])) stays = i;
+    if (above < 2) return;
+    for (i = 0; i < s->n; i++)
+        if (i == stays || s->w[i] / s->total < threshold) hit[n++] = (uint32_t)i;
+    tinyi_sampler_gather(s, hit, n);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest is another */
 }
 
 static size_t tinyi_sampler_window(const tllm_sampler *s, int32_t n) { return n < 0 ? s->n_text : TINYI_MIN(s->n_text, (size_t)n); }
 
+/* Changes the logit of every candidate whose count is not 0, and clears the counts, which the tokens list[i * stride] have. */
+typedef void tinyi_sampler_change(float *x, int32_t count, const tllm_step *step);
+static void tinyi_sampler_touch(tllm_sampler *s, const tllm_step *step, tinyi_sampler_change *change, const int32_t *list, size_t stride, size_t n)
+{
+    size_t i;
+    if (s->whole) {
+        for (i = 0; i < n; i++) {
+            const int32_t t = list[i * stride];
+            if (s->count[t]) change(&s->x[t], s->count[t], step);
+            s->count[t] = 0;
+        }
+    } else {
+        for (i = 0; i < s->n; i++)
+            if (s->count[s->token[i]]) change(&s->x[i], s->count[s->token[i]], step);
+        for (i = 0; i < n; i++) s->count[list[i * stride]] = 0;
+    }
+    s->sorted = 0;
+    s->have = TINYI_SAMPLER_NOTHING;
+}
+
+static void tinyi_sampler_penalty(float *x, int32_t times, const tllm_step *step)
+{
+    *x = *x > 0.0f ? *x / step->x[0] : *x * step->x[0];
+    *x -= (float)times * step->x[1];
+    *x -= step->x[2];
+    if (*x > 3.40282347e38f) *x = 3.40282347e38f;
+}
 static void tinyi_sampler_penalties(tllm_sampler *s, const tllm_step *step)
 {
     const size_t n = tinyi_sampler_window(s, step->n);
     size_t i;
     if (!n) return;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
     for (i = s->n_text - n; i < s->n_text; i++) s->count[s->text[i]]++;
-    for (i = 0; i < s->n; i++) {
-        const int32_t times = s->count[s->c[i].token];
-        float *x = &s->c[i].logit;
-        if (!times) continue;
-        *x = *x > 0.0f ? *x / step->x[0] : *x * step->x[0];
-        *x -= (float)times * step->x[1];
-        *x -= step->x[2];
-    }
-    s->sorted = 0;
-    s->have_p = 0;
+    tinyi_sampler_touch(s, step, tinyi_sampler_penalty, s->text + (s->n_text - n), 1, n);
 }
 
+static void tinyi_sampler_dry_penalty(float *x, int32_t length, const tllm_step *step)
+{
+    const double grown = (double)(length - step->allowed) * tinyi_log64((double)step->x[1]);
+    if (length >= step->allowed) *x = (float)((double)*x - (double)step->x[0] * tinyi_exp64(TINYI_MIN(grown, 80.0)));
+}
 /* For each earlier place whose tokens before it repeat the end of the text, the token that stood there would make the
  * repetition longer. The lengths are the Z array of the text backwards, in linear time (D. Gusfield, 1997); a breaker ends both. */
 static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
@@ -405,7 +515,6 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
     }
     n = i;
     if (n == 0) return;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
     for (i = 1; i < all; i++) {             /* z[i]: how many tokens before place -i equal the end, at most n */
         size_t z = i < right ? TINYI_MIN(right - i, (size_t)s->z[i - left]) : 0;
         while (i + z < all && z < n && t[-1 - (ptrdiff_t)z] == t[-1 - (ptrdiff_t)(i + z)]) z++;
@@ -417,51 +526,51 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
             if (j == n_breakers && (size_t)s->count[next] < z) s->count[next] = (int32_t)TINYI_MIN(z, (size_t)INT32_MAX);
         }
     }
-    for (i = 0; i < s->n; i++) {
-        const int32_t length = s->count[s->c[i].token];
-        double penalty;
-        if (!length || length < step->allowed) continue;
-        penalty = (double)(length - step->allowed) * tinyi_log64((double)step->x[1]);
-        penalty = (double)step->x[0] * tinyi_exp64(TINYI_MIN(penalty, 80.0));
-        s->c[i].logit = (float)((double)s->c[i].logit - penalty);
-    }
-    s->sorted = 0;
-    s->have_p = 0;
+    tinyi_sampler_touch(s, step, tinyi_sampler_dry_penalty, s->text + (s->n_text - all), 1, all);
 }
 
+/* a token may stand in the list more than once: its entries are summed as floats in count */
+static void tinyi_sampler_add(float *x, int32_t bits, const tllm_step *step)
+{
+    float add;
+    (void)step;
+    memcpy(&add, &bits, 4);
+    *x += add;
+}
 static void tinyi_sampler_bias(tllm_sampler *s, const tllm_step *step)
 {
-    float *add = (float *)(void *)s->count;
     size_t i;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
-    for (i = 0; i < (size_t)step->n; i++) add[step->bias[i].token] += step->bias[i].add;
-    for (i = 0; i < s->n; i++) s->c[i].logit += add[s->c[i].token];
-    s->sorted = 0;
-    s->have_p = 0;
+    if (!step->n) return;
+    for (i = 0; i < (size_t)step->n; i++) {
+        float add;
+        memcpy(&add, &s->count[step->bias[i].token], 4);
+        add += step->bias[i].add;
+        memcpy(&s->count[step->bias[i].token], &add, 4);
+    }
+    tinyi_sampler_touch(s, step, tinyi_sampler_add, &step->bias[0].token, sizeof *step->bias / sizeof(int32_t), (size_t)step->n);
 }
 
 static void tinyi_sampler_filter(tllm_sampler *s, const tllm_step *step)
 {
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
     size_t i, n = 0;
-    const size_t before = s->n;
     for (i = 0; i < s->n; i++)
-        if (step->allow(step->user, s->c[i].token)) s->c[n++] = s->c[i];
-    s->n = n;
-    s->sorted = s->sorted == before ? n : 0;
-    s->have_p = 0;
+        if (step->allow(step->user, tinyi_sampler_token(s, i))) hit[n++] = (uint32_t)i;
+    tinyi_sampler_gather(s, hit, n);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest may be gone */
 }
 
-/* A draw in proportion to p; the last candidate when rounding leaves the sum below the drawn number. */
+/* A draw in proportion to the weights; the last candidate when rounding leaves their sum below the drawn number. */
 static size_t tinyi_sampler_draw(tllm_sampler *s)
 {
     double u, sum = 0.0;
     size_t i;
     if (s->n == 1) return 0;
     tinyi_sampler_softmax(s);
-    u = tiny_rng_uniform64(&s->rng);
+    u = tiny_rng_uniform64(&s->rng) * s->total;
     for (i = 0; i + 1 < s->n; i++)
-        if ((sum += s->p[i]) > u) break;
-    while (i > 0 && s->p[i] == 0.0) i--;    /* never one of no probability */
+        if ((sum += s->w[i]) > u) break;
+    while (i > 0 && s->w[i] == 0.0) i--;    /* never one of no probability */
     return i;
 }
 
@@ -470,73 +579,85 @@ static size_t tinyi_sampler_draw(tllm_sampler *s)
 static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
 {
     const double ln2 = 0.69314718055994530942;
-    size_t i, n = 0;
-    tinyi_sampler_sort(s, s->n);
-    tinyi_sampler_softmax(s);
+    size_t i;
     if (step->kind == TLLM_STEP_MIROSTAT_1) {
-        double tb = 0.0, tt = 0.0, e, k, eps;
+        const size_t head = TINYI_MIN(s->n, 100);
+        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, s->ctx->k->topk_scan_f32);
         const double vocab = (double)s->n_vocab;
-        for (i = 0; i + 1 < s->n && i < 99 && s->p[i + 1] > 0.0; i++) {
-            const double t = tinyi_log64(((double)i + 2.0) / ((double)i + 1.0)), b = tinyi_log64(s->p[i] / s->p[i + 1]);
+        double tb = 0.0, tt = 0.0, e, k, eps, b;
+        size_t n = s->n;
+        for (i = 0; i + 1 < head; i++) {    /* b = log(p[i] / p[i + 1]) */
+            const double t = tinyi_log64(((double)i + 2.0) / ((double)i + 1.0));
+            b = (double)s->x[~(uint32_t)item[i]] - (double)s->x[~(uint32_t)item[i + 1]];
+            if (b > 700.0) break;
             tb += t * b;
             tt += t * t;
         }
         e = tt > 0.0 ? tb / tt : 0.0;
         eps = e - 1.0;
         /* k = (eps 2^mu / (1 - N^-eps))^(1/e); at eps = 0 its limit */
-        if (e <= 0.0) n = s->n;
-        else {
+        if (e > 0.0) {
             const double tail = eps > -1e-9 && eps < 1e-9 ? tinyi_log64(vocab) : (1.0 - tinyi_exp64(-eps * tinyi_log64(vocab))) / eps;
             k = (s->mu * ln2 - tinyi_log64(TINYI_MAX(tail, 1e-300))) / e;
-            n = k >= tinyi_log64((double)s->n) ? s->n : k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
+            if (k < tinyi_log64((double)n)) n = k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
         }
-    } else
-        while (n < s->n && s->p[n] > 0.0 && -tinyi_log64(s->p[n]) / ln2 <= s->mu) n++;
-    tinyi_sampler_keep(s, TINYI_MAX(n, 1));
-    tinyi_sampler_softmax(s);
+        tinyi_sampler_top_k(s, TINYI_MAX(n, 1));
+    } else {                                /* -log p <= mu ln 2, and always the largest */
+        const double peak = tinyi_sampler_peak(s);
+        tinyi_sampler_softmax(s);
+        tinyi_sampler_above(s, TINYI_MIN(peak + tinyi_log64(s->total) - s->mu * ln2, peak));
+    }
     i = tinyi_sampler_draw(s);
-    s->mu -= (double)step->x[1] * (-tinyi_log64(s->p[i]) / ln2 - (double)step->x[0]);
+    tinyi_sampler_softmax(s);
+    s->mu -= (double)step->x[1] * (-tinyi_log64(s->w[i] / s->total) / ln2 - (double)step->x[0]);
     return i;
+}
+
+static void tinyi_sampler_divide(float *x, size_t n, float t)
+{
+    size_t i = 0, j;
+    for (; i + 16 <= n; i += 16)
+        for (j = 0; j < 16; j++) x[i + j] /= t;     /* a length that compilers know becomes vectors */
+    for (; i < n; i++) x[i] /= t;
+}
+
+/* After a step that may have banned: -infinity is no candidate. */
+static void tinyi_sampler_drop(tllm_sampler *s)
+{
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    if (s->n && s->ctx->k->min_f32(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, -INFINITY));
 }
 
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
     if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
-    s->n = 0;
-    for (i = 0; i < (size_t)s->n_vocab; i++) {
-        const float x = logits[i];
-        if (!(x <= 3.40282347e38f)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)x);
-        if (x < -3.40282347e38f) continue;  /* -infinity: banned */
-        s->c[s->n].logit = x;
-        s->c[s->n++].token = (int32_t)i;
+    if (s->ctx->k->topk_scan_f32((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
+        i = *(const uint32_t *)(const void *)s->scratch;
+        return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)logits[i]);
     }
+    memcpy(s->x, logits, (size_t)s->n_vocab * sizeof *logits);
+    s->n = (size_t)s->n_vocab;
     s->sorted = 0;
-    s->have_p = 0;
+    s->whole = 1;
+    s->have = TINYI_SAMPLER_NOTHING;
+    tinyi_sampler_drop(s);
     for (i = 0; i < s->n_steps && s->n; i++) {
         const tllm_step *step = &s->chain[i];
-        size_t j;
         switch (step->kind) {
         case TLLM_STEP_TEMPERATURE:
-            if (step->x[0] > 0.0f) {
-                const float top = (float)tinyi_sampler_peak(s) / step->x[0];
-                if (step->x[0] == 1.0f) break;
-                if (top <= 3.40282347e38f) {
-                    for (j = 0; j < s->n; j++) s->c[j].logit /= step->x[0];
-                    s->have_p = 0;
-                    break;
-                }
+            if (step->x[0] == 1.0f) break;
+            if (step->x[0] > 0.0f && (float)tinyi_sampler_peak(s) / step->x[0] <= 3.40282347e38f) {
+                tinyi_sampler_divide(s->x, s->n, step->x[0]);
+                s->have = TINYI_SAMPLER_NOTHING;
+                tinyi_sampler_drop(s);
+                break;
             }
             /* t = 0, and one so small that quotients overflow, is greedy */
             /* fall through */
-        case TLLM_STEP_GREEDY:
-            tinyi_sampler_sort(s, 1);
-            tinyi_sampler_keep(s, 1);
-            break;
+        case TLLM_STEP_GREEDY: tinyi_sampler_top_k(s, 1); break;
         case TLLM_STEP_TOP_K:
-            if (!step->n || (size_t)step->n >= s->n) break;
-            tinyi_sampler_sort(s, (size_t)step->n);
-            tinyi_sampler_keep(s, (size_t)step->n);
+            if (step->n) tinyi_sampler_top_k(s, (size_t)step->n);
             break;
         case TLLM_STEP_TOP_P: tinyi_sampler_top_p(s, (double)step->x[0]); break;
         case TLLM_STEP_MIN_P:
@@ -545,41 +666,43 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
         case TLLM_STEP_TYPICAL: tinyi_sampler_typical(s, (double)step->x[0]); break;
         case TLLM_STEP_TOP_N_SIGMA: tinyi_sampler_sigma(s, (double)step->x[0]); break;
         case TLLM_STEP_XTC: tinyi_sampler_xtc(s, (double)step->x[0], (double)step->x[1]); break;
-        case TLLM_STEP_PENALTIES: tinyi_sampler_penalties(s, step); break;
-        case TLLM_STEP_DRY: tinyi_sampler_dry(s, step); break;
-        case TLLM_STEP_BIAS: tinyi_sampler_bias(s, step); break;
+        case TLLM_STEP_PENALTIES: tinyi_sampler_penalties(s, step); tinyi_sampler_drop(s); break;
+        case TLLM_STEP_DRY: tinyi_sampler_dry(s, step); tinyi_sampler_drop(s); break;
+        case TLLM_STEP_BIAS: tinyi_sampler_bias(s, step); tinyi_sampler_drop(s); break;
         case TLLM_STEP_FILTER: tinyi_sampler_filter(s, step); break;
         case TLLM_STEP_MIROSTAT_1: case TLLM_STEP_MIROSTAT_2:
-            *token = s->c[tinyi_sampler_mirostat(s, step)].token;
+            *token = tinyi_sampler_token(s, tinyi_sampler_mirostat(s, step));
             return TINY_OK;
         default: break;
         }
-        for (j = 0; j < s->n && s->c[j].logit >= -3.40282347e38f; j++) {}
-        if (j < s->n) tinyi_sampler_above(s, -3.40282347e38);   /* a bias may ban */
     }
     if (!s->n) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: no candidate is left");
-    *token = s->c[tinyi_sampler_draw(s)].token;
+    *token = tinyi_sampler_token(s, tinyi_sampler_draw(s));
     return TINY_OK;
 }
 
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability)
 {
     if (i >= s->n) return 0;
-    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_sort(s);
     tinyi_sampler_softmax(s);
-    *token = s->c[i].token;
-    *probability = s->p[i];
+    *token = tinyi_sampler_token(s, i);
+    *probability = s->w[i] / s->total;
     return 1;
 }
 
 static double tinyi_logsumexp(const float *x, int32_t n)
 {
-    double sum = 0.0;
+    double sum = 0.0, e[256];
     float m = x[0];
-    int32_t i;
+    int32_t i, j, k;
     for (i = 1; i < n; i++)
         if (x[i] > m) m = x[i];
-    for (i = 0; i < n; i++) sum += tinyi_exp64((double)x[i] - (double)m);
+    for (i = 0; i < n; i += k) {
+        k = TINYI_MIN(n - i, 256);
+        tinyi_exp64_below(e, x + i, (double)m, (size_t)k);
+        for (j = 0; j < k; j++) sum += e[j];
+    }
     return (double)m + tinyi_log64(sum);
 }
 

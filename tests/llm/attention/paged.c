@@ -353,8 +353,97 @@ static void test_hole(tiny_target target)
     t_close(ctx);
 }
 
+/* What rounding in the pages may cost, from the step of a block. With m the largest number of a block, one number is off by at most
+ *   f16   |x| 2^-11 + 2^-25                 half a unit in the last place; denormals
+ *   q8_0  m / 254 + m 2^-11                 half a step of m / 127, and 127 steps whose length is rounded to f16
+ *   q4_0  m / 8 + m 2^-11                   a step of m / 8 where the far side is cut at 7 of 8, else half of one
+ * A query c e_i reads number i of each key alone: a score is off by c e_k(i). Of two keys the second has the weight w = 1 / (1 + exp(s0 - s1)),
+ * |dw / ds| <= 1/4, so w v1 + (1 - w) v0 is off by at most max e_v + |v1 - v0| c (e_k0(i) + e_k1(i)) / 4, and 200 u for the fast form.
+ * The last query sees the first key alone: its value, off by e_v. */
+static double step_of(int format, const float *block, int n, float x)
+{
+    double m = 0.0;
+    int i;
+    for (i = 0; i < n; i++) m = fabs((double)block[i]) > m ? fabs((double)block[i]) : m;
+    if (format == TLLM_FORMAT_F16) return fabs((double)x) / 2048 + 1.0 / 33554432;
+    return (format == TLLM_FORMAT_Q8_0 ? m / 254 : m / 8) + m / 2048;
+}
+static void test_rounded(tiny_target target)
+{
+    enum { D = 64, CELLS = 2 };
+    static const int format[3] = { TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    static int32_t table[1] = { 0 }, rows[4 * D + 4];
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int f, i, j;
+    for (f = 0; f < 3; f++) {
+        const tllm_format *of = tllm_format_of(format[f]);
+        const size_t bytes = tllm_format_bytes(of, D);
+        const tiny_idx width = format[f] == TLLM_FORMAT_F16 ? D : (tiny_idx)bytes;
+        const tiny_dtype dtype = format[f] == TLLM_FORMAT_F16 ? TINY_F16 : TINY_U8;
+        float *k = t_rand(CELLS * D, -1.7f, 1.7f), *v = t_rand(CELLS * D, -0.9f, 0.9f), *q = t_rand((D + 1) * D, 0.0f, 0.0f), *out = t_guarded((D + 1) * D);
+        unsigned char *pk = (unsigned char *)t_keep(CELLS * bytes), *pv = (unsigned char *)t_keep(CELLS * bytes);
+        tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, D + 1, 1, D), to = tiny_tensor_3d(out, TINY_F32, D + 1, 1, D), tk = tiny_tensor_4d(pk, dtype, 1, 1, CELLS, width),
+                    tv = tiny_tensor_4d(pv, dtype, 1, 1, CELLS, width), tt = tiny_tensor_2d(table, TINY_I32, 1, 1), tr = tiny_tensor_2d(rows, TINY_I32, D + 1, 4);
+        tllm_paged_params p;
+        double worst = 0.0;
+        memset(&p, 0, sizeof p);
+        p.format_k = p.format_v = format[f];
+        p.scale = 1.0f;
+        for (j = 0; j < CELLS; j++) {
+            of->pack(k + j * D, pk + (size_t)j * bytes, D, NULL);
+            of->pack(v + j * D, pv + (size_t)j * bytes, D, NULL);
+        }
+        for (i = 0; i < D; i++) {
+            q[i * D + i] = 1.5f;
+            rows[4 * i + 2] = CELLS;
+            rows[4 * i + 3] = 1;
+        }
+        rows[4 * D + 2] = 1;
+        T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
+        for (j = 0; j < D; j++) T_CLOSE(out[D * D + j], v[j], step_of(format[f], v + j / 32 * 32, 32, v[j]));
+        for (i = 0; i < D; i++) {
+            const int b = i / 32 * 32;
+            const double s0 = 1.5 * (double)k[i], s1 = 1.5 * (double)k[D + i], w = 1.0 / (1.0 + exp(s0 - s1));
+            const double ds = 1.5 * (step_of(format[f], k + b, 32, k[i]) + step_of(format[f], k + D + b, 32, k[D + i]));
+            for (j = 0; j < D; j++) {
+                const int c = j / 32 * 32;
+                const double want = w * (double)v[D + j] + (1.0 - w) * (double)v[j], e0 = step_of(format[f], v + c, 32, v[j]), e1 = step_of(format[f], v + D + c, 32, v[D + j]);
+                const double most = (e0 > e1 ? e0 : e1) + (fabs((double)v[D + j] - (double)v[j]) + e0 + e1) * ds / 4.0 + 200.0 * 5.9604645e-8, off = fabs((double)out[i * D + j] - want);
+                T_CLOSE(out[i * D + j], want, most);
+                worst = off / most > worst ? off / most : worst;
+            }
+        }
+        T_TRUE(worst > 0.2);                /* the bound is not so wide that a few percent would hide in it */
+    }
+    T_RAN_ON(ctx, target);
+    t_close(ctx);
+}
+
+static void kit_row(void *user, const tiny_conform_row *row)
+{
+    (void)user;
+    if (row->n_failed) printf("  %s\n", row->first_failure);
+}
+static void test_conformance(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const tiny_op_row *list[2];
+    tiny_conform_desc desc;
+    int failed = -1;
+    memset(&desc, 0, sizeof desc);
+    list[0] = tllm_paged_attention_row();
+    list[1] = NULL;
+    desc.rows = list;
+    desc.row = kit_row;
+    desc.n_cases = T_SLOW ? 8 : 32;
+    T_OK(tiny_conform(ctx, &desc, &failed));
+    T_EQ_INT(failed, 0);
+    t_close(ctx);
+}
+
 static void test_reference(void)
 {
+    test_rounded(TINY_TARGET_REFERENCE);
     test_by_hand(TINY_TARGET_REFERENCE);
     test_against_plain(TINY_TARGET_REFERENCE);
     test_order_does_not_matter(TINY_TARGET_REFERENCE);
@@ -369,6 +458,8 @@ int main(void)
     T_RUN_TARGETS(test_hole);
     T_RUN_TARGETS(test_order_does_not_matter);
     T_RUN_TARGETS(test_latent_and_long);
+    T_RUN_TARGETS(test_rounded);
+    T_RUN_TARGETS(test_conformance);
     T_RUN(test_bad_input);
     return t_done();
 }

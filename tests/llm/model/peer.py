@@ -198,6 +198,7 @@ class Model:
 MOE = dict(expert_count=4, expert_used_count=2, expert_feed_forward_length=48)
 YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.original_context_length': 32}
 MLA = {'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.key_length': 24, 'attention.value_length': 20, 'rope.dimension_count': 8}
+MLA_2 = {**MOE, **MLA, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3, 'attention.head_count_kv': 1, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12}
 W = 'attention.sliding_window'
 INDEXER = tuple('blk.%d.indexer.%s' % (i, s) for i in range(3) for s in ('k_norm.weight', 'k_norm.bias', 'proj.weight', 'attn_k.weight', 'attn_q_b.weight'))
 DISTANCES = ('enc.blk.0.attn_rel_b.weight', 'dec.blk.0.attn_rel_b.weight')
@@ -264,6 +265,9 @@ SPECS = {
     'deepseek2-yarn': ('deepseek2', {**MOE, **YARN, 'rope.scaling.yarn_log_multiplier': 0.0707, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16,
                        'attention.head_count_kv': 1, 'attention.key_length': 24, 'attention.value_length': 16, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12, 'rope.dimension_count': 8,
                        'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_group_count': 2, 'expert_group_used_count': 1}, {'t': 60}),
+    'deepseek2-linear': ('deepseek2', {**MLA_2, 'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0}, {}),
+    'deepseek2-linear-log': ('deepseek2', {**MLA_2, 'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0, 'rope.scaling.yarn_log_multiplier': 0.1}, {}),
+    'deepseek2-yarn-old': ('deepseek2', {**MLA_2, **YARN}, {'t': 60}),
     'olmo2': ('olmo2', {}, {}),
     'olmo2-window': ('olmo2', {W: 8}, {'t': 60, 'l': 5}),
     'olmoe': ('olmoe', {**MOE, 'attention.head_count_kv': 4}, {}),
@@ -308,6 +312,7 @@ SPECS = {
     'jina-bert-v2': ('jina-bert-v2', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1, 'first': {'blk.%d.ffn_up.weight' % i: [64, 192] for i in range(3)}}),
     'jina-bert-v3': ('jina-bert-v3', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
     'eurobert': ('eurobert', {'attention.causal': False}, {'emb': 1}),
+    'modern-bert-base': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8, 'rope.freq_base': 500000.0}, {'emb': 1, 't': 60, 'l': 5}),
     'modern-bert': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8}, {'emb': 1, 't': 60, 'l': 5}),
     't5': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 16, 'attention.value_length': 16, 'attention.relative_buckets_count': 8, 'decoder_start_token_id': 0}, {'decoder': 1, 'first': DISTANCES}),
     't5-gated': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 12, 'attention.value_length': 12, 'attention.relative_buckets_count': 32, 'decoder_start_token_id': 0},
@@ -316,6 +321,29 @@ SPECS = {
     'lfm2': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3}, {}),
 }
 GELU = {'gemma', 'gemma2', 'gemma3', 'phi2', 'gpt2', 'gptneox', 'falcon', 'bloom', 'mpt', 'starcoder', 'starcoder2', 'codeshell', 'bert', 'nomic-bert-moe', 'jina-bert-v2', 'jina-bert-v3', 'modern-bert', 't5'}
+
+# --vary: numbers that any file may hold, added to every kind: sizes of heads of their own, partial and stretched rotations, windows, scales,
+# another epsilon, routers. A model that does not know a number must pass over it as the other engine does.
+VARY = {
+    'wide': ({'attention.key_length': 24, 'attention.value_length': 24}, {}),
+    'uneven': ({'attention.key_length': 24, 'attention.value_length': 20}, {}),
+    'part': ({'attention.key_length': 24, 'attention.value_length': 24, 'rope.dimension_count': 8}, {}),
+    'kv1': ({'attention.head_count_kv': 1}, {}),
+    'base': ({'rope.freq_base': 500000.0}, {'t': 60}),
+    'linear': ({'rope.scaling.type': 'linear', 'rope.scaling.factor': 3.0}, {'t': 60}),
+    'yarn': (YARN, {'t': 60}),
+    'window': ({W: 8}, {'t': 60}),
+    'epsilon': ({'attention.layer_norm_rms_epsilon': 0.02, 'attention.layer_norm_epsilon': 0.02}, {}),
+    'scales': ({'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 0.5}, {}),
+    'caps': ({'attn_logit_softcapping': 5.0, 'final_logit_softcapping': 3.0}, {}),
+    'router': ({'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 1.7}, {}),
+    'router-sum': ({'expert_gating_func': 1, 'expert_weights_norm': False, 'expert_weights_scale': 2.5}, {}),
+}
+def vary():
+    for name, (arch, own, more) in list(SPECS.items()):
+        for v, (numbers_too, more_too) in VARY.items():
+            if 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
+            SPECS[name + '+' + v] = (arch, {**own, **numbers_too}, {**more, **more_too})
 
 def numbers(arch, own, more, seed):
     n_layer = more.get('l', 3)
@@ -396,12 +424,15 @@ def main():
     ap.add_argument('--folder', default='peer-models')
     ap.add_argument('--seeds', type=int, default=1)
     ap.add_argument('--plain', action='store_true', help='without the optional tensors: a minute and not ten')
+    ap.add_argument('--vary', action='store_true', help='every kind again with numbers of other kinds')
     ap.add_argument('names', nargs='*')
     a = ap.parse_args()
+    if a.vary: vary()
+    wanted = [n for n in SPECS if not a.names or n in a.names or n.split('+')[0] in a.names]
     os.makedirs(a.folder, exist_ok=True)
     os.environ['GGML_NO_BACKTRACE'] = '1'
     total = bad = 0
-    for name in a.names or SPECS:
+    for name in wanted:
         r, w = os.pipe()
         sys.stdout.flush()
         child = os.fork()                       # a process for each: the other engine aborts on what it does not like

@@ -1,6 +1,7 @@
 /* tests/llm/sample/sample.c - each step against its definition worked by hand or by a slower way, and draws against their odds */
 #include "t.h"
 #include <math.h>
+#include <stdlib.h>
 
 #define N_MAX 512
 static float logit_of(double p) { return p > 0.0 ? (float)log(p) : -INFINITY; }
@@ -221,6 +222,144 @@ static void test_order(void)
     t_close(ctx);
 }
 
+/* ---- a whole vocabulary, where no step sorts it: the same sets as by sorting, with many equal logits ---- */
+
+enum { N_LARGE = 3001 };
+static float large_x[N_LARGE];
+static double large_key[N_LARGE];
+static int by_key(const void *a, const void *b)
+{
+    const int i = *(const int *)a, j = *(const int *)b;
+    return large_key[i] < large_key[j] ? -1 : large_key[i] > large_key[j] ? 1 : i - j;
+}
+/* which tokens a step keeps, by its definition: sorted by key, cut where the sum reaches p or after n */
+static int slow_cut(int by_distance, double p, int n_most, char *kept)
+{
+    int order[N_LARGE], i, n = 0;
+    double sum = 0.0, total = 0.0, entropy = 0.0, top = -INFINITY;
+    memset(kept, 0, N_LARGE);
+    for (i = 0; i < N_LARGE; i++) top = large_x[i] > top ? (double)large_x[i] : top;
+    for (i = 0; i < N_LARGE; i++) total += exp((double)large_x[i] - top);
+    for (i = 0; i < N_LARGE; i++)
+        if (large_x[i] > -INFINITY) entropy -= exp((double)large_x[i] - top) / total * ((double)large_x[i] - top - log(total));
+    for (i = 0; i < N_LARGE; i++) {
+        order[i] = i;
+        large_key[i] = by_distance ? fabs(top + log(total) - (double)large_x[i] - entropy) : -(double)large_x[i];
+    }
+    qsort(order, N_LARGE, sizeof order[0], by_key);
+    while (n < n_most && large_x[order[n]] > -INFINITY && (n == 0 || sum < p)) {
+        kept[order[n]] = 1;
+        sum += exp((double)large_x[order[n++]] - top) / total;
+    }
+    return n;
+}
+static void large_step(tiny_target target, tllm_step step, const char *kept, int n, uint64_t seed, int round)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    tllm_sampler *s;
+    int32_t token;
+    double p, before = 2.0;
+    int32_t last = -1;
+    int i;
+    T_OK(tllm_sampler_open(ctx, &step, 1, N_LARGE, seed, &s));
+    T_OK(tllm_sample(s, large_x, &token));
+    T_TRUE(kept[token]);
+    for (i = 0; tllm_sampler_left(s, (size_t)i, &token, &p); i++) {
+        if (!T_TRUE(kept[token] && p <= before)) break;
+        if (last >= 0 && large_x[token] == large_x[last]) T_TRUE(token > last);
+        before = p;
+        last = token;
+    }
+    if (!T_EQ_INT(i, n)) printf("    round %d, step %d\n", round, (int)step.kind);
+    tllm_sampler_close(s);
+    t_close(ctx);
+}
+static void test_large(tiny_target target)
+{
+    static const double nucleus[4] = { 0.0, 0.31, 0.951, 0.99991 };
+    static const int most[5] = { 1, 40, 64, 65, 2900 };
+    char kept[N_LARGE];
+    int round, i, n;
+    for (round = 0; round < 6; round++) {
+        /* flat, usual and steep ones, far from 0 too, where a float holds few digits; on a grid, so that many are equal */
+        const double spread = round % 3 == 0 ? 0.05 : round % 3 == 1 ? 2.6 : 30.0, offset = 500.0 * (round / 2 - 1);
+        double sum = 0.0, square = 0.0, top = -1e30;
+        tiny_rng r = tiny_rng_make((uint64_t)round, 0);
+        for (i = 0; i < N_LARGE; i++) {
+            large_x[i] = (float)(offset + spread / 16 * floor(16.0 * (double)tiny_rng_normal(&r)));
+            if (round == 4 && i % 7 == 0) large_x[i] = -INFINITY;
+            else { sum += (double)large_x[i]; square += 1.0; if ((double)large_x[i] > top) top = (double)large_x[i]; }
+        }
+        for (i = 0; i < 4; i++) {
+            n = slow_cut(0, nucleus[i], N_LARGE, kept);
+            large_step(target, tllm_step_top_p((float)nucleus[i]), kept, n, 1, round);
+            n = slow_cut(1, nucleus[i], N_LARGE, kept);
+            large_step(target, tllm_step_typical((float)nucleus[i]), kept, n, 1, round);
+        }
+        for (i = 0; i < 5; i++) {
+            n = slow_cut(0, 2.0, most[i], kept);
+            large_step(target, tllm_step_top_k(most[i]), kept, n, 2, round);
+        }
+        for (n = i = 0; i < N_LARGE; i++) n += kept[i] = (double)large_x[i] >= top + log(0.01f);
+        large_step(target, tllm_step_min_p(0.01f), kept, n, 3, round);
+        for (n = i = 0; i < N_LARGE; i++) n += kept[i] = (double)large_x[i] >= top;
+        large_step(target, tllm_step_min_p(1.0f), kept, n, 3, round);
+        {                                   /* all above go but the last of the least probable of them */
+            double total = 0.0;
+            int stays = -1, above = 0;
+            for (i = 0; i < N_LARGE; i++) total += exp((double)large_x[i] - top);
+            for (n = i = 0; i < N_LARGE; i++) {
+                n += kept[i] = large_x[i] > -INFINITY;
+                if (exp((double)large_x[i] - top) / total < 0.00099) continue;
+                n -= kept[i];
+                kept[i] = 0;
+                above++;
+                if (stays < 0 || large_x[i] <= large_x[stays]) stays = i;
+            }
+            if (above) n += kept[stays] = 1;
+            large_step(target, tllm_step_xtc(1.0f, 0.00099f), kept, n, 5, round);
+        }
+        {
+            double mean = sum / square, deviation = 0.0;
+            for (i = 0; i < N_LARGE; i++)
+                if (large_x[i] > -INFINITY) deviation += ((double)large_x[i] - mean) * ((double)large_x[i] - mean) / square;
+            for (n = i = 0; i < N_LARGE; i++) n += kept[i] = (double)large_x[i] >= top - 1.5 * sqrt(deviation);
+            large_step(target, tllm_step_top_n_sigma(1.5f), kept, n, 4, round);
+        }
+    }
+}
+
+/* the same tokens on every target, through chains that begin with the whole vocabulary and change it */
+static void test_same_everywhere(tiny_target target)
+{
+    static const tllm_bias bias[3] = { { 5, 2.0f }, { 6, -INFINITY }, { 5, 1.5f } };
+    static int32_t want[7][20];
+    static int known;                       /* the first target has filled want */
+    int c, i, j;
+    for (c = 0; c < 7; c++) {
+        tiny_ctx *ctx = t_ctx(target, 1);
+        tiny_rng r = tiny_rng_make(9, 0);
+        tllm_sampler *s;
+        tllm_step chain[3];
+        int32_t token;
+        chain[0] = tllm_step_penalties(64, 1.2f, 0.1f, 0.1f);
+        chain[1] = c % 2 ? tllm_step_temperature(0.9f) : tllm_step_bias(bias, 3);
+        chain[2] = c == 1 ? tllm_step_top_k(40) : c == 2 ? tllm_step_top_p(0.9f) : c == 3 ? tllm_step_typical(0.9f) : c == 4 ? tllm_step_xtc(0.7f, 0.002f) : c == 5 ? tllm_step_mirostat_1(4.0f, 0.2f) : tllm_step_mirostat_2(4.0f, 0.2f);
+        T_OK(tllm_sampler_open(ctx, chain, c ? 3 : 2, N_LARGE, 77, &s));
+        for (i = 0; i < 20; i++) {
+            for (j = 0; j < N_LARGE; j++) large_x[j] = 2.0f * tiny_rng_normal(&r);
+            T_OK(tllm_sample(s, large_x, &token));
+            T_OK(tllm_sampler_accept(s, token));
+            if (!known) want[c][i] = token;
+            T_EQ_INT(token, want[c][i]);
+            if (c % 2 == 0) T_TRUE(token != 6);
+        }
+        tllm_sampler_close(s);
+        t_close(ctx);
+    }
+    known = 1;
+}
+
 static int even(void *user, int32_t token) { ++*(int *)user; return token % 2 == 0; }
 static int none(void *user, int32_t token) { (void)user; (void)token; return 0; }
 
@@ -378,6 +517,8 @@ int main(void)
     T_RUN(test_draws);
     T_RUN(test_mirostat);
     T_RUN(test_order);
+    T_RUN_TARGETS(test_large);
+    T_RUN_TARGETS(test_same_everywhere);
     T_RUN(test_filter_and_logprobs);
     T_RUN(test_bad_input);
     T_RUN(test_memory_fails);
