@@ -31,18 +31,32 @@ static tllm_train_desc small_desc(void)
     return d;
 }
 
+static tllm_train_desc form_desc(int form)
+{
+    tllm_train_desc d = small_desc();
+    d.form = form;
+    if (form == TLLM_TRAIN_LATENT) {
+        d.kv_heads = 0;                     /* as many as heads */
+        d.latent = 10;
+        d.rotary = 6;
+    }
+    return d;
+}
+
 /* ---- the model once more: plain loops in double, from the formulas of the papers ---------------------------------------------- */
 
 enum { EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN };
-typedef struct twin { int d, layers, heads, kv, hidden, context, sequences; double *w[2 + 9 * 4]; double *room; } twin;
+enum { KV_A = 3, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN };      /* the latent form from its third on */
+typedef struct twin { int d, layers, heads, kv, hidden, context, sequences, latent, rotary; double *w[2 + 9 * 4]; double *room; } twin;
 
-static void norm(const twin *m, const double *x, const double *g, double *y)
+static void norm_of(int n, const double *x, const double *g, double *y)
 {
     double s = 0;
     int i;
-    for (i = 0; i < m->d; i++) s += x[i] * x[i];
-    for (i = 0; i < m->d; i++) y[i] = g[i] * x[i] / sqrt(s / m->d + 1e-5);
+    for (i = 0; i < n; i++) s += x[i] * x[i];
+    for (i = 0; i < n; i++) y[i] = g[i] * x[i] / sqrt(s / n + 1e-5);
 }
+static void norm(const twin *m, const double *x, const double *g, double *y) { norm_of(m->d, x, g, y); }
 static void apply(const double *w, int rows, int cols, const double *x, double *y)     /* y = W x */
 {
     int r, c;
@@ -58,6 +72,44 @@ static void rotate(double *x, int n, int place)
         x[i + 1] = a * sin(angle) + b * cos(angle);
     }
 }
+/* A layer of the latent form, on all tokens of a sequence: the keys of a head are what is made of c, then the rotated key of all heads. */
+static void twin_latent(const twin *m, double *const *w, double *x)
+{
+    enum { MOST = 128 };
+    static double h[MOST], q[MOST][MOST], c[MOST], a[MOST], made[MOST][MOST], shared[MOST][MOST], o[MOST], y[MOST], wide[MOST], p[MOST];
+    const int d = m->d, dh = d / m->heads, key = dh + m->rotary, n = m->context;
+    int t, u, i, j;
+    for (t = 0; t < n; t++) {
+        norm(m, x + t * d, w[NORM1], h);
+        apply(w[Q], m->heads * key, d, h, q[t]);
+        for (j = 0; j < m->heads; j++) rotate(q[t] + j * key + dh, m->rotary, t);
+        apply(w[KV_A], m->latent + m->rotary, d, h, a);
+        memcpy(shared[t], a + m->latent, (size_t)m->rotary * sizeof(double));
+        rotate(shared[t], m->rotary, t);
+        norm_of(m->latent, a, w[KV_NORM], c);
+        apply(w[KV_B], 2 * d, m->latent, c, made[t]);
+    }
+    for (t = 0; t < n; t++) {
+        for (j = 0; j < m->heads; j++) {
+            double z = 0;
+            for (u = 0; u <= t; u++) {
+                double dot = 0;
+                for (i = 0; i < dh; i++) dot += q[t][j * key + i] * made[u][2 * j * dh + i];
+                for (i = 0; i < m->rotary; i++) dot += q[t][j * key + dh + i] * shared[u][i];
+                z += p[u] = exp(dot / sqrt((double)key));
+            }
+            for (i = 0; i < dh; i++)
+                for (o[j * dh + i] = 0, u = 0; u <= t; u++) o[j * dh + i] += p[u] / z * made[u][(2 * j + 1) * dh + i];
+        }
+        apply(w[LATENT_O], d, d, o, y);
+        for (i = 0; i < d; i++) x[t * d + i] += y[i];
+        norm(m, x + t * d, w[LATENT_NORM2], h);
+        apply(w[LATENT_UP], m->hidden, d, h, wide);
+        for (i = 0; i < m->hidden; i++) wide[i] = wide[i] > 0 ? wide[i] * wide[i] : 0;
+        apply(w[LATENT_DOWN], d, m->hidden, wide, y);
+        for (i = 0; i < d; i++) x[t * d + i] += y[i];
+    }
+}
 /* mean of -ln p of the tokens of all sequences */
 static double twin_loss(const twin *m, const int32_t *tokens)
 {
@@ -70,6 +122,10 @@ static double twin_loss(const twin *m, const int32_t *tokens)
             for (i = 0; i < d; i++) x[t * d + i] = m->w[EMBD][tokens[t] * d + i];
         for (l = 0; l < m->layers; l++) {
             double *const *w = m->w + 9 * l;
+            if (m->latent) {
+                twin_latent(m, w, x);
+                continue;
+            }
             for (t = 0; t < n; t++) {
                 norm(m, x + t * d, w[NORM1], h);
                 apply(w[Q], d, d, h, all_q + t * d);
@@ -126,9 +182,9 @@ static int32_t *story_tokens(const tllm_train_desc *d, uint64_t seed)
 
 /* Every tensor, along a random direction (all of its numbers enter) and in single numbers. The context is longer than a block of
  * queries; one token stands often, most never. */
-static void test_gradient(void)
+static void check_gradient(int form)
 {
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(form);
     double *direction, *want, *point_want;
     size_t tensors = 0, i, k, most = 0, target;
     twin m;
@@ -149,6 +205,8 @@ static void test_gradient(void)
     m.hidden = d.hidden;
     m.context = d.context;
     m.sequences = d.sequences;
+    m.latent = d.latent;
+    m.rotary = d.rotary;
     if (!T_OK(tllm_trainer_open(first, &d, &t))) { t_close(first); return; }
     for (; tllm_trainer_tensor(t, tensors, name, &v, NULL); tensors++) {
         const size_t n = (size_t)tiny_tensor_count(&v);
@@ -224,6 +282,9 @@ static void test_gradient(void)
     t_close(first);
 }
 
+static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED); }
+static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT); }
+
 /* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
 static void test_overfit(void)
 {
@@ -265,7 +326,7 @@ static void run_to(tllm_trainer *t, int64_t step)
 static void test_same_bits(tiny_target target)
 {
     static const int threads[4] = { 1, 2, 3, 4 };
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(target % 2 ? TLLM_TRAIN_LATENT : TLLM_TRAIN_GROUPED);     /* each form on every second target */
     float *want = NULL, *got = NULL;
     size_t n = 0;
     int c;
@@ -436,6 +497,8 @@ static void test_refused(void)
         { "rate = 1e999999999999999", "rate is" },
         { "clip = 0", "clip is \"0\"" },
         { "optimizer = sgd", "optimizer is \"sgd\"; muon and adamw are there" },
+        { "form = linear", "form is \"linear\"; grouped and latent are there" },
+        { "latent = -1", "latent is \"-1\", it must be a whole number from 0 to 4096" },
         { "seed = 0", "seed is \"0\", it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
     };
@@ -464,6 +527,11 @@ static void test_refused(void)
     REFUSED(d.rate = -1, "rate is -1");
     REFUSED(d.clip = (double)NAN, "clip is");
     REFUSED(d.optimizer = 2, "optimizer is 2");
+    REFUSED(d.form = 2, "form is 2");
+    REFUSED(d.latent = 8, "latent is 8 and rotary 0; only the form latent has them");
+    REFUSED(d.form = TLLM_TRAIN_LATENT, "the latent form makes keys for each of the 4 heads; kv_heads is 2");
+    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.latent = 17), "latent 17 and rotary 6 must be at most the embedding, 16, and rotary even");
+    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.rotary = 5), "latent 10 and rotary 5");
 
     d = small_desc();
     remove_files();
@@ -480,7 +548,12 @@ static void test_refused(void)
         T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE, "rows of token_embd.weight have 16 numbers, no whole blocks of Q4_K, which are 256");
         T_STATUS(tllm_trainer_model(t, "no-such-folder/x.gguf", "F32"), TINY_E_IO, "no-such-folder/x.gguf");
         T_STATUS(tllm_trainer_save(t, "no-such-folder/x"), TINY_E_IO, "no-such-folder/x");
-        /* of another description */
+        /* of another form, of another description */
+        d = form_desc(TLLM_TRAIN_LATENT);
+        T_OK(tllm_trainer_open(ctx, &d, &u));
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_FORMAT, "a checkpoint of \"story trainer 1\", not of \"story trainer 1, latent\"");
+        tllm_trainer_close(u);
+        d = small_desc();
         d.hidden = 32;
         T_OK(tllm_trainer_open(ctx, &d, &u));
         T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with hidden = 24, this run has 32");
@@ -531,10 +604,10 @@ static void test_other_length(void)
 }
 
 /* The file that it writes, read by the library's own engine: the same loss, from a forward pass that shares no line with it. */
-static void test_model_file(void)
+static void check_model_file(int form)
 {
     static const char *const format[2] = { "F32", "Q8_0" };
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(form);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     int32_t *tokens;
     tllm_trainer *t = NULL;
@@ -542,6 +615,7 @@ static void test_model_file(void)
     int f, s, i;
     d.embedding = 64;
     d.hidden = 96;
+    d.latent = form == TLLM_TRAIN_LATENT ? 32 : 0;
     d.context = 70;
     d.steps = 20;
     tokens = story_tokens(&d, 5);
@@ -581,6 +655,12 @@ static void test_model_file(void)
     tllm_trainer_close(t);
     t_close(ctx);
     remove_files();
+}
+
+static void test_model_file(void)
+{
+    check_model_file(TLLM_TRAIN_GROUPED);
+    check_model_file(TLLM_TRAIN_LATENT);
 }
 
 static void test_held_out(void)
@@ -626,6 +706,7 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN(test_gradient);
+    T_RUN(test_gradient_latent);
     T_RUN(test_model_file);
     T_RUN(test_overfit);
     T_RUN_TARGETS(test_same_bits);
