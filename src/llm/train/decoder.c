@@ -418,12 +418,8 @@ static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
 {
     const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     tiny_idx i;
-    size_t j;
     if (r->m->form == TINYI_DEC_LATENT) {
-        for (j = 0; j < all; j++) {
-            const float a = k->gu[j] > 0.0f ? k->gu[j] : 0.0f * k->gu[j];       /* what is no number stays none */
-            k->s[j] = a * a;
-        }
+        r->kernel->relu2_f32(k->s, k->gu, all);
         return;
     }
     for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);

@@ -285,6 +285,144 @@ static void check_gradient(int form)
 static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED); }
 static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT); }
 
+/* ---- and once more, of the rows of the table: the gradient that the tape finds ---------------------------------------------------- */
+
+static tiny_tensor columns(const tiny_tensor *x, int axis, tiny_idx at, tiny_idx n)     /* a part of an axis: a view */
+{
+    tiny_tensor y = *x;
+    y.data = (float *)x->data + at * x->stride[axis];
+    y.dim[axis] = n;
+    return y;
+}
+static tiny_tensor heads_of(tiny_tape *t, const tiny_tensor *x, tiny_idx heads)
+{
+    tiny_idx dim[3];
+    dim[0] = x->dim[0];
+    dim[1] = heads;
+    dim[2] = x->dim[1] / heads;
+    return tiny_tape_reshape(t, x, 3, dim);
+}
+static tiny_tensor attention_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *w, const tiny_tensor *h)
+{
+    const tiny_attention_params causal = { 0, 0, 1 };
+    const tiny_rope_params turn = { 10000.0f, 0, 0, 1, 0 };
+    const tiny_idx dh = d->embedding / d->heads, dim[2] = { d->context, d->embedding };
+    tiny_tensor q = tiny_tape_linear(t, h, &w[Q].value, NULL, TINY_ACT_NONE), k, v, part[2], o;
+    q = heads_of(t, &q, d->heads);
+    if (d->form == TLLM_TRAIN_LATENT) {
+        tiny_tensor a = tiny_tape_linear(t, h, &w[KV_A].value, NULL, TINY_ACT_NONE), c = columns(&a, 1, 0, d->latent), shared = columns(&a, 1, d->latent, d->rotary), made;
+        part[0] = columns(&q, 2, 0, dh);
+        part[1] = columns(&q, 2, dh, d->rotary);
+        part[1] = tiny_tape_call(t, TINY_OP_ROPE, &part[1], NULL, NULL, NULL, &turn);
+        q = tiny_tape_concat(t, 2, part, 2);
+        c = tiny_tape_call(t, TINY_OP_RMSNORM, &c, &w[KV_NORM].value, NULL, NULL, NULL);
+        made = tiny_tape_linear(t, &c, &w[KV_B].value, NULL, TINY_ACT_NONE);
+        made = heads_of(t, &made, d->heads);
+        v = columns(&made, 2, dh, dh);
+        part[0] = columns(&made, 2, 0, dh);
+        part[1] = heads_of(t, &shared, 1);
+        part[1] = tiny_tape_call(t, TINY_OP_ROPE, &part[1], NULL, NULL, NULL, &turn);
+        part[1].dim[1] = d->heads;          /* the same one for each head */
+        part[1].stride[1] = 0;
+        k = tiny_tape_concat(t, 2, part, 2);
+    } else {
+        k = tiny_tape_linear(t, h, &w[K].value, NULL, TINY_ACT_NONE);
+        v = tiny_tape_linear(t, h, &w[V].value, NULL, TINY_ACT_NONE);
+        k = heads_of(t, &k, d->kv_heads);
+        v = heads_of(t, &v, d->kv_heads);
+        q = tiny_tape_call(t, TINY_OP_ROPE, &q, NULL, NULL, NULL, &turn);
+        k = tiny_tape_call(t, TINY_OP_ROPE, &k, NULL, NULL, NULL, &turn);
+    }
+    o = tiny_tape_call(t, TINY_OP_ATTENTION, &q, &k, &v, NULL, &causal);
+    return tiny_tape_reshape(t, &o, 2, dim);
+}
+static tiny_tensor decoder_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *p, const tiny_tensor *tokens, const tiny_tensor *next)
+{
+    const int latent = d->form == TLLM_TRAIN_LATENT;
+    tiny_tensor x = tiny_tape_call(t, TINY_OP_GATHER, &p[EMBD].value, tokens, NULL, NULL, NULL), h, u, g;
+    int l;
+    for (l = 0; l < d->layers; l++) {
+        const tiny_param *w = p + 9 * l;
+        h = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &w[NORM1].value, NULL, NULL, NULL);
+        h = attention_of(t, d, w, &h);
+        h = tiny_tape_linear(t, &h, &w[latent ? LATENT_O : O].value, NULL, TINY_ACT_NONE);
+        x = tiny_tape_add(t, &x, &h);
+        h = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &w[latent ? LATENT_NORM2 : NORM2].value, NULL, NULL, NULL);
+        u = tiny_tape_linear(t, &h, &w[latent ? LATENT_UP : UP].value, NULL, TINY_ACT_NONE);
+        if (latent) u = tiny_tape_call(t, TINY_OP_RELU2, &u, NULL, NULL, NULL, NULL);
+        else {
+            g = tiny_tape_linear(t, &h, &w[GATE].value, NULL, TINY_ACT_NONE);
+            u = tiny_tape_call(t, TINY_OP_SWIGLU, &g, &u, NULL, NULL, NULL);
+        }
+        u = tiny_tape_linear(t, &u, &w[latent ? LATENT_DOWN : DOWN].value, NULL, TINY_ACT_NONE);
+        x = tiny_tape_add(t, &x, &u);
+    }
+    x = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &p[1 + 9 * d->layers].value, NULL, NULL, NULL);
+    x = tiny_tape_linear(t, &x, &p[EMBD].value, NULL, TINY_ACT_NONE);
+    return tiny_tape_cross_entropy(t, &x, next, 0.0);
+}
+
+static void check_tape(int form)
+{
+    tllm_train_desc d = form_desc(form);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_trainer *t = NULL;
+    tiny_tape *tape = NULL;
+    tiny_param p[20];
+    tiny_tensor mine[20];
+    char name[64];
+    const int32_t *tokens = story_tokens(&d, 33);
+    double bits = 0, sum = 0;
+    size_t i, k;
+    int s;
+    if (!T_OK(tllm_trainer_open(ctx, &d, &t)) || !T_OK(tiny_tape_open(ctx, NULL, &tape))) goto done;
+    memset(p, 0, sizeof p);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &p[i].value, &mine[i]); i++) {
+        float *x = (float *)p[i].value.data;
+        if (p[i].value.dim[0] == 1) {       /* gains, which rows take as vectors */
+            p[i].value = tiny_tensor_1d(x, TINY_F32, p[i].value.dim[1]);
+            for (k = 0; k < (size_t)p[i].value.dim[0]; k++) x[k] = t_rand_float(0.5f, 1.5f);
+        }
+        p[i].name = "w";
+        p[i].grad = p[i].value;
+        p[i].grad.data = t_keep((size_t)tiny_tensor_count(&p[i].value) * sizeof(float));
+        T_OK(tiny_tape_param(tape, &p[i]));
+    }
+    T_EQ_INT(i, 20);
+    T_OK(tllm_trainer_gradient(t, tokens, &bits));
+    tiny_tape_zero(tape);
+    for (s = 0; s < d.sequences; s++, tokens += d.context + 1) {
+        const tiny_tape_mark mark = tiny_tape_now(tape);
+        tiny_tensor from = tiny_tensor_1d((void *)(uintptr_t)tokens, TINY_I32, d.context), next = tiny_tensor_1d((void *)(uintptr_t)(tokens + 1), TINY_I32, d.context);
+        tiny_tensor loss = decoder_of(tape, &d, p, &from, &next);
+        if (!T_OK(tiny_tape_backward(tape, &loss, NULL))) break;
+        sum += (double)*(float *)loss.data;
+        tiny_tape_release(tape, mark);
+    }
+    T_CLOSE(sum / d.sequences / log(2.0), bits, 1e-5 * bits);
+    for (i = 0; i < 20; i++) {
+        const float *a = (const float *)p[i].grad.data, *b = (const float *)mine[i].data;
+        const size_t n = (size_t)tiny_tensor_count(&p[i].value);
+        double apart = 0, size = 0;
+        for (k = 0; k < n; k++) {
+            const double x = (double)a[k] / d.sequences;
+            apart += (x - (double)b[k]) * (x - (double)b[k]);
+            size += x * x;
+        }
+        T_TRUE(size > 0);
+        if (!T_CLOSE(sqrt(apart), 0, 1e-4 * sqrt(size))) printf("    in tensor %zu\n", i);
+    }
+done:
+    tiny_tape_close(tape);
+    tllm_trainer_close(t);
+    t_close(ctx);
+}
+static void test_tape(void)
+{
+    check_tape(TLLM_TRAIN_GROUPED);
+    check_tape(TLLM_TRAIN_LATENT);
+}
+
 /* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
 static void test_overfit(void)
 {
@@ -707,6 +845,7 @@ int main(void)
 {
     T_RUN(test_gradient);
     T_RUN(test_gradient_latent);
+    T_RUN(test_tape);
     T_RUN(test_model_file);
     T_RUN(test_overfit);
     T_RUN_TARGETS(test_same_bits);
