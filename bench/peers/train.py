@@ -8,8 +8,9 @@ The same model (sizes of the configuration, form grouped), the same number of se
 for the matrices with 5 rounds of its iteration, fused AdamW for embedding and norms, gradient clipped), the same number of threads. A round is one of
 each in turn, each in a process of its own: 2 steps to warm up, then --steps. PyTorch runs eagerly, with its own fused attention;
 --compile adds a third that went through torch.compile. The loss of the first step is printed: an untrained model of either knows
-nothing. Prints tokens a second, the median of the rounds and the range."""
-import argparse, json, os, statistics, subprocess, sys, tempfile, time
+nothing. Prints tokens a second, the median of the rounds and the range. --processor counts processor time instead of the clock's: on a
+machine that others use as well, with --threads 1 (threads that wait for each other would be counted as working)."""
+import argparse, json, os, resource, statistics, subprocess, sys, tempfile, time
 
 
 def config(path):
@@ -22,7 +23,7 @@ def config(path):
     return c
 
 
-def theirs(c, steps, threads, compiled):
+def theirs(c, steps, threads, compiled, clock):
     import torch, torch.nn.functional as F
     torch.set_num_threads(threads)
     torch.manual_seed(1)
@@ -90,7 +91,7 @@ def theirs(c, steps, threads, compiled):
     run = torch.compile(model) if compiled else model
     first, start = None, 0.0
     for step in range(steps + 2):
-        if step == 2: start = time.perf_counter()
+        if step == 2: start = clock()
         tokens = torch.randint(vocab, (c['sequences'], n + 1))      # fresh ones, as the trainer has; drawing ours is in its time too
         loss = run(tokens)
         loss.backward()
@@ -99,16 +100,24 @@ def theirs(c, steps, threads, compiled):
         adam.step()
         model.zero_grad(set_to_none=True)
         if first is None: first = loss.item() * 1.4426950408889634
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     print(json.dumps(dict(speed=steps * c['sequences'] * n / seconds, first=first, version='PyTorch ' + torch.__version__)))
 
 
-def ours(build, path, steps, threads):
+def run_ours(build, path, steps, threads):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'm.gguf')
-        subprocess.run([build + '/train-story', '--config', path, '--seed', '1', '--out', out, '--stop', str(steps + 2), '--save', '1000', '--threads', str(threads), '--quiet'],
+        subprocess.run([build + '/train-story', '--config', path, '--seed', '1', '--out', out, '--stop', str(steps), '--save', '100000', '--threads', str(threads), '--quiet'],
                        check=True, capture_output=True)
         rows = [line.split() for line in open(out + '.tsv') if not line.startswith('#')]
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return rows, used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+
+
+def ours(build, path, steps, threads, processor):
+    rows, used = run_ours(build, path, steps + 2, threads)
+    if processor: return used - run_ours(build, path, 2, threads)[1], float(rows[0][1])
     return float(rows[-1][3]) - float(rows[1][3]), float(rows[0][1])
 
 
@@ -120,22 +129,26 @@ def main():
     a.add_argument('--rounds', type=int, default=3)
     a.add_argument('--threads', type=int, default=2)
     a.add_argument('--compile', action='store_true')
+    a.add_argument('--processor', action='store_true')
     a.add_argument('--theirs', choices=['eager', 'compile'], help=argparse.SUPPRESS)
     o = a.parse_args()
     c = config(o.config)
-    if o.theirs: return theirs(c, o.steps, o.threads, o.theirs == 'compile')
+    if o.theirs: return theirs(c, o.steps, o.threads, o.theirs == 'compile', time.process_time if o.processor else time.perf_counter)
     tokens, speed, first, version = o.steps * c['sequences'] * c['context'], {}, {}, ''
     for _ in range(o.rounds):
-        seconds, bits = ours(o.build, o.config, o.steps, o.threads)
+        seconds, bits = ours(o.build, o.config, o.steps, o.threads, o.processor)
         speed.setdefault('ours', []).append(tokens / seconds)
+        print('  ours %.0f tokens/s' % speed['ours'][-1], file=sys.stderr, flush=True)
         first['ours'] = bits
         for way in ['eager', 'compile'][:1 + o.compile]:
-            done = subprocess.run([sys.executable, __file__, '--theirs', way, '--config', o.config, '--steps', str(o.steps), '--threads', str(o.threads)], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, __file__, '--theirs', way, '--config', o.config, '--steps', str(o.steps), '--threads', str(o.threads)] + ['--processor'] * o.processor,
+                                  capture_output=True, text=True)
             if done.returncode: sys.exit(done.stderr)
             said = json.loads(done.stdout.splitlines()[-1])
             speed.setdefault(way, []).append(said['speed'])
+            print('  %s %.0f tokens/s' % (way, said['speed']), file=sys.stderr, flush=True)
             first[way], version = said['first'], said['version']
-    print('%s: %d tokens a step, float32, %d threads, %d rounds of %d steps, %s' % (o.config, c['sequences'] * c['context'], o.threads, o.rounds, o.steps, version))
+    print('%s: %d tokens a step, float32, %d threads, %d rounds of %d steps, %s, %s' % (o.config, c['sequences'] * c['context'], o.threads, o.rounds, o.steps, version, 'processor time' if o.processor else 'by the clock'))
     for who, s in speed.items():
         print('  %-8s %7.0f tokens/s   (%.0f to %.0f)   first loss %.2f bits   %s' % (who, statistics.median(s), min(s), max(s), first[who],
               '' if who == 'ours' else 'ours is %.2f times as fast' % (statistics.median(speed['ours']) / statistics.median(s))))

@@ -109,7 +109,7 @@ static void test_other_vocabulary(void)
 /* The files in examples/models are what docs/story-model.md says; bounds with room for the choice of stories and the target. */
 static void test_committed(void)
 {
-    static const struct { const char *path; double excess; size_t sums; } file[2] = { { committed, 0.09, 150 }, { small, 0.13, 100 } };
+    static const struct { const char *path; double excess; size_t sums; } file[2] = { { committed, 0.075, 153 }, { small, 0.13, 100 } };
     size_t f;
     for (f = 0; f < 2; f++) {
         tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
