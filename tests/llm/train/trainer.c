@@ -45,8 +45,10 @@ static tllm_train_desc form_desc(int form)
 
 /* ---- the model once more: plain loops in double, from the formulas of the papers ---------------------------------------------- */
 
-enum { EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN };
-enum { KV_A = 3, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN };      /* the latent form from its third on */
+enum {
+    EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN,
+    KV_A = K, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN             /* the latent form, from its third on */
+};
 typedef struct twin { int d, layers, heads, kv, hidden, context, sequences, latent, rotary; double *w[2 + 9 * 4]; double *room; } twin;
 
 static void norm_of(int n, const double *x, const double *g, double *y)
