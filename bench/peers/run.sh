@@ -50,3 +50,20 @@ if "$peers/llama/bin/python" -c 'import llama_cpp' 2>/dev/null; then
 else
     echo "peers: llama-cpp-python is not here and has no rows"
 fi
+# the story models: the same files on llama.cpp (xllamacpp), and their trainer beside PyTorch
+if [ ! -d "$peers/story" ]; then
+    python3 -m venv "$peers/story" >/dev/null 2>&1 && "$peers/story/bin/pip" -q install numpy xllamacpp >/dev/null 2>&1 || echo "peers: xllamacpp could not be installed from PyPI"
+fi
+if "$peers/story/bin/python" -c 'import numpy, xllamacpp' 2>/dev/null; then
+    make -s --no-print-directory "$BUILD/story-gen" "$BUILD/tokenize" "$BUILD/logits" "$BUILD/quantize" && "$peers/story/bin/python" bench/peers/story.py --build "$BUILD"
+else
+    echo "peers: xllamacpp is not here and says nothing of the story models"
+fi
+if [ ! -d "$peers/torch" ]; then
+    python3 -m venv "$peers/torch" >/dev/null 2>&1 && "$peers/torch/bin/pip" -q install numpy torch >/dev/null 2>&1 || echo "peers: torch could not be installed from PyPI"
+fi
+if "$peers/torch/bin/python" -c 'import torch' 2>/dev/null; then
+    make -s --no-print-directory "$BUILD/train-story" && "$peers/torch/bin/python" bench/peers/train.py --build "$BUILD"
+else
+    echo "peers: torch is not here and has no rows"
+fi

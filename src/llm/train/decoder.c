@@ -1,14 +1,18 @@
 /* src/llm/train/decoder.c
  *
  * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
- *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding).
+ *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding);
+ *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU).
  * Formula  forward, x a row of d numbers for each token:
  *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
+ *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1, v = c B' for
+ *              each head;  k = [k1, a2 turned], q = [q1, q2 turned];  x += relu(h U')^2 D'
  *          backward, dy the gradient of what y is:
  *              y = x W':            dx = dy W,  dW = dy' x
  *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
  *              y = silu(a) b:       db = dy silu(a),  da = dy b s (1 + a (1 - s)),  s = sigmoid(a)
+ *              y = relu(a)^2:       da = 2 relu(a) dy
  *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
  *              turned by an angle:  turned back
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
@@ -26,55 +30,71 @@
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------- */
 
-static tiny_idx tinyi_dec_layer_floats(const tinyi_dec *m)
+#define TINYI_DEC_EACH 9                    /* tensors of a layer, in their order: products of one row of h lie side by side */
+static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_EACH] = {
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN },
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN }
+};
+
+/* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes into the wide layer */
+static tiny_idx tinyi_dec_key(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head; }
+static tiny_idx tinyi_dec_row(const tinyi_dec *m)
 {
-    return 2 * m->d + 2 * m->d * m->d + 2 * m->n_kv * m->d_head * m->d + 3 * m->hidden * m->d;
+    return m->form == TINYI_DEC_LATENT ? m->n_head * tinyi_dec_key(m) + m->latent + m->d_turn : m->d + 2 * m->n_kv * m->d_head;
 }
-TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + 9 * m->n_layer; }
-TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m) + m->d; }
+static tiny_idx tinyi_dec_made(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? 2 * m->d : 0; }
+static tiny_idx tinyi_dec_wide(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->hidden : 2 * m->hidden; }
+
+static void tinyi_dec_shape(const tinyi_dec *m, int what, tiny_idx *rows, tiny_idx *cols)
+{
+    *cols = m->d;
+    switch (what) {
+    case TINYI_DEC_EMBD: *rows = m->vocab; return;
+    case TINYI_DEC_Q: *rows = m->n_head * tinyi_dec_key(m); return;
+    case TINYI_DEC_K: case TINYI_DEC_V: *rows = m->n_kv * m->d_head; return;
+    case TINYI_DEC_KV_A: *rows = m->latent + m->d_turn; return;
+    case TINYI_DEC_KV_NORM: *rows = 1; *cols = m->latent; return;
+    case TINYI_DEC_KV_B: *rows = tinyi_dec_made(m); *cols = m->latent; return;
+    case TINYI_DEC_O: *rows = m->d; return;
+    case TINYI_DEC_GATE: case TINYI_DEC_UP: *rows = m->hidden; return;
+    case TINYI_DEC_DOWN: *rows = m->d; *cols = m->hidden; return;
+    default: *rows = 1; return;             /* norms of the stream */
+    }
+}
+/* floats of the first n tensors of a layer */
+static tiny_idx tinyi_dec_floats(const tinyi_dec *m, tiny_idx n)
+{
+    tiny_idx sum = 0, rows, cols, i;
+    for (i = 0; i < n; i++) {
+        tinyi_dec_shape(m, tinyi_dec_layer[m->form][i], &rows, &cols);
+        sum += rows * cols;
+    }
+    return sum;
+}
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + TINYI_DEC_EACH * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + m->d; }
 
 TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
 {
     tinyi_dec_tensor t;
-    const tiny_idx kv = m->n_kv * m->d_head;
-    tiny_idx rows[TINYI_DEC_DOWN + 1], j;
     t.layer = -1;
-    t.cols = m->d;
-    if (i == 0) {
-        t.what = TINYI_DEC_EMBD;
-        t.rows = m->vocab;
-        t.at = 0;
-        return t;
+    t.what = i ? TINYI_DEC_NORM : TINYI_DEC_EMBD;
+    t.at = i ? tinyi_dec_params(m) - m->d : 0;
+    if (i > 0 && i <= TINYI_DEC_EACH * m->n_layer) {
+        t.layer = (i - 1) / TINYI_DEC_EACH;
+        t.what = tinyi_dec_layer[m->form][(i - 1) % TINYI_DEC_EACH];
+        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + tinyi_dec_floats(m, (i - 1) % TINYI_DEC_EACH);
     }
-    if (i == 1 + 9 * m->n_layer) {
-        t.what = TINYI_DEC_NORM;
-        t.rows = 1;
-        t.at = m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m);
-        return t;
-    }
-    rows[TINYI_DEC_NORM1] = rows[TINYI_DEC_NORM2] = 1;
-    rows[TINYI_DEC_Q] = rows[TINYI_DEC_O] = m->d;
-    rows[TINYI_DEC_K] = rows[TINYI_DEC_V] = kv;
-    rows[TINYI_DEC_GATE] = rows[TINYI_DEC_UP] = m->hidden;
-    rows[TINYI_DEC_DOWN] = m->hidden;       /* of d: as many floats as it has the other way */
-    t.layer = (i - 1) / 9;
-    t.what = TINYI_DEC_NORM1 + (int)((i - 1) % 9);
-    t.at = m->vocab * m->d + t.layer * tinyi_dec_layer_floats(m);
-    for (j = TINYI_DEC_NORM1; j < t.what; j++) t.at += rows[j] * m->d;
-    t.rows = rows[t.what];
-    if (t.what == TINYI_DEC_DOWN) {
-        t.rows = m->d;
-        t.cols = m->hidden;
-    }
+    tinyi_dec_shape(m, t.what, &t.rows, &t.cols);
     return t;
 }
 
 TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 {
-    const tiny_idx half = m->d_head / 2;
+    const tiny_idx half = m->d_turn / 2;
     tiny_idx t, i;
     for (i = 0; i < half; i++) {
-        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_head);
+        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_turn);
         for (t = 0; t < m->context; t++) {
             turn[2 * (t * half + i)] = (float)tinyi_cos64((double)t * speed);
             turn[2 * (t * half + i) + 1] = (float)tinyi_sin64((double)t * speed);
@@ -85,7 +105,7 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 /* ---- a lane ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
-    float *x, *h1, *q, *k, *v, *o, *mid, *h2, *gu, *s;
+    float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;      /* a, c: of the latent form, before and after its norm */
 } tinyi_dec_kept;
 
 typedef struct tinyi_dec_run {
@@ -97,7 +117,7 @@ typedef struct tinyi_dec_run {
     tiny_idx n_seq, n;                      /* rows: n_seq * context */
     tiny_status st;
     tinyi_dec_kept kept[TINYI_DEC_LAYERS];
-    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *made, *dc, *dq, *dk, *dv, *scores, *dscores, *part, *line;
 } tinyi_dec_run;
 
 /* Room for everything, from room on or only counted; in floats. */
@@ -112,19 +132,21 @@ static float *tinyi_dec_take(tinyi_dec_taker *t, tiny_idx rows, tiny_idx cols)
 static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx n = r->n, kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    const tiny_idx n = r->n, key = tinyi_dec_key(m), kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
     tiny_idx l;
     for (l = 0; l < m->n_layer; l++) {
         tinyi_dec_kept *k = &r->kept[l];
         k->x = tinyi_dec_take(t, n, m->d);
         k->h1 = tinyi_dec_take(t, n, m->d);
-        k->q = tinyi_dec_take(t, n, m->d);
-        k->k = tinyi_dec_take(t, n, kv);
+        k->a = tinyi_dec_take(t, n, m->latent);
+        k->c = tinyi_dec_take(t, n, m->latent);
+        k->q = tinyi_dec_take(t, n, m->n_head * key);
+        k->k = tinyi_dec_take(t, n, m->n_kv * key);
         k->v = tinyi_dec_take(t, n, kv);
         k->o = tinyi_dec_take(t, n, m->d);
         k->mid = tinyi_dec_take(t, n, m->d);
         k->h2 = tinyi_dec_take(t, n, m->d);
-        k->gu = tinyi_dec_take(t, n, 2 * m->hidden);
+        k->gu = tinyi_dec_take(t, n, tinyi_dec_wide(m));
         k->s = tinyi_dec_take(t, n, m->hidden);
     }
     r->x = tinyi_dec_take(t, n, m->d);
@@ -132,15 +154,17 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
     r->logits = tinyi_dec_take(t, n, m->vocab);
     r->dx = tinyi_dec_take(t, n, m->d);
     r->dh = tinyi_dec_take(t, n, m->d);
-    r->wide = tinyi_dec_take(t, n, 2 * m->hidden);
-    r->qkv = tinyi_dec_take(t, n, m->d + 2 * kv);
-    r->dq = tinyi_dec_take(t, n, m->d);
-    r->dk = tinyi_dec_take(t, n, kv);
+    r->wide = tinyi_dec_take(t, n, tinyi_dec_wide(m));
+    r->qkv = tinyi_dec_take(t, n, tinyi_dec_row(m));
+    r->made = tinyi_dec_take(t, n, tinyi_dec_made(m));
+    r->dc = tinyi_dec_take(t, n, m->latent);
+    r->dq = tinyi_dec_take(t, n, m->n_head * key);
+    r->dk = tinyi_dec_take(t, n, m->n_kv * key);
     r->dv = tinyi_dec_take(t, n, kv);
     r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
-    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), m->d_head);
-    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context));
+    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), key);
+    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context), m->latent));
 }
 
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats)
@@ -182,17 +206,17 @@ static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float
     tinyi_dec_product(r, dy, r->n, out, 1, x, r->n, in, 0, dw);
 }
 
-static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, float *y)
+static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, tiny_idx width, float *y)
 {
-    const size_t d = (size_t)r->m->d;
+    const size_t d = (size_t)width;
     tiny_idx i;
     for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
 }
 /* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
-static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, float *dx, float *dgain)
+static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width, float *dx, float *dgain)
 {
     const tinyi_kernels *k = r->kernel;
-    const size_t d = (size_t)r->m->d;
+    const size_t d = (size_t)width;
     float *gd = r->line, *t = r->line + d;
     tiny_idx i;
     memset(dgain, 0, d * sizeof *dgain);
@@ -209,13 +233,13 @@ static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *
     }
 }
 
-/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_head. */
+/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_turn. */
 static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tiny_idx heads, tiny_idx place, int back)
 {
-    const tiny_idx half = m->d_head / 2;
+    const tiny_idx half = m->d_turn / 2;
     const float *turn = m->turn + 2 * place * half;
     tiny_idx h, i;
-    for (h = 0; h < heads; h++, to += m->d_head, from += m->d_head)
+    for (h = 0; h < heads; h++, to += m->d_turn, from += m->d_turn)
         for (i = 0; i < half; i++) {
             const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i], b = from[2 * i + 1];
             to[2 * i] = a * c - b * s;
@@ -227,7 +251,7 @@ static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tin
 static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = tinyi_dec_row(m);
     tiny_idx s, t, j;
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++) {
@@ -243,7 +267,7 @@ static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
 static void tinyi_dec_join(tinyi_dec_run *r)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = tinyi_dec_row(m);
     tiny_idx s, t, j;
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++) {
@@ -256,6 +280,59 @@ static void tinyi_dec_join(tinyi_dec_run *r)
             }
         }
 }
+
+/* Latent: a row of qkv is the queries of all heads, then a1, then the key that heads share; a row of made, for each head, k1 and v. */
+static void tinyi_dec_latent_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx dh = m->d_head, key = tinyi_dec_key(m), row = tinyi_dec_row(m);
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const tiny_idx token = s * m->context + t;
+            const float *from = r->qkv + token * row, *made = r->made + token * 2 * m->d;
+            for (j = 0; j < m->n_head; j++) {
+                const tiny_idx at = (s * m->n_head + j) * m->context + t;
+                memcpy(to->q + at * key, from + j * key, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to->q + at * key + dh, from + j * key + dh, 1, t, 0);
+                memcpy(to->k + at * key, made + 2 * j * dh, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to->k + at * key + dh, from + m->n_head * key + m->latent, 1, t, 0);
+                memcpy(to->v + at * dh, made + (2 * j + 1) * dh, (size_t)dh * sizeof(float));
+            }
+        }
+}
+static void tinyi_dec_latent_join(tinyi_dec_run *r)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx dh = m->d_head, key = tinyi_dec_key(m), row = tinyi_dec_row(m);
+    float *shared = r->line;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const tiny_idx token = s * m->context + t;
+            float *to = r->qkv + token * row, *made = r->made + token * 2 * m->d;
+            memset(shared, 0, (size_t)m->d_turn * sizeof *shared);
+            for (j = 0; j < m->n_head; j++) {
+                const tiny_idx at = (s * m->n_head + j) * m->context + t;
+                memcpy(to + j * key, r->dq + at * key, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to + j * key + dh, r->dq + at * key + dh, 1, t, 1);
+                memcpy(made + 2 * j * dh, r->dk + at * key, (size_t)dh * sizeof(float));
+                r->kernel->axpy_f32(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
+                memcpy(made + (2 * j + 1) * dh, r->dv + at * dh, (size_t)dh * sizeof(float));
+            }
+            tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
+        }
+}
+/* what lies in the columns of a1 of all rows, from or to dense rows */
+static void tinyi_dec_latent_columns(tinyi_dec_run *r, float *dense, int to_rows)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx row = tinyi_dec_row(m);
+    float *a = r->qkv + m->n_head * tinyi_dec_key(m);
+    tiny_idx i;
+    for (i = 0; i < r->n; i++, a += row, dense += m->latent) memcpy(to_rows ? a : dense, to_rows ? dense : a, (size_t)m->latent * sizeof *a);
+}
+
 /* (token, all heads) from or to (sequence, key head, token, query heads) */
 static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, int to_blocks)
 {
@@ -274,10 +351,10 @@ static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, 
 static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group;
-    const float scale = 1.0f / tinyi_sqrtf((float)m->d_head);
+    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group, key = tinyi_dec_key(m);
+    const float scale = 1.0f / tinyi_sqrtf((float)key);
     tiny_idx i;
-    tinyi_dec_product(r, q, rows, m->d_head, 0, k, t1, m->d_head, 1, r->scores);
+    tinyi_dec_product(r, q, rows, key, 0, k, t1, key, 1, r->scores);
     for (i = 0; i < rows; i++) {
         float *s = r->scores + i * t1;
         const tiny_idx seen = t0 + i / group + 1;
@@ -290,14 +367,14 @@ static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, 
 static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *blocks)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, key = tinyi_dec_key(m);
     tiny_idx b, t0;
     for (b = 0; b < r->n_seq * m->n_kv; b++) {
-        const float *k = a->k + b * m->context * dh, *v = a->v + b * m->context * dh;
+        const float *k = a->k + b * m->context * key, *v = a->v + b * m->context * dh;
         for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
-            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh;
-            tinyi_dec_weights(r, a->q + at, k, t0, t1);
-            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at);
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group;
+            tinyi_dec_weights(r, a->q + at * key, k, t0, t1);
+            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at * dh);
         }
     }
 }
@@ -306,20 +383,21 @@ static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *b
 static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, const float *blocks)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
-    const float scale = 1.0f / tinyi_sqrtf((float)dh);
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, key = tinyi_dec_key(m);
+    const float scale = 1.0f / tinyi_sqrtf((float)key);
     tiny_idx b, t0, i;
-    memset(r->dk, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dk);
+    memset(r->dk, 0, (size_t)(r->n * m->n_kv * key) * sizeof *r->dk);
     memset(r->dv, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dv);
     for (b = 0; b < r->n_seq * m->n_kv; b++) {
-        const tiny_idx keys = b * m->context * dh;
+        const float *k = a->k + b * m->context * key, *v = a->v + b * m->context * dh;
+        float *dk = r->dk + b * m->context * key, *dv = r->dv + b * m->context * dh;
         for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
-            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh, rows = (t1 - t0) * group;
-            const float *q = a->q + at, *go = blocks + at;
-            tinyi_dec_weights(r, q, a->k + keys, t0, t1);
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group, rows = (t1 - t0) * group;
+            const float *q = a->q + at * key, *go = blocks + at * dh;
+            tinyi_dec_weights(r, q, k, t0, t1);
             tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(r->dv + keys, r->part, (size_t)(t1 * dh), 1.0f);
-            tinyi_dec_product(r, go, rows, dh, 0, a->v + keys, t1, dh, 1, r->dscores);
+            r->kernel->axpy_f32(dv, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, go, rows, dh, 0, v, t1, dh, 1, r->dscores);
             for (i = 0; i < rows; i++) {
                 float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
                 const size_t seen = (size_t)(t0 + i / group + 1);
@@ -328,26 +406,35 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
                 r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
                 memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
             }
-            tinyi_dec_product(r, r->dscores, rows, t1, 0, a->k + keys, t1, dh, 0, r->dq + at);
-            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(r->dk + keys, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, r->dscores, rows, t1, 0, k, t1, key, 0, r->dq + at * key);
+            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, key, 0, r->part);
+            r->kernel->axpy_f32(dk, r->part, (size_t)(t1 * key), 1.0f);
         }
     }
 }
 
-/* s = silu(a) b; a and b the halves of a row of gu */
+/* grouped: s = silu(a) b; a and b the halves of a row of gu. latent: s = relu(a)^2 */
 static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
 {
-    const size_t n = (size_t)r->m->hidden;
+    const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     tiny_idx i;
+    if (r->m->form == TINYI_DEC_LATENT) {
+        r->kernel->relu2_f32(k->s, k->gu, all);
+        return;
+    }
     for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
 }
 static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
 {
     const tinyi_kernels *k = r->kernel;
-    const size_t n = (size_t)r->m->hidden;
+    const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     float *s = r->line, *t = r->line + n, *u = r->line + 2 * n;
     tiny_idx i;
+    size_t j;
+    if (r->m->form == TINYI_DEC_LATENT) {
+        for (j = 0; j < all; j++) dgu[j] = gu[j] > 0.0f ? 2.0f * gu[j] * ds[j] : 0.0f;
+        return;
+    }
     for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
         const float *a = gu, *b = gu + n;
         k->sigmoid_f32(s, a, n);
@@ -384,14 +471,46 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
 
 static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
 {
-    return r->w + tinyi_dec_tensor_at(r->m, layer < 0 ? (what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1) : 1 + 9 * layer + what - TINYI_DEC_NORM1).at;
+    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
+    if (layer >= 0)
+        for (i = 1 + TINYI_DEC_EACH * layer; tinyi_dec_layer[r->m->form][(i - 1) % TINYI_DEC_EACH] != what;) i++;
+    return r->w + tinyi_dec_tensor_at(r->m, i).at;
 }
 static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+/* from h1 to q, k, v, and from their gradients to dh, the first norm's */
+static void tinyi_dec_attention_in(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->qkv);
+    if (m->form != TINYI_DEC_LATENT) {
+        tinyi_dec_split(r, k);
+        return;
+    }
+    tinyi_dec_latent_columns(r, k->a, 0);
+    tinyi_dec_norm(r, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, k->c);
+    tinyi_dec_linear(r, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->made);
+    tinyi_dec_latent_split(r, k);
+}
+static void tinyi_dec_attention_in_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    if (m->form != TINYI_DEC_LATENT) tinyi_dec_join(r);
+    else {
+        tinyi_dec_latent_join(r);
+        tinyi_dec_linear_back(r, r->made, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_KV_B));
+        memset(r->dc, 0, (size_t)(r->n * m->latent) * sizeof *r->dc);
+        tinyi_dec_norm_back(r, r->dh, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, r->dc, tinyi_dec_g(r, l, TINYI_DEC_KV_NORM));
+        tinyi_dec_latent_columns(r, r->dc, 1);
+    }
+    tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
+}
 
 static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx kv = m->n_kv * m->d_head;
+    const tiny_idx wide = tinyi_dec_wide(m);
+    const int first = m->form == TINYI_DEC_LATENT ? TINYI_DEC_UP : TINYI_DEC_GATE;
     const size_t all = (size_t)(r->n * m->d);
     const float *embd = tinyi_dec_w(r, -1, TINYI_DEC_EMBD);
     tiny_idx s, t, l;
@@ -401,47 +520,46 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
     for (l = 0; l < m->n_layer && !r->st; l++) {
         const tinyi_dec_kept *k = &r->kept[l];
         float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
-        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), k->h1);
-        tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->qkv);
-        tinyi_dec_split(r, k);
+        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, k->h1);
+        tinyi_dec_attention_in(r, l, k);
         tinyi_dec_attend(r, k, r->dh);
         tinyi_dec_heads(r, k->o, r->dh, 0);
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
         r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
-        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), k->h2);
-        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, k->gu);
+        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
+        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, first), m->d, wide, k->gu);
         tinyi_dec_gate(r, k);
         tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
         r->kernel->axpy_f32(out, k->mid, all, 1.0f);
     }
-    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->h);
+    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->h);
     tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
 }
 
 static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx kv = m->n_kv * m->d_head;
+    const tiny_idx wide = tinyi_dec_wide(m);
+    const int first = m->form == TINYI_DEC_LATENT ? TINYI_DEC_UP : TINYI_DEC_GATE;
     const size_t all = (size_t)(r->n * m->d);
     float *dembd = tinyi_dec_g(r, -1, TINYI_DEC_EMBD);
     tiny_idx s, t, l;
     tinyi_dec_linear_back(r, r->logits, r->h, tinyi_dec_w(r, -1, TINYI_DEC_EMBD), m->d, m->vocab, r->dh, dembd);
     memset(r->dx, 0, all * sizeof *r->dx);
-    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
+    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
     for (l = m->n_layer - 1; l >= 0 && !r->st; l--) {
         const tinyi_dec_kept *k = &r->kept[l];
         /* ds goes where s was: dD is taken from s first */
         tinyi_dec_product(r, r->dx, r->n, m->d, 1, k->s, r->n, m->hidden, 0, tinyi_dec_g(r, l, TINYI_DEC_DOWN));
         tinyi_dec_product(r, r->dx, r->n, m->d, 0, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->d, m->hidden, 0, k->s);
         tinyi_dec_gate_back(r, k->s, k->gu, r->wide);
-        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, r->dh, tinyi_dec_g(r, l, TINYI_DEC_GATE));
-        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
+        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, first), m->d, wide, r->dh, tinyi_dec_g(r, l, first));
+        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
         tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
         tinyi_dec_heads(r, r->dh, k->o, 1);
         tinyi_dec_attend_back(r, k, k->o);
-        tinyi_dec_join(r);
-        tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
-        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
+        tinyi_dec_attention_in_back(r, l, k);
+        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
     }
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)

@@ -48,7 +48,7 @@ struct tllm_trainer {
 
 /* ---- the description ----------------------------------------------------------------------------------------------------- */
 
-enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER };
+enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER, TINYI_TK_FORM };
 typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
 #define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
 static const tinyi_train_key tinyi_train_keys[] = {
@@ -57,9 +57,16 @@ static const tinyi_train_key tinyi_train_keys[] = {
     TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
     TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
     TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0)
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
 };
 #undef TINYI_TK
+
+/* The words of a key that is no number. */
+static const char *tinyi_train_word(int kind, int i)
+{
+    static const char *const optimizer[] = { "muon", "adamw" }, *const form[] = { "grouped", "latent" };
+    return i > 1 ? NULL : kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
+}
 
 static void tinyi_train_defaults(tllm_train_desc *d)
 {
@@ -67,7 +74,9 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (!d->embedding) d->embedding = 256;
     if (!d->layers) d->layers = 4;
     if (!d->heads) d->heads = 8;
-    if (!d->kv_heads) d->kv_heads = 2;
+    if (!d->kv_heads) d->kv_heads = d->form == TLLM_TRAIN_LATENT ? d->heads : 2;
+    if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
+    if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
     if (!d->hidden) d->hidden = 512;
     if (!d->context) d->context = 256;
     if (!d->sequences) d->sequences = 16;
@@ -112,7 +121,14 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
         if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
     }
     if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
-    if (d->embedding / d->heads % 2)
+    if (d->form == TLLM_TRAIN_LATENT) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->latent > d->embedding || d->rotary > d->embedding || d->rotary % 2)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
+    } else if (d->latent || d->rotary)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
+    else if (d->embedding / d->heads % 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
@@ -186,10 +202,12 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
         if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
         seen |= 1u << k;
         to = (unsigned char *)&d + key->at;
-        if (key->kind == TINYI_TK_OPTIMIZER) {
-            if (v_len == 4 && !memcmp(v, "muon", 4)) i = TLLM_TRAIN_MUON;
-            else if (v_len == 5 && !memcmp(v, "adamw", 5)) i = TLLM_TRAIN_ADAMW;
-            else return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: optimizer is \"%.*s\"; muon and adamw are there", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+        if (tinyi_train_word(key->kind, 0)) {
+            const char *word;
+            for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
+            if (!word)
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                                  tinyi_train_word(key->kind, 0), tinyi_train_word(key->kind, 1));
             memcpy(to, &i, sizeof i);
             continue;
         }
@@ -228,7 +246,8 @@ static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t
 
 static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
 {
-    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "output_norm" };
+    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output", "ffn_norm", "ffn_gate",
+                                        "ffn_up", "ffn_down", "output_norm" };
     if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
     else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
 }
@@ -314,7 +333,7 @@ static tiny_status tinyi_train_make(tllm_trainer *t)
     int i;
     t->n = (size_t)tinyi_dec_params(&t->m);
     t->w = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
-    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_head), sizeof(float));
+    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_turn), sizeof(float));
     t->square = (double *)tinyi_alloc(t->ctx, t->n / TINYI_TRAIN_PIECE + 1, sizeof(double));
     t->param = (tiny_param *)tinyi_alloc(t->ctx, n_tensors, sizeof *t->param);
     t->name = (char (*)[64])tinyi_alloc(t->ctx, n_tensors, 64);
@@ -371,11 +390,14 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->desc = d;
+    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : TINYI_DEC_GROUPED;
     t->m.d = d.embedding;
     t->m.n_layer = d.layers;
     t->m.n_head = d.heads;
     t->m.n_kv = d.kv_heads;
     t->m.d_head = d.embedding / d.heads;
+    t->m.d_turn = d.form == TLLM_TRAIN_LATENT ? d.rotary : t->m.d_head;
+    t->m.latent = d.latent;
     t->m.hidden = d.hidden;
     t->m.context = d.context;
     t->m.vocab = TLLM_STORY_VOCAB;
@@ -609,6 +631,14 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 
 /* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
 
+static const char *tinyi_train_kind(const tllm_trainer *t) { return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : "story trainer 1"; }
+/* What a checkpoint of this form says of its description in numbers: keys of other forms are not in it. */
+static int tinyi_train_told(const tllm_trainer *t, const tinyi_train_key *k)
+{
+    if (k->kind == TINYI_TK_SEED || k->kind == TINYI_TK_FORM) return 0;
+    return t->desc.form == TLLM_TRAIN_LATENT || (k->at != offsetof(tllm_train_desc, latent) && k->at != offsetof(tllm_train_desc, rotary));
+}
+
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
 {
     tiny_checkpoint_writer_desc d;
@@ -623,9 +653,9 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
     d.path = path;
     st = tiny_checkpoint_create(t->ctx, &d, &w);
     if (st) return st;
-    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", "story trainer 1");
+    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", tinyi_train_kind(t));
     for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++)
-        if (tinyi_train_keys[i].kind != TINYI_TK_SEED) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
+        if (tinyi_train_told(t, &tinyi_train_keys[i])) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
     (void)tiny_checkpoint_put_u64(t->ctx, w, "seed", t->desc.seed);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "step", (uint64_t)t->steps);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
@@ -645,7 +675,8 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     size_t i;
     int both_whole;
     tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
-    if (!st && strcmp(kind, "story trainer 1")) return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of a story trainer", path, kind);
+    if (!st && strcmp(kind, tinyi_train_kind(t)))
+        return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of \"%s\"", path, kind, tinyi_train_kind(t));
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
@@ -654,7 +685,7 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
         const tinyi_train_key *k = &tinyi_train_keys[i];
         double x;
-        if (k->kind == TINYI_TK_SEED || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
+        if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
         st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
         if (!st && x != tinyi_train_get(&t->desc, k))
             return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
@@ -701,27 +732,36 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 
 /* ---- the model file ------------------------------------------------------------------------------------------------------- */
 
+/* keys of the architecture stand behind its name */
+static const char *tinyi_train_arch_key(const tllm_trainer *t, char key[64], const char *name)
+{
+    (void)snprintf(key, 64, "%s.%s", t->desc.form == TLLM_TRAIN_LATENT ? "plm" : "llama", name);
+    return key;
+}
 static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
 {
     tiny_ctx *c = t->ctx;
     const tllm_train_desc *d = &t->desc;
-    (void)tllm_writer_put_text(c, w, "general.architecture", "llama");
+    const struct { const char *name; int value; } number[] = {
+        { "vocab_size", TLLM_STORY_VOCAB }, { "context_length", d->context }, { "embedding_length", d->embedding }, { "block_count", d->layers },
+        { "feed_forward_length", d->hidden }, { "attention.head_count", d->heads }, { "attention.head_count_kv", d->kv_heads }, { "rope.dimension_count", (int)t->m.d_turn },
+        { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) }, { "attention.value_length", (int)t->m.d_head }, { "attention.kv_lora_rank", d->latent }
+    };
+    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : 3);      /* the last three are those of latent attention */
+    char key[64];
+    size_t i;
+    (void)tllm_writer_put_text(c, w, "general.architecture", d->form == TLLM_TRAIN_LATENT ? "plm" : "llama");
     (void)tllm_writer_put_text(c, w, "general.name", "story");
     (void)tllm_writer_put_text(c, w, "general.license", "mit");
     (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
     if (f->id == TLLM_FORMAT_F32 || f->id == TLLM_FORMAT_F16 || f->id == TLLM_FORMAT_Q8_0)
         (void)tllm_writer_put_u32(c, w, "general.file_type", f->id == TLLM_FORMAT_F32 ? 0u : f->id == TLLM_FORMAT_F16 ? 1u : 7u);
     (void)tllm_writer_put_u32(c, w, "general.quantization_version", 2);
-    (void)tllm_writer_put_u32(c, w, "llama.vocab_size", TLLM_STORY_VOCAB);
-    (void)tllm_writer_put_u32(c, w, "llama.context_length", (uint32_t)d->context);
-    (void)tllm_writer_put_u32(c, w, "llama.embedding_length", (uint32_t)d->embedding);
-    (void)tllm_writer_put_u32(c, w, "llama.block_count", (uint32_t)d->layers);
-    (void)tllm_writer_put_u32(c, w, "llama.feed_forward_length", (uint32_t)d->hidden);
-    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count", (uint32_t)d->heads);
-    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count_kv", (uint32_t)d->kv_heads);
-    (void)tllm_writer_put_f32(c, w, "llama.attention.layer_norm_rms_epsilon", (float)d->norm_eps);
-    (void)tllm_writer_put_u32(c, w, "llama.rope.dimension_count", (uint32_t)(d->embedding / d->heads));
-    (void)tllm_writer_put_f32(c, w, "llama.rope.freq_base", (float)d->rope_base);
+    for (i = 0; i < numbers; i++) {
+        if (i == 7) (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
+        (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, number[i].name), (uint32_t)number[i].value);
+    }
+    (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
     (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
     (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
     return tllm_story_vocab_put(c, w);

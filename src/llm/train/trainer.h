@@ -24,8 +24,14 @@ TINYI_C_BEGIN
 
 typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
 
+/* grouped: the layers of "llama", query heads that share keys; latent: those of "plm", keys and values of all heads made from
+ * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU */
+typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT } tllm_train_form;
+
 typedef struct tllm_train_desc {            /* zero: the value in brackets */
-    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256] */
+    int form;                               /* of the layers: grouped, or latent */
+    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent: kv_heads are the heads */
+    int latent, rotary;                     /* latent: numbers that keys and values are made from, of the shared rotated key [64, 16] */
     int sequences;                          /* of a step, a multiple of 4 [16] */
     int steps;                              /* of the whole run: what the rates follow [1000] */
     int warmup;                             /* steps until the rates are whole [40] */
@@ -74,7 +80,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
  * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
-/* A GGUF file of architecture "llama" with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
+/* A GGUF file of architecture "llama", or "plm" for the latent form, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
 
 TINYI_C_END

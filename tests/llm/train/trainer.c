@@ -31,18 +31,34 @@ static tllm_train_desc small_desc(void)
     return d;
 }
 
+static tllm_train_desc form_desc(int form)
+{
+    tllm_train_desc d = small_desc();
+    d.form = form;
+    if (form == TLLM_TRAIN_LATENT) {
+        d.kv_heads = 0;                     /* as many as heads */
+        d.latent = 10;
+        d.rotary = 6;
+    }
+    return d;
+}
+
 /* ---- the model once more: plain loops in double, from the formulas of the papers ---------------------------------------------- */
 
-enum { EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN };
-typedef struct twin { int d, layers, heads, kv, hidden, context, sequences; double *w[2 + 9 * 4]; double *room; } twin;
+enum {
+    EMBD, NORM1, Q, K, V, O, NORM2, GATE, UP, DOWN,
+    KV_A = K, KV_NORM, KV_B, LATENT_O, LATENT_NORM2, LATENT_UP, LATENT_DOWN             /* the latent form, from its third on */
+};
+typedef struct twin { int d, layers, heads, kv, hidden, context, sequences, latent, rotary; double *w[2 + 9 * 4]; double *room; } twin;
 
-static void norm(const twin *m, const double *x, const double *g, double *y)
+static void norm_of(int n, const double *x, const double *g, double *y)
 {
     double s = 0;
     int i;
-    for (i = 0; i < m->d; i++) s += x[i] * x[i];
-    for (i = 0; i < m->d; i++) y[i] = g[i] * x[i] / sqrt(s / m->d + 1e-5);
+    for (i = 0; i < n; i++) s += x[i] * x[i];
+    for (i = 0; i < n; i++) y[i] = g[i] * x[i] / sqrt(s / n + 1e-5);
 }
+static void norm(const twin *m, const double *x, const double *g, double *y) { norm_of(m->d, x, g, y); }
 static void apply(const double *w, int rows, int cols, const double *x, double *y)     /* y = W x */
 {
     int r, c;
@@ -58,6 +74,44 @@ static void rotate(double *x, int n, int place)
         x[i + 1] = a * sin(angle) + b * cos(angle);
     }
 }
+/* A layer of the latent form, on all tokens of a sequence: the keys of a head are what is made of c, then the rotated key of all heads. */
+static void twin_latent(const twin *m, double *const *w, double *x)
+{
+    enum { MOST = 128 };
+    static double h[MOST], q[MOST][MOST], c[MOST], a[MOST], made[MOST][MOST], shared[MOST][MOST], o[MOST], y[MOST], wide[MOST], p[MOST];
+    const int d = m->d, dh = d / m->heads, key = dh + m->rotary, n = m->context;
+    int t, u, i, j;
+    for (t = 0; t < n; t++) {
+        norm(m, x + t * d, w[NORM1], h);
+        apply(w[Q], m->heads * key, d, h, q[t]);
+        for (j = 0; j < m->heads; j++) rotate(q[t] + j * key + dh, m->rotary, t);
+        apply(w[KV_A], m->latent + m->rotary, d, h, a);
+        memcpy(shared[t], a + m->latent, (size_t)m->rotary * sizeof(double));
+        rotate(shared[t], m->rotary, t);
+        norm_of(m->latent, a, w[KV_NORM], c);
+        apply(w[KV_B], 2 * d, m->latent, c, made[t]);
+    }
+    for (t = 0; t < n; t++) {
+        for (j = 0; j < m->heads; j++) {
+            double z = 0;
+            for (u = 0; u <= t; u++) {
+                double dot = 0;
+                for (i = 0; i < dh; i++) dot += q[t][j * key + i] * made[u][2 * j * dh + i];
+                for (i = 0; i < m->rotary; i++) dot += q[t][j * key + dh + i] * shared[u][i];
+                z += p[u] = exp(dot / sqrt((double)key));
+            }
+            for (i = 0; i < dh; i++)
+                for (o[j * dh + i] = 0, u = 0; u <= t; u++) o[j * dh + i] += p[u] / z * made[u][(2 * j + 1) * dh + i];
+        }
+        apply(w[LATENT_O], d, d, o, y);
+        for (i = 0; i < d; i++) x[t * d + i] += y[i];
+        norm(m, x + t * d, w[LATENT_NORM2], h);
+        apply(w[LATENT_UP], m->hidden, d, h, wide);
+        for (i = 0; i < m->hidden; i++) wide[i] = wide[i] > 0 ? wide[i] * wide[i] : 0;
+        apply(w[LATENT_DOWN], d, m->hidden, wide, y);
+        for (i = 0; i < d; i++) x[t * d + i] += y[i];
+    }
+}
 /* mean of -ln p of the tokens of all sequences */
 static double twin_loss(const twin *m, const int32_t *tokens)
 {
@@ -70,6 +124,10 @@ static double twin_loss(const twin *m, const int32_t *tokens)
             for (i = 0; i < d; i++) x[t * d + i] = m->w[EMBD][tokens[t] * d + i];
         for (l = 0; l < m->layers; l++) {
             double *const *w = m->w + 9 * l;
+            if (m->latent) {
+                twin_latent(m, w, x);
+                continue;
+            }
             for (t = 0; t < n; t++) {
                 norm(m, x + t * d, w[NORM1], h);
                 apply(w[Q], d, d, h, all_q + t * d);
@@ -126,9 +184,9 @@ static int32_t *story_tokens(const tllm_train_desc *d, uint64_t seed)
 
 /* Every tensor, along a random direction (all of its numbers enter) and in single numbers. The context is longer than a block of
  * queries; one token stands often, most never. */
-static void test_gradient(void)
+static void check_gradient(int form)
 {
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(form);
     double *direction, *want, *point_want;
     size_t tensors = 0, i, k, most = 0, target;
     twin m;
@@ -149,6 +207,8 @@ static void test_gradient(void)
     m.hidden = d.hidden;
     m.context = d.context;
     m.sequences = d.sequences;
+    m.latent = d.latent;
+    m.rotary = d.rotary;
     if (!T_OK(tllm_trainer_open(first, &d, &t))) { t_close(first); return; }
     for (; tllm_trainer_tensor(t, tensors, name, &v, NULL); tensors++) {
         const size_t n = (size_t)tiny_tensor_count(&v);
@@ -224,6 +284,147 @@ static void test_gradient(void)
     t_close(first);
 }
 
+static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED); }
+static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT); }
+
+/* ---- and once more, of the rows of the table: the gradient that the tape finds ---------------------------------------------------- */
+
+static tiny_tensor columns(const tiny_tensor *x, int axis, tiny_idx at, tiny_idx n)     /* a part of an axis: a view */
+{
+    tiny_tensor y = *x;
+    y.data = (float *)x->data + at * x->stride[axis];
+    y.dim[axis] = n;
+    return y;
+}
+static tiny_tensor heads_of(tiny_tape *t, const tiny_tensor *x, tiny_idx heads)
+{
+    tiny_idx dim[3];
+    dim[0] = x->dim[0];
+    dim[1] = heads;
+    dim[2] = x->dim[1] / heads;
+    return tiny_tape_reshape(t, x, 3, dim);
+}
+static tiny_tensor attention_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *w, const tiny_tensor *h)
+{
+    const tiny_attention_params causal = { 0, 0, 1 };
+    const tiny_rope_params turn = { 10000.0f, 0, 0, 1, 0 };
+    const tiny_idx dh = d->embedding / d->heads, dim[2] = { d->context, d->embedding };
+    tiny_tensor q = tiny_tape_linear(t, h, &w[Q].value, NULL, TINY_ACT_NONE), k, v, part[2], o;
+    q = heads_of(t, &q, d->heads);
+    if (d->form == TLLM_TRAIN_LATENT) {
+        tiny_tensor a = tiny_tape_linear(t, h, &w[KV_A].value, NULL, TINY_ACT_NONE), c = columns(&a, 1, 0, d->latent), shared = columns(&a, 1, d->latent, d->rotary), made;
+        part[0] = columns(&q, 2, 0, dh);
+        part[1] = columns(&q, 2, dh, d->rotary);
+        part[1] = tiny_tape_call(t, TINY_OP_ROPE, &part[1], NULL, NULL, NULL, &turn);
+        q = tiny_tape_concat(t, 2, part, 2);
+        c = tiny_tape_call(t, TINY_OP_RMSNORM, &c, &w[KV_NORM].value, NULL, NULL, NULL);
+        made = tiny_tape_linear(t, &c, &w[KV_B].value, NULL, TINY_ACT_NONE);
+        made = heads_of(t, &made, d->heads);
+        v = columns(&made, 2, dh, dh);
+        part[0] = columns(&made, 2, 0, dh);
+        part[1] = heads_of(t, &shared, 1);
+        part[1] = tiny_tape_call(t, TINY_OP_ROPE, &part[1], NULL, NULL, NULL, &turn);
+        part[1].dim[1] = d->heads;          /* the same one for each head */
+        part[1].stride[1] = 0;
+        k = tiny_tape_concat(t, 2, part, 2);
+    } else {
+        k = tiny_tape_linear(t, h, &w[K].value, NULL, TINY_ACT_NONE);
+        v = tiny_tape_linear(t, h, &w[V].value, NULL, TINY_ACT_NONE);
+        k = heads_of(t, &k, d->kv_heads);
+        v = heads_of(t, &v, d->kv_heads);
+        q = tiny_tape_call(t, TINY_OP_ROPE, &q, NULL, NULL, NULL, &turn);
+        k = tiny_tape_call(t, TINY_OP_ROPE, &k, NULL, NULL, NULL, &turn);
+    }
+    o = tiny_tape_call(t, TINY_OP_ATTENTION, &q, &k, &v, NULL, &causal);
+    return tiny_tape_reshape(t, &o, 2, dim);
+}
+static tiny_tensor decoder_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *p, const tiny_tensor *tokens, const tiny_tensor *next)
+{
+    const int latent = d->form == TLLM_TRAIN_LATENT;
+    tiny_tensor x = tiny_tape_call(t, TINY_OP_GATHER, &p[EMBD].value, tokens, NULL, NULL, NULL), h, u, g;
+    int l;
+    for (l = 0; l < d->layers; l++) {
+        const tiny_param *w = p + 9 * l;
+        h = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &w[NORM1].value, NULL, NULL, NULL);
+        h = attention_of(t, d, w, &h);
+        h = tiny_tape_linear(t, &h, &w[latent ? LATENT_O : O].value, NULL, TINY_ACT_NONE);
+        x = tiny_tape_add(t, &x, &h);
+        h = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &w[latent ? LATENT_NORM2 : NORM2].value, NULL, NULL, NULL);
+        u = tiny_tape_linear(t, &h, &w[latent ? LATENT_UP : UP].value, NULL, TINY_ACT_NONE);
+        if (latent) u = tiny_tape_call(t, TINY_OP_RELU2, &u, NULL, NULL, NULL, NULL);
+        else {
+            g = tiny_tape_linear(t, &h, &w[GATE].value, NULL, TINY_ACT_NONE);
+            u = tiny_tape_call(t, TINY_OP_SWIGLU, &g, &u, NULL, NULL, NULL);
+        }
+        u = tiny_tape_linear(t, &u, &w[latent ? LATENT_DOWN : DOWN].value, NULL, TINY_ACT_NONE);
+        x = tiny_tape_add(t, &x, &u);
+    }
+    x = tiny_tape_call(t, TINY_OP_RMSNORM, &x, &p[1 + 9 * d->layers].value, NULL, NULL, NULL);
+    x = tiny_tape_linear(t, &x, &p[EMBD].value, NULL, TINY_ACT_NONE);
+    return tiny_tape_cross_entropy(t, &x, next, 0.0);
+}
+
+static void check_tape(int form)
+{
+    tllm_train_desc d = form_desc(form);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_trainer *t = NULL;
+    tiny_tape *tape = NULL;
+    tiny_param p[20];
+    tiny_tensor mine[20];
+    char name[64];
+    const int32_t *tokens = story_tokens(&d, 33);
+    double bits = 0, sum = 0;
+    size_t i, k;
+    int s;
+    if (!T_OK(tllm_trainer_open(ctx, &d, &t)) || !T_OK(tiny_tape_open(ctx, NULL, &tape))) goto done;
+    memset(p, 0, sizeof p);
+    for (i = 0; tllm_trainer_tensor(t, i, name, &p[i].value, &mine[i]); i++) {
+        float *x = (float *)p[i].value.data;
+        if (p[i].value.dim[0] == 1) {       /* gains, which rows take as vectors */
+            p[i].value = tiny_tensor_1d(x, TINY_F32, p[i].value.dim[1]);
+            for (k = 0; k < (size_t)p[i].value.dim[0]; k++) x[k] = t_rand_float(0.5f, 1.5f);
+        }
+        p[i].name = "w";
+        p[i].grad = p[i].value;
+        p[i].grad.data = t_keep((size_t)tiny_tensor_count(&p[i].value) * sizeof(float));
+        T_OK(tiny_tape_param(tape, &p[i]));
+    }
+    T_EQ_INT(i, 20);
+    T_OK(tllm_trainer_gradient(t, tokens, &bits));
+    tiny_tape_zero(tape);
+    for (s = 0; s < d.sequences; s++, tokens += d.context + 1) {
+        const tiny_tape_mark mark = tiny_tape_now(tape);
+        tiny_tensor from = tiny_tensor_1d((void *)(uintptr_t)tokens, TINY_I32, d.context), next = tiny_tensor_1d((void *)(uintptr_t)(tokens + 1), TINY_I32, d.context);
+        tiny_tensor loss = decoder_of(tape, &d, p, &from, &next);
+        if (!T_OK(tiny_tape_backward(tape, &loss, NULL))) break;
+        sum += (double)*(float *)loss.data;
+        tiny_tape_release(tape, mark);
+    }
+    T_CLOSE(sum / d.sequences / log(2.0), bits, 1e-5 * bits);
+    for (i = 0; i < 20; i++) {
+        const float *a = (const float *)p[i].grad.data, *b = (const float *)mine[i].data;
+        const size_t n = (size_t)tiny_tensor_count(&p[i].value);
+        double apart = 0, size = 0;
+        for (k = 0; k < n; k++) {
+            const double x = (double)a[k] / d.sequences;
+            apart += (x - (double)b[k]) * (x - (double)b[k]);
+            size += x * x;
+        }
+        T_TRUE(size > 0);
+        if (!T_CLOSE(sqrt(apart), 0, 1e-4 * sqrt(size))) printf("    in tensor %zu\n", i);
+    }
+done:
+    tiny_tape_close(tape);
+    tllm_trainer_close(t);
+    t_close(ctx);
+}
+static void test_tape(void)
+{
+    check_tape(TLLM_TRAIN_GROUPED);
+    check_tape(TLLM_TRAIN_LATENT);
+}
+
 /* A model of 110 thousand weights learns four sequences of 64 tokens by heart; the size of the recipe would take minutes. */
 static void test_overfit(void)
 {
@@ -265,7 +466,7 @@ static void run_to(tllm_trainer *t, int64_t step)
 static void test_same_bits(tiny_target target)
 {
     static const int threads[4] = { 1, 2, 3, 4 };
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(target % 2 ? TLLM_TRAIN_LATENT : TLLM_TRAIN_GROUPED);     /* each form on every second target */
     float *want = NULL, *got = NULL;
     size_t n = 0;
     int c;
@@ -436,6 +637,8 @@ static void test_refused(void)
         { "rate = 1e999999999999999", "rate is" },
         { "clip = 0", "clip is \"0\"" },
         { "optimizer = sgd", "optimizer is \"sgd\"; muon and adamw are there" },
+        { "form = linear", "form is \"linear\"; grouped and latent are there" },
+        { "latent = -1", "latent is \"-1\", it must be a whole number from 0 to 4096" },
         { "seed = 0", "seed is \"0\", it must be a whole number" },
         { "seed = 1.5", "seed is \"1.5\"" }
     };
@@ -464,6 +667,11 @@ static void test_refused(void)
     REFUSED(d.rate = -1, "rate is -1");
     REFUSED(d.clip = (double)NAN, "clip is");
     REFUSED(d.optimizer = 2, "optimizer is 2");
+    REFUSED(d.form = 2, "form is 2");
+    REFUSED(d.latent = 8, "latent is 8 and rotary 0; only the form latent has them");
+    REFUSED(d.form = TLLM_TRAIN_LATENT, "the latent form makes keys for each of the 4 heads; kv_heads is 2");
+    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.latent = 17), "latent 17 and rotary 6 must be at most the embedding, 16, and rotary even");
+    REFUSED((d = form_desc(TLLM_TRAIN_LATENT), d.rotary = 5), "latent 10 and rotary 5");
 
     d = small_desc();
     remove_files();
@@ -480,7 +688,12 @@ static void test_refused(void)
         T_STATUS(tllm_trainer_model(t, model_path, "Q4_K"), TINY_E_SHAPE, "rows of token_embd.weight have 16 numbers, no whole blocks of Q4_K, which are 256");
         T_STATUS(tllm_trainer_model(t, "no-such-folder/x.gguf", "F32"), TINY_E_IO, "no-such-folder/x.gguf");
         T_STATUS(tllm_trainer_save(t, "no-such-folder/x"), TINY_E_IO, "no-such-folder/x");
-        /* of another description */
+        /* of another form, of another description */
+        d = form_desc(TLLM_TRAIN_LATENT);
+        T_OK(tllm_trainer_open(ctx, &d, &u));
+        T_STATUS(tllm_trainer_load(u, path), TINY_E_FORMAT, "a checkpoint of \"story trainer 1\", not of \"story trainer 1, latent\"");
+        tllm_trainer_close(u);
+        d = small_desc();
         d.hidden = 32;
         T_OK(tllm_trainer_open(ctx, &d, &u));
         T_STATUS(tllm_trainer_load(u, path), TINY_E_ARGUMENT, "made with hidden = 24, this run has 32");
@@ -531,10 +744,10 @@ static void test_other_length(void)
 }
 
 /* The file that it writes, read by the library's own engine: the same loss, from a forward pass that shares no line with it. */
-static void test_model_file(void)
+static void check_model_file(int form)
 {
     static const char *const format[2] = { "F32", "Q8_0" };
-    tllm_train_desc d = small_desc();
+    tllm_train_desc d = form_desc(form);
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     int32_t *tokens;
     tllm_trainer *t = NULL;
@@ -542,6 +755,7 @@ static void test_model_file(void)
     int f, s, i;
     d.embedding = 64;
     d.hidden = 96;
+    d.latent = form == TLLM_TRAIN_LATENT ? 32 : 0;
     d.context = 70;
     d.steps = 20;
     tokens = story_tokens(&d, 5);
@@ -581,6 +795,12 @@ static void test_model_file(void)
     tllm_trainer_close(t);
     t_close(ctx);
     remove_files();
+}
+
+static void test_model_file(void)
+{
+    check_model_file(TLLM_TRAIN_GROUPED);
+    check_model_file(TLLM_TRAIN_LATENT);
 }
 
 static void test_held_out(void)
@@ -626,6 +846,8 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN(test_gradient);
+    T_RUN(test_gradient_latent);
+    T_RUN(test_tape);
     T_RUN(test_model_file);
     T_RUN(test_overfit);
     T_RUN_TARGETS(test_same_bits);
