@@ -22,6 +22,7 @@
  * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
  * Left out dropout, biases, untied heads: the recipe has none.                                                            */
 #include "llm/train/decoder.h"
+#include "llm/train/story.h"
 #if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "math/table.h"
 #include "math/matmul.h"
@@ -448,13 +449,33 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
 }
 
+/* The gradient of the logits, p - q, in the place of the probabilities p. q is what came, or with `exact` what could have come: the
+ * mean of that gradient over all stories with this beginning, and with it the chance of the draw is out of every step. A story
+ * that cannot go on as it does is no story of the grammar; what came is then all that is known. */
+static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_story, int32_t next, float share, float *p)
+{
+    tllm_story_items items;
+    int tag = TLLM_STORY_PLAIN, i;
+    float weight = share;
+    items.n = 0;
+    if (*is_story) tllm_story_next(story, &items);
+    *is_story = *is_story && tllm_story_take(story, next, NULL, &tag);
+    if (!r->m->exact || !*is_story) p[next] -= 1.0f;
+    else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
+    if (*is_story && tag == TLLM_STORY_COUNT) weight *= r->m->stress;
+    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress > 1.0f ? 2.0f * r->m->stress : 1.0f;
+    r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
+}
+
 /* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
 static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
 {
     const size_t n = (size_t)r->m->vocab;
     double sum = 0.0;
     tiny_idx s, t;
-    for (s = 0; s < r->n_seq; s++)
+    for (s = 0; s < r->n_seq; s++) {
+        tllm_story story = tllm_story_start(0);
+        int is_story = r->m->exact || r->m->stress != 1.0f;
         for (t = 0; t < r->m->context; t++) {
             float *p = r->logits + (size_t)(s * r->m->context + t) * n;
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
@@ -462,10 +483,9 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
             r->kernel->softmax_row_f32(p, p, n, 1.0f);
             /* what is too small for a float is told by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
-            if (!r->g) continue;
-            p[next] -= 1.0f;
-            r->kernel->scale_f32(p, p, n, share, 0.0f);
+            if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
         }
+    }
     return sum;
 }
 

@@ -23,6 +23,8 @@ typedef struct tinyi_dec {
     tiny_idx latent;                        /* latent: numbers that keys and values are made from */
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
+    int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
+    float stress;                           /* how many times a count weighs in the gradient; what is asked more seldom, twice that */
 } tinyi_dec;
 
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
@@ -39,8 +41,9 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
 /* floats that a lane of n_seq sequences works in */
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 
-/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p. g NULL: the loss only; else it is overwritten with
- * the gradient of `share` times that sum. one: a context of one thread. */
+/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p of what was drawn. g NULL: the loss only; else it is
+ * overwritten with the gradient of `share` times that sum, or of the sum that `exact` and `stress` make of it. one: a context of
+ * one thread. */
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 
 TINYI_C_END

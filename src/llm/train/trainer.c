@@ -57,7 +57,7 @@ static const tinyi_train_key tinyi_train_keys[] = {
     TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
     TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
     TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
 };
 #undef TINYI_TK
 
@@ -92,6 +92,7 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (d->eps == 0.0) d->eps = 1e-8;
     if (d->clip == 0.0) d->clip = 1.0;
     if (d->spread == 0.0) d->spread = 0.5;
+    if (d->stress == 0.0) d->stress = 1.0;
     if (d->rope_base == 0.0) d->rope_base = 10000.0;
     if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
     if (!d->seed) d->seed = 1;
@@ -403,6 +404,8 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     t->m.vocab = TLLM_STORY_VOCAB;
     t->m.theta = (float)d.rope_base;
     t->m.eps = (float)d.norm_eps;
+    t->m.exact = d.exact;
+    t->m.stress = (float)d.stress;
     t->n_workers = TINYI_MIN(tiny_ctx_threads(ctx), TLLM_TRAIN_LANES);
     st = tinyi_train_make(t);
     if (st) {
