@@ -1,6 +1,8 @@
 /* examples/story.c - the model that comes with the library tells a story
  *
- *     story [MODEL.gguf] [--seed S] [--stories N]
+ *     story [MODEL.gguf] [--seed S] [--stories N] [--machine]
+ *
+ * --machine tells also what this machine has for it, and whether each target does here what the reference does.
  *
  * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line says how
  * fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is known.        */
@@ -65,6 +67,47 @@ static size_t score(const char *said, size_t *n)    /* tokens that the grammar c
     return tllm_story_score(token, *n, NULL, NULL);
 }
 
+#ifndef TINY_NO_CONFORM
+/* the targets of this machine, and each against the reference */
+static int machine(void)
+{
+    tiny_conform_desc d;
+    tiny_ctx *ctx = NULL;
+    char *text;
+    size_t n;
+    int t, failed, all = 0;
+    memset(&d, 0, sizeof d);
+    d.n_cases = 3;
+    if (tiny_ctx_open(NULL, &ctx)) return 1;
+    n = tiny_ctx_report(ctx, NULL, 0);
+    text = (char *)malloc(n);
+    if (text) {
+        (void)tiny_ctx_report(ctx, text, n);
+        text[strcspn(text, "\n")] = 0;      /* the line of the machine; `make machine` prints the kernels of each operation */
+        puts(text);
+    }
+    free(text);
+    tiny_ctx_close(ctx);
+    for (t = TINY_TARGET_REFERENCE + 1; t < TINY_TARGET_COUNT; t++) {
+        tiny_ctx_desc cd;
+        tiny_status st;
+        memset(&cd, 0, sizeof cd);
+        cd.target = (tiny_target)t;
+        if (!tiny_target_runs_here(cd.target)) continue;
+        ctx = NULL;
+        failed = 0;
+        st = tiny_ctx_open(&cd, &ctx);
+        if (!st) st = tiny_conform(ctx, &d, &failed);
+        if (st) printf("target %s: %s\n", tiny_target_name(cd.target), ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+        else printf("target %s against the reference, %d cases of each operation: %d failed\n", tiny_target_name(cd.target), d.n_cases, failed);
+        all += failed + (st != TINY_OK);
+        tiny_ctx_close(ctx);
+    }
+    puts(all ? "conformance: FAILED\n" : "conformance: passed\n");
+    return all;
+}
+#endif
+
 int main(int argc, char **argv)
 {
 #ifdef STORY_LINKED
@@ -85,13 +128,14 @@ int main(int argc, char **argv)
     double spent = 0;
     size_t made = 0;
     tiny_status st;
-    int i;
+    int i, tell_machine = 0, wrong = 0;
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
         if (a[0] != '-') path = a;
         else if (v && !strcmp(a, "--seed")) { seed = strtoull(v, NULL, 10); i++; }
         else if (v && !strcmp(a, "--stories")) { stories = strtol(v, NULL, 10); i++; }
-        else return fputs("story [MODEL.gguf] [--seed S] [--stories N]\n", stderr), strcmp(a, "--help") != 0;
+        else if (!strcmp(a, "--machine")) tell_machine = 1;
+        else return fputs("story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", stderr), strcmp(a, "--help") != 0;
     }
     memset(&desc, 0, sizeof desc);
     memset(&how, 0, sizeof how);
@@ -124,6 +168,11 @@ int main(int argc, char **argv)
         made += r.n_made;
         spent += r.made_seconds;
     }
+#ifndef TINY_NO_CONFORM
+    if (!st && tell_machine) wrong = machine();
+#else
+    if (tell_machine) puts("(this program was built without the conformance kit)");
+#endif
     jd.stories = 200;
     jd.samples = jd.greedy = -1;
     if (!st) st = tllm_judge(ctx, tllm_session_model(session), NULL, &jd, &j);
@@ -132,5 +181,5 @@ int main(int argc, char **argv)
         printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return st != TINY_OK || wrong;
 }
