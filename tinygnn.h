@@ -58,94 +58,94 @@
  *    9818  gnn/embed/fastrp.h
  *    9857  gnn/tinygnn.h
  *    9879  internal functions
- *    9959  core/status.c
- *    9969  core/atomic.h
- *   10021  core/state.h
- *   10115  core/tensor.c
- *   10266  core/cpu.h
- *   10300  core/ctx.c
- *   10540  core/mem.c
- *   10636  core/thread.c
- *   11112  core/rng.c
- *   11195  core/op.c
- *   11563  core/record.c
- *   11661  core/bytes.c
- *   11750  core/json.c
- *   12060  core/safetensors.c
- *   12275  core/file.c
- *   12514  core/hash.h
- *   12534  core/checkpoint.c
- *   13197  core/time.c
- *   13244  core/half.h
- *   13297  core/conform.c
- *   14056  math/grad.h
- *   14088  math/table.h
- *   14135  math/rows.h
- *   14200  math/walk.h
- *   14319  math/binary.c
- *   14610  math/elem.c
- *   15346  math/convert.c
- *   15821  math/reduce.c
- *   16339  math/softmax.c
- *   16702  math/norm.c
- *   17229  math/gemm.h
- *   17308  math/gemm_i8.h
- *   17324  math/matmul.c
- *   17684  math/layout.c
- *   18427  math/conv.c
- *   18951  math/sort.c
- *   19834  math/linalg_block.h
- *   19980  math/linalg_lu.c
- *   20325  math/linalg_qr.c
- *   20672  math/linalg_eig.c
- *   21180  math/linalg_svd.c
- *   21575  math/linalg.c
- *   21843  math/fft_way.h
- *   21910  math/fft.c
- *   22382  math/fwht.c
- *   22525  math/attention.c
- *   22822  math/slope.c
- *   23003  math/loss.c
- *   23169  math/rope.c
- *   23312  math/patch.c
- *   23610  math/sparse_lines.h
- *   23636  math/sparse_forms.h
- *   23655  math/sparse.c
- *   23959  math/edges.c
- *   24837  math/ops.c
- *   24874  math/optim.c
- *   25495  math/tape.c
- *   26343  math/layer.c
- *   26807  math/train.c
- *   27002  math/normal.c
- *   27021  core/target.h
- *   27345  math/targets.c
- *   27474  math/all.c
- *   27478  core/cpu.c
- *   27692  core/hash.c
- *   27795  math/grad.c
- *   28576  math/matvec.h
- *   28587  math/gemm.c
- *   29171  math/gemm_i8.c
- *   29394  math/linalg_block.c
- *   29927  math/fft_way.c
- *   30339  math/sparse_lines.c
- *   30810  math/sparse_forms.c
- *   31013  math/matvec.c
- *   31065  the shared functions forwarded, where the other header has their bodies
- *   31463  internal functions of this header
- *   31469  gnn/graph/inside.h
- *   31488  gnn/graph/graph.c
- *   32096  gnn/graph/inflate.h
- *   32113  gnn/graph/words.h
- *   32140  gnn/graph/npy.c
- *   32616  gnn/graph/read.c
- *   33317  gnn/layer/layer.c
- *   33838  gnn/embed/fastrp.c
- *   34209  gnn/graph/inflate.c
- *   34519  gnn/graph/words.c
- *   34666  gnn/tinygnn.c
- *   34677  the licence
+ *    9965  core/status.c
+ *    9975  core/atomic.h
+ *   10027  core/state.h
+ *   10121  core/tensor.c
+ *   10272  core/cpu.h
+ *   10306  core/ctx.c
+ *   10546  core/mem.c
+ *   10642  core/thread.c
+ *   11118  core/rng.c
+ *   11201  core/op.c
+ *   11569  core/record.c
+ *   11667  core/bytes.c
+ *   11756  core/json.c
+ *   12066  core/safetensors.c
+ *   12281  core/file.c
+ *   12520  core/hash.h
+ *   12540  core/checkpoint.c
+ *   13203  core/time.c
+ *   13250  core/half.h
+ *   13303  core/conform.c
+ *   14062  math/grad.h
+ *   14094  math/table.h
+ *   14141  math/rows.h
+ *   14206  math/walk.h
+ *   14325  math/binary.c
+ *   14616  math/elem.c
+ *   15376  math/convert.c
+ *   15851  math/reduce.c
+ *   16369  math/softmax.c
+ *   16732  math/norm.c
+ *   17259  math/gemm.h
+ *   17338  math/gemm_i8.h
+ *   17354  math/matmul.c
+ *   17714  math/layout.c
+ *   18457  math/conv.c
+ *   18981  math/sort.c
+ *   19873  math/linalg_block.h
+ *   20019  math/linalg_lu.c
+ *   20364  math/linalg_qr.c
+ *   20711  math/linalg_eig.c
+ *   21219  math/linalg_svd.c
+ *   21614  math/linalg.c
+ *   21882  math/fft_way.h
+ *   21949  math/fft.c
+ *   22421  math/fwht.c
+ *   22564  math/attention.c
+ *   22861  math/slope.c
+ *   23042  math/loss.c
+ *   23208  math/rope.c
+ *   23351  math/patch.c
+ *   23649  math/sparse_lines.h
+ *   23675  math/sparse_forms.h
+ *   23694  math/sparse.c
+ *   23998  math/edges.c
+ *   24876  math/ops.c
+ *   24913  math/optim.c
+ *   25534  math/tape.c
+ *   26382  math/layer.c
+ *   26846  math/train.c
+ *   27041  math/normal.c
+ *   27060  core/target.h
+ *   27384  math/targets.c
+ *   27513  math/all.c
+ *   27517  core/cpu.c
+ *   27731  core/hash.c
+ *   27834  math/grad.c
+ *   28615  math/matvec.h
+ *   28626  math/gemm.c
+ *   29210  math/gemm_i8.c
+ *   29433  math/linalg_block.c
+ *   29966  math/fft_way.c
+ *   30378  math/sparse_lines.c
+ *   30849  math/sparse_forms.c
+ *   31052  math/matvec.c
+ *   31104  the shared functions forwarded, where the other header has their bodies
+ *   31502  internal functions of this header
+ *   31508  gnn/graph/inside.h
+ *   31527  gnn/graph/graph.c
+ *   32135  gnn/graph/inflate.h
+ *   32152  gnn/graph/words.h
+ *   32179  gnn/graph/npy.c
+ *   32655  gnn/graph/read.c
+ *   33356  gnn/layer/layer.c
+ *   33877  gnn/embed/fastrp.c
+ *   34248  gnn/graph/inflate.c
+ *   34558  gnn/graph/words.c
+ *   34705  gnn/tinygnn.c
+ *   34716  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6360,7 +6360,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x474a80fc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd969693c
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6915,7 +6915,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x474a80fc
+#define TINYI_SHARED_DECLARED 0xd969693c
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -9712,7 +9712,7 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 /* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing. A file may make
- * the context take at most 512 times its size and some megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
+ * the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name stands in the sentences. The bytes may go afterwards. */
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out);
@@ -9913,6 +9913,7 @@ TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -9938,6 +9939,7 @@ TINYI_FN double tinyi_sqrt(double x);
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n);      /* y[i] = exp(x[i] - top), x[i] <= top, the same bits */
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
@@ -9952,6 +9954,10 @@ TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, d
  * by key on the caller's own scratch: no context, no failure. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
+/* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is the
+ * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
+TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
 TINYI_C_END
@@ -12410,7 +12416,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 /* /dev/null must not become a file because somebody did not want the output */
-static int tinyi_file_special(const char *path)
+TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;
@@ -14725,6 +14731,30 @@ TINYI_FN double tinyi_exp64(double x)
     if (x < -745.2) return 0.0;
     n = tinyi_elem_nearest(x * TINYI_LOG2_E);
     return tinyi_elem_scale(1.0 + tinyi_elem_expm1_near((x - n * TINYI_LN2_HI) - n * TINYI_LN2_LO), (int)n);
+}
+
+/* In blocks of a length that compilers know and turn into vectors. Above -700 no result is denormal, so one product by 2^n gives
+ * what the two of tinyi_elem_scale do; the integer n stands in the low bits of the sum that rounds to it. */
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
+{
+    enum { BLOCK = 16 };
+    size_t i = 0, j;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        double d[BLOCK], e[BLOCK], least = 0.0;
+        for (j = 0; j < BLOCK; j++) d[j] = (double)x[i + j] - top;
+        for (j = 0; j < BLOCK; j++) least = d[j] < least ? d[j] : least;
+        if (!(least > -700.0)) {
+            for (j = 0; j < BLOCK; j++) y[i + j] = tinyi_exp64(d[j]);
+            continue;
+        }
+        for (j = 0; j < BLOCK; j++) {
+            const double shifted = d[j] * TINYI_LOG2_E + 6755399441055744.0, k = shifted - 6755399441055744.0;
+            e[j] = tinyi_bits_f64((tinyi_f64_bits(shifted) + 1023) << 52);
+            d[j] = 1.0 + tinyi_elem_expm1_near((d[j] - k * TINYI_LN2_HI) - k * TINYI_LN2_LO);
+        }
+        for (j = 0; j < BLOCK; j++) y[i + j] = d[j] * e[j];
+    }
+    for (; i < n; i++) y[i] = tinyi_exp64((double)x[i] - top);
 }
 
 /* -40 <= x <= 700; the sum loses nothing, because |p| < 0.42 and 2^n - 1 is 0 or at least 1/2 away from it */
@@ -19478,7 +19508,7 @@ static size_t tinyi_topk_cap(size_t n, size_t k)
     return k < (n - TINYI_MIN(n, 2 * TINYI_TOPK_CHUNK)) / 4 ? 2 * k + 2 * TINYI_TOPK_CHUNK : n;
 }
 
-static size_t tinyi_topk_own_bytes(size_t n, size_t k)
+TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k)
 {
     return (tinyi_topk_cap(n, k) + k) * sizeof(uint64_t) + 2 * TINYI_TOPK_CHUNK * 4;
 }
@@ -19594,6 +19624,15 @@ static void tinyi_topk_end(tinyi_topk_state *s)
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
     tinyi_sort_pairs(s->item, s->scratch, s->k);
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
+}
+
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, tinyi_fn_topk_scan_f32 scan)
+{
+    tinyi_topk_state s;
+    tinyi_topk_begin(&s, own, n, k, scan);
+    tinyi_topk_offer(&s, x, 1, 0, n);
+    tinyi_topk_end(&s);
+    return s.item;
 }
 
 static void tinyi_topk_put(const tinyi_topk_state *s, const tiny_op *op, tiny_idx row)
@@ -23254,7 +23293,7 @@ static void tinyi_rope_fast(tiny_team *team, const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const tiny_idx n = tinyi_rope_n(op), pairs = n / 2, xs = x->stride[2], ys = y->stride[2];
     const int woven = tinyi_rope_params_of(op)->interleaved;
-    float *c = (float *)team->own, *s = c + pairs;
+    float *c = (float *)team->own, *s = pairs ? c + pairs : c;     /* no workspace where nothing turns */
     tiny_idx t, t1, h, i;
     (void)TINYI_K(team, copy_rows);
     while (tiny_take(team, x->dim[0], 4, &t, &t1))
@@ -32446,9 +32485,9 @@ static tiny_status tinyi_coo_read(tiny_ctx *ctx, const char *name, const unsigne
     for (k = 0; k < 3; k++)
         if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &size[k]) || size[k] < 0 || size[k] > 0x7fffffff) return tinyi_text_fail(&f, word, "the number of rows, columns or values");
     if (tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
-    /* a value takes at least 6 bytes; what is not stored is 0, and rows are bounded by the memory of the context */
+    /* a value takes at least 6 bytes; what is not stored is 0, up to 4096 times the file and 16 MB */
     if ((uint64_t)size[2] > n_bytes / 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %lld values, a file of %zu bytes holds fewer", name, (long long)size[2], n_bytes);
-    if (size[0] && size[1] && ((uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 65536) * 4096))
+    if (size[0] && size[1] && (uint64_t)size[0] * (uint64_t)size[1] > ((uint64_t)n_bytes + 4096) * 1024)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld x %lld zeros out of %zu bytes", name, (long long)size[0], (long long)size[1], n_bytes);
     count = (size_t)size[0] * (size_t)size[1];
     x = (float *)tinyi_alloc(ctx, count, sizeof *x);

@@ -73,171 +73,171 @@
  *   13458  llm/sample/grammar.h
  *   13509  llm/sample/schema.h
  *   13531  llm/session/session.h
- *   13626  llm/session/beam.h
- *   13672  llm/train/story.h
- *   13760  llm/train/trainer.h
- *   13842  llm/train/judge.h
- *   13888  llm/tinyllm.h
- *   13910  internal functions
- *   13990  core/status.c
- *   14000  core/atomic.h
- *   14052  core/state.h
- *   14146  core/tensor.c
- *   14297  core/cpu.h
- *   14331  core/ctx.c
- *   14571  core/mem.c
- *   14667  core/thread.c
- *   15143  core/rng.c
- *   15226  core/op.c
- *   15594  core/record.c
- *   15692  core/bytes.c
- *   15781  core/json.c
- *   16091  core/safetensors.c
- *   16306  core/file.c
- *   16545  core/hash.h
- *   16565  core/checkpoint.c
- *   17228  core/time.c
- *   17275  core/half.h
- *   17328  core/conform.c
- *   18087  math/grad.h
- *   18119  math/table.h
- *   18166  math/rows.h
- *   18231  math/walk.h
- *   18350  math/binary.c
- *   18641  math/elem.c
- *   19377  math/convert.c
- *   19852  math/reduce.c
- *   20370  math/softmax.c
- *   20733  math/norm.c
- *   21260  math/gemm.h
- *   21339  math/gemm_i8.h
- *   21355  math/matmul.c
- *   21715  math/layout.c
- *   22458  math/conv.c
- *   22982  math/sort.c
- *   23865  math/linalg_block.h
- *   24011  math/linalg_lu.c
- *   24356  math/linalg_qr.c
- *   24703  math/linalg_eig.c
- *   25211  math/linalg_svd.c
- *   25606  math/linalg.c
- *   25874  math/fft_way.h
- *   25941  math/fft.c
- *   26413  math/fwht.c
- *   26556  math/attention.c
- *   26853  math/slope.c
- *   27034  math/loss.c
- *   27200  math/rope.c
- *   27343  math/patch.c
- *   27641  math/sparse_lines.h
- *   27667  math/sparse_forms.h
- *   27686  math/sparse.c
- *   27990  math/edges.c
- *   28868  math/ops.c
- *   28905  math/optim.c
- *   29526  math/tape.c
- *   30374  math/layer.c
- *   30838  math/train.c
- *   31033  math/normal.c
- *   31052  core/target.h
- *   31376  math/targets.c
- *   31505  math/all.c
- *   31509  core/cpu.c
- *   31723  core/hash.c
- *   31826  math/grad.c
- *   32607  math/matvec.h
- *   32618  math/gemm.c
- *   33202  math/gemm_i8.c
- *   33425  math/linalg_block.c
- *   33958  math/fft_way.c
- *   34370  math/sparse_lines.c
- *   34841  math/sparse_forms.c
- *   35044  math/matvec.c
- *   35096  the shared functions forwarded, where the other header has their bodies
- *   35494  internal functions of this header
- *   35517  llm/quant/blocks.h
- *   35582  llm/quant/direct.h
- *   35597  llm/quant/kformats.h
- *   35608  llm/quant/lattice.h
- *   35619  llm/quant/format.c
- *   35665  llm/quant/block.h
- *   35748  llm/quant/matmul.c
- *   36270  llm/file/fd.c
- *   36391  llm/file/store.h
- *   36468  llm/file/gguf.c
- *   36753  llm/file/gguf_write.c
- *   37380  llm/file/safetensors.c
- *   37507  llm/file/llama2c.c
- *   37784  llm/file/open.c
- *   37893  llm/token/unicode.c
- *   38378  llm/token/split.c
- *   38961  llm/token/parts.h
- *   39116  llm/token/vocab.c
- *   39902  llm/chat/value.h
- *   40019  llm/chat/compile.h
- *   40082  llm/chat/builtin.h
- *   40114  llm/chat/template.c
- *   40837  llm/attention/pages.c
- *   41136  llm/attention/paged.c
- *   41704  llm/model/arch.h
- *   41814  llm/model/inside.h
- *   42193  llm/model/model.c
- *   42792  llm/model/adapter.c
- *   43583  llm/sample/sample.c
- *   44205  llm/sample/stop.c
- *   44332  llm/sample/grammar_read.h
- *   44361  llm/sample/grammar.c
- *   44793  llm/sample/schema.c
- *   45224  llm/session/inside.h
- *   45245  llm/session/session.c
- *   45697  llm/session/beam.c
- *   46031  llm/train/story.c
- *   46763  llm/train/decoder.h
- *   46803  llm/train/trainer.c
- *   47571  llm/train/judge.c
- *   47846  llm/quant/direct.c
- *   48368  llm/quant/kformats.c
- *   49201  llm/quant/lattice.c
- *   49874  llm/quant/block.c
- *   50017  llm/file/store.c
- *   50546  llm/token/parts.c
- *   51018  llm/chat/value.c
- *   51606  llm/chat/parse.h
- *   51681  llm/chat/compile.c
- *   52294  llm/chat/rows.h
- *   52346  llm/chat/text.h
- *   52383  llm/chat/builtin.c
- *   52769  llm/model/arch.c
- *   52949  llm/sample/grammar_read.c
- *   53485  llm/train/decoder.c
- *   53955  llm/chat/text.c
- *   54313  llm/token/encode.c
- *   54540  llm/token/decode.c
- *   54719  llm/token/spm.c
- *   54800  llm/token/bpe.c
- *   54947  llm/token/wordpiece.c
- *   55027  llm/token/unigram.c
- *   55241  llm/token/rwkv.c
- *   55267  llm/chat/value_text.c
- *   55513  llm/chat/filters.c
- *   55923  llm/chat/methods.c
- *   56274  llm/chat/emit.c
- *   56367  llm/chat/words.c
- *   56541  llm/chat/expression.c
- *   57022  llm/model/load.c
- *   57354  llm/model/step.c
- *   57808  llm/model/attn.c
- *   58406  llm/model/mla.c
- *   58595  llm/model/delta.c
- *   58892  llm/model/ssm.c
- *   59263  llm/model/rwkv.c
- *   59722  llm/model/ffn.c
- *   60074  llm/model/streams.c
- *   60323  llm/model/forward.c
- *   60975  llm/model/seq.c
- *   61180  llm/model/save.c
- *   61515  llm/tinyllm.c
- *   61528  the licence
+ *   13629  llm/session/beam.h
+ *   13675  llm/train/story.h
+ *   13763  llm/train/trainer.h
+ *   13853  llm/train/judge.h
+ *   13899  llm/tinyllm.h
+ *   13921  internal functions
+ *   14007  core/status.c
+ *   14017  core/atomic.h
+ *   14069  core/state.h
+ *   14163  core/tensor.c
+ *   14314  core/cpu.h
+ *   14348  core/ctx.c
+ *   14588  core/mem.c
+ *   14684  core/thread.c
+ *   15160  core/rng.c
+ *   15243  core/op.c
+ *   15611  core/record.c
+ *   15709  core/bytes.c
+ *   15798  core/json.c
+ *   16108  core/safetensors.c
+ *   16323  core/file.c
+ *   16562  core/hash.h
+ *   16582  core/checkpoint.c
+ *   17245  core/time.c
+ *   17292  core/half.h
+ *   17345  core/conform.c
+ *   18104  math/grad.h
+ *   18136  math/table.h
+ *   18183  math/rows.h
+ *   18248  math/walk.h
+ *   18367  math/binary.c
+ *   18658  math/elem.c
+ *   19418  math/convert.c
+ *   19893  math/reduce.c
+ *   20411  math/softmax.c
+ *   20774  math/norm.c
+ *   21301  math/gemm.h
+ *   21380  math/gemm_i8.h
+ *   21396  math/matmul.c
+ *   21756  math/layout.c
+ *   22499  math/conv.c
+ *   23023  math/sort.c
+ *   23915  math/linalg_block.h
+ *   24061  math/linalg_lu.c
+ *   24406  math/linalg_qr.c
+ *   24753  math/linalg_eig.c
+ *   25261  math/linalg_svd.c
+ *   25656  math/linalg.c
+ *   25924  math/fft_way.h
+ *   25991  math/fft.c
+ *   26463  math/fwht.c
+ *   26606  math/attention.c
+ *   26903  math/slope.c
+ *   27084  math/loss.c
+ *   27250  math/rope.c
+ *   27393  math/patch.c
+ *   27691  math/sparse_lines.h
+ *   27717  math/sparse_forms.h
+ *   27736  math/sparse.c
+ *   28040  math/edges.c
+ *   28918  math/ops.c
+ *   28955  math/optim.c
+ *   29576  math/tape.c
+ *   30424  math/layer.c
+ *   30888  math/train.c
+ *   31083  math/normal.c
+ *   31102  core/target.h
+ *   31426  math/targets.c
+ *   31555  math/all.c
+ *   31559  core/cpu.c
+ *   31773  core/hash.c
+ *   31876  math/grad.c
+ *   32657  math/matvec.h
+ *   32668  math/gemm.c
+ *   33252  math/gemm_i8.c
+ *   33475  math/linalg_block.c
+ *   34008  math/fft_way.c
+ *   34420  math/sparse_lines.c
+ *   34891  math/sparse_forms.c
+ *   35094  math/matvec.c
+ *   35146  the shared functions forwarded, where the other header has their bodies
+ *   35544  internal functions of this header
+ *   35567  llm/quant/blocks.h
+ *   35632  llm/quant/direct.h
+ *   35647  llm/quant/kformats.h
+ *   35658  llm/quant/lattice.h
+ *   35669  llm/quant/format.c
+ *   35715  llm/quant/block.h
+ *   35798  llm/quant/matmul.c
+ *   36320  llm/file/fd.c
+ *   36441  llm/file/store.h
+ *   36518  llm/file/gguf.c
+ *   36803  llm/file/gguf_write.c
+ *   37432  llm/file/safetensors.c
+ *   37559  llm/file/llama2c.c
+ *   37836  llm/file/open.c
+ *   37945  llm/token/unicode.c
+ *   38430  llm/token/split.c
+ *   39013  llm/token/parts.h
+ *   39169  llm/token/vocab.c
+ *   39956  llm/chat/value.h
+ *   40073  llm/chat/compile.h
+ *   40136  llm/chat/builtin.h
+ *   40168  llm/chat/template.c
+ *   40891  llm/attention/pages.c
+ *   41190  llm/attention/paged.c
+ *   41846  llm/model/arch.h
+ *   41956  llm/model/inside.h
+ *   42335  llm/model/model.c
+ *   42936  llm/model/adapter.c
+ *   43727  llm/sample/sample.c
+ *   44471  llm/sample/stop.c
+ *   44598  llm/sample/grammar_read.h
+ *   44629  llm/sample/grammar.c
+ *   45077  llm/sample/schema.c
+ *   45508  llm/session/inside.h
+ *   45529  llm/session/session.c
+ *   46015  llm/session/beam.c
+ *   46349  llm/train/story.c
+ *   47081  llm/train/decoder.h
+ *   47132  llm/train/trainer.c
+ *   47943  llm/train/judge.c
+ *   48218  llm/quant/direct.c
+ *   48740  llm/quant/kformats.c
+ *   49573  llm/quant/lattice.c
+ *   50246  llm/quant/block.c
+ *   50389  llm/file/store.c
+ *   50918  llm/token/parts.c
+ *   51390  llm/chat/value.c
+ *   51978  llm/chat/parse.h
+ *   52053  llm/chat/compile.c
+ *   52666  llm/chat/rows.h
+ *   52718  llm/chat/text.h
+ *   52755  llm/chat/builtin.c
+ *   53141  llm/model/arch.c
+ *   53321  llm/sample/grammar_read.c
+ *   53900  llm/train/decoder.c
+ *   54507  llm/chat/text.c
+ *   54865  llm/token/encode.c
+ *   55093  llm/token/decode.c
+ *   55272  llm/token/spm.c
+ *   55372  llm/token/bpe.c
+ *   55519  llm/token/wordpiece.c
+ *   55599  llm/token/unigram.c
+ *   55828  llm/token/rwkv.c
+ *   55854  llm/chat/value_text.c
+ *   56100  llm/chat/filters.c
+ *   56510  llm/chat/methods.c
+ *   56861  llm/chat/emit.c
+ *   56954  llm/chat/words.c
+ *   57128  llm/chat/expression.c
+ *   57609  llm/model/load.c
+ *   57941  llm/model/step.c
+ *   58395  llm/model/attn.c
+ *   58993  llm/model/mla.c
+ *   59182  llm/model/delta.c
+ *   59479  llm/model/ssm.c
+ *   59850  llm/model/rwkv.c
+ *   60309  llm/model/ffn.c
+ *   60661  llm/model/streams.c
+ *   60910  llm/model/forward.c
+ *   61562  llm/model/seq.c
+ *   61767  llm/model/save.c
+ *   62102  llm/tinyllm.c
+ *   62115  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9203,7 +9203,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x474a80fc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd969693c
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9758,7 +9758,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_params_load tinyllm_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x474a80fc
+#define TINYI_SHARED_DECLARED 0xd969693c
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -13550,6 +13550,9 @@ typedef struct tllm_session tllm_session;
 TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out);
 /* The bytes of a file that stay where they are: a model linked into the program. */
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
+/* What tllm_session_open of the same path and description takes beside the mapped file, to the end: the tables of the file, its vocabulary,
+ * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides. */
+TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes);
 TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
 
 TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s);
@@ -13782,8 +13785,14 @@ TINYI_C_BEGIN
 
 typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
 
+/* grouped: the layers of "llama", query heads that share keys; latent: those of "plm", keys and values of all heads made from
+ * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU */
+typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT } tllm_train_form;
+
 typedef struct tllm_train_desc {            /* zero: the value in brackets */
-    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256] */
+    int form;                               /* of the layers: grouped, or latent */
+    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent: kv_heads are the heads */
+    int latent, rotary;                     /* latent: numbers that keys and values are made from, of the shared rotated key [64, 16] */
     int sequences;                          /* of a step, a multiple of 4 [16] */
     int steps;                              /* of the whole run: what the rates follow [1000] */
     int warmup;                             /* steps until the rates are whole [40] */
@@ -13793,6 +13802,8 @@ typedef struct tllm_train_desc {            /* zero: the value in brackets */
     double rate, beta1, beta2, eps;         /* AdamW of the others [0.003, 0.9, 0.95, 1e-8] */
     double clip;                            /* most length of all gradients together [1] */
     double spread;                          /* of the first numbers of the embedding [0.5]; the last norm starts at 1 / (spread sqrt(embedding)), at most 1 */
+    int exact;                              /* 1: the gradient asks for all that the grammar lets follow, each with its probability; 0: for what was drawn [0] */
+    double stress;                          /* weight, in the gradient, of a count that must be known; twice that of place, yes or no, comparison, colour [1] */
     double rope_base, norm_eps;             /* [10000, 1e-5] */
     uint64_t seed;                          /* of the first weights and of the stories [1] */
 } tllm_train_desc;
@@ -13832,7 +13843,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
  * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
-/* A GGUF file of architecture "llama" with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
+/* A GGUF file of architecture "llama", or "plm" for the latent form, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
 
 TINYI_C_END
@@ -13901,7 +13912,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0013905
+#line 0013916
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -13944,6 +13955,7 @@ TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -13969,6 +13981,7 @@ TINYI_FN double tinyi_sqrt(double x);
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n);      /* y[i] = exp(x[i] - top), x[i] <= top, the same bits */
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
@@ -13983,6 +13996,10 @@ TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, d
  * by key on the caller's own scratch: no context, no failure. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
 TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
+/* The k largest of n floats, 1 <= k <= n < 2^31, in the order of topk, at the start of own: the low half of an item is the
+ * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
+TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
 TINYI_C_END
@@ -16441,7 +16458,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 /* /dev/null must not become a file because somebody did not want the output */
-static int tinyi_file_special(const char *path)
+TINYI_FN int tinyi_file_special(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;
@@ -18756,6 +18773,30 @@ TINYI_FN double tinyi_exp64(double x)
     if (x < -745.2) return 0.0;
     n = tinyi_elem_nearest(x * TINYI_LOG2_E);
     return tinyi_elem_scale(1.0 + tinyi_elem_expm1_near((x - n * TINYI_LN2_HI) - n * TINYI_LN2_LO), (int)n);
+}
+
+/* In blocks of a length that compilers know and turn into vectors. Above -700 no result is denormal, so one product by 2^n gives
+ * what the two of tinyi_elem_scale do; the integer n stands in the low bits of the sum that rounds to it. */
+TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
+{
+    enum { BLOCK = 16 };
+    size_t i = 0, j;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        double d[BLOCK], e[BLOCK], least = 0.0;
+        for (j = 0; j < BLOCK; j++) d[j] = (double)x[i + j] - top;
+        for (j = 0; j < BLOCK; j++) least = d[j] < least ? d[j] : least;
+        if (!(least > -700.0)) {
+            for (j = 0; j < BLOCK; j++) y[i + j] = tinyi_exp64(d[j]);
+            continue;
+        }
+        for (j = 0; j < BLOCK; j++) {
+            const double shifted = d[j] * TINYI_LOG2_E + 6755399441055744.0, k = shifted - 6755399441055744.0;
+            e[j] = tinyi_bits_f64((tinyi_f64_bits(shifted) + 1023) << 52);
+            d[j] = 1.0 + tinyi_elem_expm1_near((d[j] - k * TINYI_LN2_HI) - k * TINYI_LN2_LO);
+        }
+        for (j = 0; j < BLOCK; j++) y[i + j] = d[j] * e[j];
+    }
+    for (; i < n; i++) y[i] = tinyi_exp64((double)x[i] - top);
 }
 
 /* -40 <= x <= 700; the sum loses nothing, because |p| < 0.42 and 2^n - 1 is 0 or at least 1/2 away from it */
@@ -23509,7 +23550,7 @@ static size_t tinyi_topk_cap(size_t n, size_t k)
     return k < (n - TINYI_MIN(n, 2 * TINYI_TOPK_CHUNK)) / 4 ? 2 * k + 2 * TINYI_TOPK_CHUNK : n;
 }
 
-static size_t tinyi_topk_own_bytes(size_t n, size_t k)
+TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k)
 {
     return (tinyi_topk_cap(n, k) + k) * sizeof(uint64_t) + 2 * TINYI_TOPK_CHUNK * 4;
 }
@@ -23625,6 +23666,15 @@ static void tinyi_topk_end(tinyi_topk_state *s)
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
     tinyi_sort_pairs(s->item, s->scratch, s->k);
     for (i = 0; i < s->k; i++) s->item[i] = ~s->item[i];
+}
+
+TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, tinyi_fn_topk_scan_f32 scan)
+{
+    tinyi_topk_state s;
+    tinyi_topk_begin(&s, own, n, k, scan);
+    tinyi_topk_offer(&s, x, 1, 0, n);
+    tinyi_topk_end(&s);
+    return s.item;
 }
 
 static void tinyi_topk_put(const tinyi_topk_state *s, const tiny_op *op, tiny_idx row)
@@ -27285,7 +27335,7 @@ static void tinyi_rope_fast(tiny_team *team, const tiny_op *op)
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const tiny_idx n = tinyi_rope_n(op), pairs = n / 2, xs = x->stride[2], ys = y->stride[2];
     const int woven = tinyi_rope_params_of(op)->interleaved;
-    float *c = (float *)team->own, *s = c + pairs;
+    float *c = (float *)team->own, *s = pairs ? c + pairs : c;     /* no workspace where nothing turns */
     tiny_idx t, t1, h, i;
     (void)TINYI_K(team, copy_rows);
     while (tiny_take(team, x->dim[0], 4, &t, &t1))
@@ -36784,6 +36834,7 @@ struct tllm_writer {
     tiny_status status;                     /* the first failure */
     uint32_t version, alignment;
     uint64_t part_bytes;
+    int special;                            /* a device or a pipe: written in its place */
     char *path, *name;                      /* name: of the part at work, with .part */
     size_t n_path;
     tinyi_writer_text keys, names, key_list, tensor_list, memory;
@@ -37187,7 +37238,8 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     w->written = 0;
 #ifndef TINY_NO_STDIO
     if (!w->in_memory) {
-        tinyi_writer_name(w, w->part, ".part");
+        w->special = !split && tinyi_file_special(w->path);
+        tinyi_writer_name(w, w->part, w->special ? "" : ".part");
         w->file = fopen(w->name, "wb");
         if (!w->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", w->name, strerror(errno));
     }
@@ -37342,7 +37394,7 @@ TINY_API tiny_status tllm_writer_finish(tiny_ctx *ctx, tllm_writer *w)
         st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s has %zu bytes, %zu have come", w->path, tinyi_show(name, shown), t->bytes, w->at_byte);
     }
     if (!st) st = tinyi_writer_shut(ctx, w);
-    if (!st && !w->in_memory) st = tinyi_writer_rename(ctx, w);
+    if (!st && !w->in_memory && !w->special) st = tinyi_writer_rename(ctx, w);
     if (!st) w->finished = 1;
     return tinyi_writer_keep(w, st);
 }
@@ -37359,7 +37411,7 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
     if (w->file) (void)fclose(w->file);
-    if (!w->in_memory && w->begun && !w->finished && w->name) {
+    if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
         for (i = 0; i + w->n_renamed < w->n_parts && i <= w->part; i++) {
             tinyi_writer_name(w, i, ".part");
@@ -39011,10 +39063,11 @@ struct tllm_vocab {
     int32_t byte_id[256];                   /* the token of a byte; -1: none */
     int32_t special[TLLM_SPECIAL_COUNT];
     int add_bos, add_eos, add_space_prefix, merge_spaces, lowercase, strip_accents;
+    int byte_fallback;                      /* SentencePiece: some byte has a token; unigram: all 256 have one */
     unsigned char *charsmap;
     size_t n_charsmap, n_charsmap_units;
     double unknown_score;
-    tinyi_trie trie, special_trie, user_trie;
+    tinyi_trie trie, special_trie;
     unsigned char special_first[256];
     int has_strip;
 };
@@ -39103,7 +39156,7 @@ TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte);
 TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix);
 TINYI_FN tiny_status tinyi_encode_bpe(tinyi_encoder *e, const unsigned char *s, size_t n);
 TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned char *s, size_t n);
-TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n);
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n, int begins);
 TINYI_FN tiny_status tinyi_encode_rwkv(tinyi_encoder *e, const unsigned char *s, size_t n);
 TINYI_FN tiny_status tinyi_encode_plamo2(tinyi_encoder *e, const unsigned char *s, size_t n);
 
@@ -39511,6 +39564,7 @@ TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 static void tinyi_vocab_bytes(tllm_vocab *v)
 {
     int b;
+    v->byte_fallback = v->kind == TLLM_VOCAB_UNIGRAM;
     for (b = 0; b < 256; b++) {
         static const char hex[] = "0123456789ABCDEF";
         unsigned char name[8];
@@ -39523,25 +39577,27 @@ static void tinyi_vocab_bytes(tllm_vocab *v)
             continue;
         }
         v->byte_id[b] = tinyi_token_find(v, name, 6);
-        if (v->byte_id[b] < 0 && v->kind == TLLM_VOCAB_SPM) {
-            name[0] = (unsigned char)b;
-            v->byte_id[b] = tinyi_token_find(v, name, 1);
-            if (v->byte_id[b] < 0) v->byte_id[b] = v->special[TLLM_UNK];
-        }
+        if (v->kind == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
+        if (v->kind != TLLM_VOCAB_SPM) continue;
+        v->byte_fallback |= v->byte_id[b] >= 0;
+        if (v->byte_id[b] >= 0) continue;
+        name[0] = (unsigned char)b;
+        v->byte_id[b] = tinyi_token_find(v, name, 1);
+        if (v->byte_id[b] < 0) v->byte_id[b] = v->special[TLLM_UNK];
     }
 }
 
-enum { TINYI_TRIE_ALL, TINYI_TRIE_UNIGRAM, TINYI_TRIE_PLAMO, TINYI_TRIE_USER, TINYI_TRIE_SPECIAL };
+enum { TINYI_TRIE_ALL, TINYI_TRIE_UNIGRAM, TINYI_TRIE_PLAMO, TINYI_TRIE_SPECIAL };
 
 static tiny_status tinyi_vocab_trie(tllm_vocab *v, tiny_ctx *ctx, int which, tinyi_trie *trie)
 {
-    static const unsigned char wanted[] = { 255, TINYI_TOK_NORMAL | TINYI_TOK_USER | TINYI_TOK_UNUSED, 255, TINYI_TOK_USER,
+    static const unsigned char wanted[] = { 255, TINYI_TOK_NORMAL | TINYI_TOK_USER | TINYI_TOK_UNUSED, 255,
                                             TINYI_TOK_CONTROL | TINYI_TOK_USER | TINYI_TOK_UNKNOWN };
     size_t i, n = 0;
     uint32_t *ids;
     tiny_status st;
     for (i = 0; i < v->n; i++) n += v->at[i + 1] > v->at[i] && ((v->what[i] & wanted[which]) || wanted[which] == 255);
-    if (!n && (which == TINYI_TRIE_USER || which == TINYI_TRIE_SPECIAL)) return TINY_OK;
+    if (!n && which == TINYI_TRIE_SPECIAL) return TINY_OK;
     ids = (uint32_t *)tinyi_alloc(ctx, n, sizeof *ids);
     if (!ids) return tiny_ctx_status(ctx);
     for (n = i = 0; i < v->n; i++) {
@@ -39665,7 +39721,6 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
         double least = 3.4028234663852886e38;
         st = tinyi_vocab_map(v, s);
         if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_UNIGRAM, &v->trie);
-        if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_USER, &v->user_trie);
         for (i = 0; i < v->n; i++)
             if (v->what[i] & TINYI_TOK_NORMAL) {
                 double score = v->score ? (double)v->score[i] : 0;
@@ -39712,7 +39767,6 @@ TINY_API void tllm_vocab_close(tiny_ctx *ctx, tllm_vocab *v)
     tiny_free(ctx, v->charsmap);
     tinyi_trie_free(ctx, &v->trie);
     tinyi_trie_free(ctx, &v->special_trie);
-    tinyi_trie_free(ctx, &v->user_trie);
     tiny_free(ctx, v);
 }
 
@@ -41678,11 +41732,99 @@ static void tinyi_paged_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = each * keys + 4.0 * (double)op->in[0]->dim[0] * heads * (d + d_v);
 }
 
+/* Pages packed as a cache writes them; tables that visit blocks in any order, and twice; rows of one sequence after the other, each with the
+ * cells up to its own, a window of them, all of them, or none. */
+static void tinyi_paged_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_tensor *t = &c->in[i_input];
+    const tiny_idx n_seq = c->in[2].dim[0], n_cell = c->in[2].dim[1] * c->in[1].dim[2], n_query = c->in[0].dim[0];
+    int32_t *number = (int32_t *)data;
+    tiny_idx i, n = tiny_tensor_count(t);
+    if (t->dtype == TINY_U8) {
+        tllm_paged_params params;
+        const tllm_format *f;
+        unsigned char *to = (unsigned char *)data;
+        memcpy(&params, c->params.bytes, sizeof params);
+        f = tllm_format_of(i_input == 1 ? params.format_k : params.format_v);
+        for (; n > 0; n -= f->bytes, to += f->bytes) {
+            float x[256];
+            for (i = 0; i < f->values; i++) x[i] = tiny_rng_normal(&c->rng);
+            f->pack(x, to, (size_t)f->values, NULL);
+        }
+    } else if (i_input == 2) {
+        for (i = 0; i < n; i++) number[i] = tiny_case_pick(c, (int)c->in[1].dim[0]);
+    } else if (i_input == 5) {
+        for (i = 0; i < n; i++) number[i] = (int32_t)(i % t->dim[1]);
+    } else
+        for (i = 0; i < n_query; i++, number += 4) {
+            const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq;
+            const tiny_idx own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);         /* the cells before it, and its own */
+            const int kind = tiny_case_pick(c, 8);
+            number[0] = (int32_t)seq;
+            number[1] = kind == 0 ? tiny_case_pick(c, (int)own) : 0;
+            number[2] = kind == 1 ? 0 : (int32_t)(kind == 2 ? n_cell : own);
+            number[3] = (int32_t)own - 1;
+        }
+}
+
+static void tinyi_paged_cases(tiny_case *c)
+{
+    static const short formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    tllm_paged_params params;
+    const tllm_format *f[2];
+    tiny_idx heads, n_part, n_seq, i;
+    const int shared = tiny_case_pick(c, 6) == 0, slopes = tiny_case_pick(c, 4) == 0;      /* values that are the head of their keys; ALiBi */
+    memset(&params, 0, sizeof params);
+    f[0] = tllm_format_of(formats[c->index % 4]);
+    f[1] = shared ? f[0] : tllm_format_of(formats[tiny_case_pick(c, 2) ? c->index % 4 : c->index / 4 % 4]);
+    c->in[0].rank = 3;
+    c->in[0].dim[2] = f[0]->values > 1 || f[1]->values > 1 ? 32 * (1 + tiny_case_pick(c, 5)) : tiny_case_dim(c, 160);
+    params.d_v = shared || tiny_case_pick(c, 3) == 0 ? f[1]->values > 1 ? 32 : tiny_case_dim(c, c->in[0].dim[2]) : 0;
+    heads = 1 + tiny_case_pick(c, 2);
+    n_part = 1 + tiny_case_pick(c, 3);
+    params.n_kv = heads * n_part;
+    params.softcap = tiny_case_pick(c, 4) ? 0.0f : 3.0f;
+    params.scale = tiny_case_pick(c, 4) ? 0.0f : 0.3f;
+    params.format_k = f[0]->id;
+    params.format_v = f[1]->id;
+    c->in[0].dim[1] = params.n_kv * (1 + tiny_case_pick(c, 4));
+    n_seq = 1 + tiny_case_pick(c, 3);
+    c->in[0].dim[0] = n_seq - 1 + tiny_case_dim(c, 40);
+    for (i = 1; i <= 4; i += 3) {           /* the pages of keys and of values */
+        const tiny_idx numbers = heads * (i == 4 && params.d_v ? params.d_v : c->in[0].dim[2]);
+        const tllm_format *of = f[i == 4];
+        c->in[i].rank = i == 4 && shared ? -1 : 4;
+        c->in[i].dtype = of->id == TLLM_FORMAT_F32 ? TINY_F32 : of->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_U8;
+        c->in[i].dim[0] = i == 1 ? 1 + tiny_case_pick(c, 9) : c->in[1].dim[0];
+        c->in[i].dim[1] = n_part;
+        c->in[i].dim[2] = i == 1 ? tiny_case_dim(c, 33) : c->in[1].dim[2];
+        c->in[i].dim[3] = of->values > 1 ? numbers / of->values * of->bytes : numbers;
+        c->fill[i] = of->values > 1 ? TINY_FILL_TABLE : TINY_FILL_NORMAL;
+    }
+    c->in[2].rank = c->in[3].rank = c->in[5].rank = 2;
+    c->in[2].dtype = c->in[3].dtype = c->in[5].dtype = TINY_I32;
+    c->in[2].dim[0] = c->in[5].dim[0] = n_seq;
+    c->in[2].dim[1] = tiny_case_dim(c, 9);
+    c->in[3].dim[0] = c->in[0].dim[0];
+    c->in[3].dim[1] = 4;
+    c->in[5].dim[1] = c->in[2].dim[1] * c->in[1].dim[2];
+    c->fill[2] = c->fill[3] = c->fill[5] = TINY_FILL_TABLE;
+    c->fill[6] = TINY_FILL_POSITIVE;
+    if (!slopes) c->in[5].rank = -1;
+    c->in[6].rank = slopes ? 1 : -1;
+    c->in[7].rank = tiny_case_pick(c, 3) ? -1 : 1;
+    c->in[6].dim[0] = c->in[7].dim[0] = c->in[0].dim[1];
+    for (i = 1; i < 8; i++) c->dense[i] = 1;
+    c->fill_table = tinyi_paged_fill;
+    c->no_specials = c->no_denormals = 1;   /* an infinite score leaves one key or none, by which rounding falls where */
+    memcpy(c->params.bytes, &params, sizeof params);
+}
+
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
     TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
-    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, NULL,
+    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
     "o = softmax(scale q k^T) v over the pages of each sequence"
 };
@@ -42399,7 +42541,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         high = -tinyi_lm_floor(-c);
         low = low > 0.0 ? low : 0.0;
         high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN))) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
         double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
@@ -42434,10 +42576,12 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
     return w->v;
 }
 
-static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor)
+/* In latent attention only a part of a key is rotated, so the size of YaRN goes into the scores. In deepseek2 they also grow by YaRN's
+ * own size where the file names no multiplier of it, and for a rotation that is only stretched, as in llama.cpp. */
+static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
-    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
-    const double size = 1.0 + 0.1 * mul * tinyi_log64(factor);
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f), plain = strcmp(ld->m->arch->name, "deepseek2") || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
 
@@ -42486,7 +42630,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
     m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return yarn && how & TINYI_LM_A_YARN_MSCALE ? tinyi_lm_yarn_scores(ld, factor) : 1.0f;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && !strcmp(m->arch->name, "deepseek2"))) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
@@ -43580,13 +43724,17 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     return st;
 }
 
-/* src/llm/sample/sample.c - the steps, one function each, over an array of candidates
+/* src/llm/sample/sample.c - the steps, one function each, over arrays of candidates
  *
- * All probabilities are computed in double by our own exp and log, in the order of the candidates, so that a draw is the same
- * everywhere. A step that needs an order sorts at most once: the array remembers how much of its front is sorted.              */
+ * All probabilities are computed in double by our own exp, in the order of the candidates, so that a draw is the same
+ * everywhere. Kernels of the target only compare floats: they give the same answers on every one.
+ * Candidates stand in the order of their numbers until a step sorts them, so that the lower place wins a tie.
+ * Cost: no step sorts the vocabulary. top_k finds its limit while it reads; cuts at a logit (min_p, top_n_sigma, mirostat 2)
+ * read once for the limit and once for those above; top_p and typical put the weights into buckets by their distance and
+ * sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name.                      */
 #include <string.h>
 
-typedef struct tinyi_candidate { float logit; int32_t token; } tinyi_candidate;
+enum { TINYI_SAMPLER_NOTHING, TINYI_SAMPLER_WEIGHTS, TINYI_SAMPLER_TOTAL };     /* what of the softmax is computed */
 
 struct tllm_sampler {
     tiny_ctx *ctx;
@@ -43596,12 +43744,15 @@ struct tllm_sampler {
     uint64_t seed;
     tiny_rng rng;
     double mu;                              /* of mirostat: twice tau at the start */
-    tinyi_candidate *c;
-    double *p;                              /* probabilities of c */
-    uint64_t *item, *scratch;               /* for sorting */
-    int32_t *count;                         /* of each token in the window, or a length for dry */
+    float *x;                               /* logits of the candidates, finite */
+    int32_t *token;                         /* their numbers; not written while whole */
+    double *w;                              /* exp(x - the largest) */
+    double total;                           /* sum of w, in their order */
+    uint64_t *item, *scratch;               /* n_vocab each, one behind the other, and a little more: for sorting, lists of places, the k largest */
+    int32_t *count;                         /* of each token in the window, a length for dry, or bits of a bias; zeros between steps */
     size_t n, sorted;                       /* candidates left; so many at the front are the largest, in order */
-    int have_p;
+    int whole;                              /* candidate i is token i: nothing was taken away */
+    int have;                               /* TINYI_SAMPLER_NOTHING ... */
     int32_t *text;                          /* what was accepted, oldest first; the last `window` of it when there is one */
     size_t n_text, text_room, window;       /* window 0: all of it is kept */
     uint32_t *z;                            /* for dry, as long as text_room */
@@ -43727,17 +43878,19 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     s->window = all ? 0 : window;
     s->text_room = !looks ? 0 : all ? TINYI_MAX(window, 256) : window;
     s->chain = (tllm_step *)tinyi_alloc(ctx, n_steps, sizeof *s->chain);
-    s->c = (tinyi_candidate *)tinyi_alloc(ctx, n, sizeof *s->c);
-    s->p = (double *)tinyi_alloc(ctx, n, sizeof *s->p);
-    s->item = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->item);
-    s->scratch = (uint64_t *)tinyi_alloc(ctx, n, sizeof *s->scratch);
+    s->x = (float *)tinyi_alloc(ctx, n, sizeof *s->x);
+    s->token = (int32_t *)tinyi_alloc(ctx, n, sizeof *s->token);
+    s->w = (double *)tinyi_alloc(ctx, n, sizeof *s->w);
+    s->item = (uint64_t *)tinyi_alloc(ctx, 2 * n + 1024, sizeof *s->item);
     s->count = (int32_t *)tinyi_alloc(ctx, n, sizeof *s->count);
     s->text = (int32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->text);
     s->z = (uint32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->z);
-    if (!s->chain || !s->c || !s->p || !s->item || !s->scratch || !s->count || !s->text || !s->z) {
+    if (!s->chain || !s->x || !s->token || !s->w || !s->item || !s->count || !s->text || !s->z) {
         tllm_sampler_close(s);
         return TINY_E_MEMORY;
     }
+    s->scratch = s->item + n;
+    memset(s->count, 0, n * sizeof *s->count);
     if (n_steps) memcpy(s->chain, chain, n_steps * sizeof *chain);
     tllm_sampler_reset(s);
     *out = s;
@@ -43750,10 +43903,10 @@ TINY_API void tllm_sampler_close(tllm_sampler *s)
     if (!s) return;
     ctx = s->ctx;
     tiny_free(ctx, s->chain);
-    tiny_free(ctx, s->c);
-    tiny_free(ctx, s->p);
+    tiny_free(ctx, s->x);
+    tiny_free(ctx, s->token);
+    tiny_free(ctx, s->w);
     tiny_free(ctx, s->item);
-    tiny_free(ctx, s->scratch);
     tiny_free(ctx, s->count);
     tiny_free(ctx, s->text);
     tiny_free(ctx, s->z);
@@ -43764,7 +43917,7 @@ TINY_API void tllm_sampler_reset(tllm_sampler *s)
 {
     s->rng = tiny_rng_make(s->seed, 0);
     s->n_text = s->n = s->sorted = 0;
-    s->have_p = 0;
+    s->have = TINYI_SAMPLER_NOTHING;
     s->mu = s->n_steps ? 2.0 * (double)s->chain[s->n_steps - 1].x[0] : 0.0;
 }
 
@@ -43798,174 +43951,274 @@ TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 
 TINY_REF_BEGIN
 
-/* The k largest to the front, in order; equal logits by token number. */
-static void tinyi_sampler_sort(tllm_sampler *s, size_t k)
+static int32_t tinyi_sampler_token(const tllm_sampler *s, size_t i) { return s->whole ? (int32_t)i : s->token[i]; }
+
+static uint32_t tinyi_sampler_key(float x)
+{
+    uint32_t bits;
+    x += 0.0f;                              /* one zero */
+    memcpy(&bits, &x, 4);
+    return tinyi_sort_key_f32(bits);
+}
+
+/* The candidates at the n places hit[0] < hit[1] < ... stay. */
+static void tinyi_sampler_gather(tllm_sampler *s, const uint32_t *hit, size_t n)
 {
     size_t i;
-    k = TINYI_MIN(k, s->n);
-    if (s->sorted >= k) return;
-    for (i = 0; i < s->n; i++) {
-        const float x = s->c[i].logit + 0.0f;       /* one zero */
-        uint32_t bits;
-        memcpy(&bits, &x, 4);
-        s->item[i] = (uint64_t)~tinyi_sort_key_f32(bits) << 32 | (uint32_t)s->c[i].token;
+    if (n == s->n) return;
+    for (i = 0; i < n; i++) {
+        s->x[i] = s->x[hit[i]];
+        s->token[i] = tinyi_sampler_token(s, hit[i]);
     }
-    if (k == 1) {
-        size_t best = 0;
-        tinyi_candidate t;
-        for (i = 1; i < s->n; i++)
-            if (s->item[i] < s->item[best]) best = i;
-        t = s->c[0];
-        s->c[0] = s->c[best];
-        s->c[best] = t;
-    } else {
-        /* item and c change places by the token: its logit is kept in p's room until the order is known */
-        float *by_token = (float *)(void *)s->p;
-        for (i = 0; i < s->n; i++) by_token[s->c[i].token] = s->c[i].logit;
-        tinyi_sort_pairs(s->item, s->scratch, s->n);
-        for (i = 0; i < s->n; i++) {
-            s->c[i].token = (int32_t)(uint32_t)s->item[i];
-            s->c[i].logit = by_token[s->c[i].token];
-        }
-        k = s->n;
+    if (s->have)
+        for (i = 0; i < n; i++) s->w[i] = s->w[hit[i]];
+    if (s->have) s->have = TINYI_SAMPLER_WEIGHTS;
+    s->sorted = s->sorted == s->n ? n : 0;
+    s->whole = 0;
+    s->n = n;
+}
+
+/* The candidates in the order of the first n items, whose low halves (turned over where flip is ~0) are their places; n <= s->n.
+ * The scratch memory behind the items is used. */
+static void tinyi_sampler_order(tllm_sampler *s, const uint64_t *item, size_t n, uint32_t flip)
+{
+    float *x = (float *)(void *)s->scratch;
+    int32_t *token = (int32_t *)(void *)(x + n);
+    double *w = (double *)(void *)s->scratch;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const uint32_t at = (uint32_t)item[i] ^ flip;
+        x[i] = s->x[at];
+        token[i] = tinyi_sampler_token(s, at);
     }
-    s->sorted = k;
-    s->have_p = 0;
+    memcpy(s->x, x, n * sizeof *x);
+    memcpy(s->token, token, n * sizeof *token);
+    if (s->have) {
+        for (i = 0; i < n; i++) w[i] = s->w[(uint32_t)item[i] ^ flip];
+        memcpy(s->w, w, n * sizeof *w);
+        s->have = TINYI_SAMPLER_WEIGHTS;    /* the sum goes in the order of the candidates */
+    }
+    s->whole = 0;
+    s->n = s->sorted = n;
+}
+
+static void tinyi_sampler_sort(tllm_sampler *s)
+{
+    size_t i;
+    if (s->sorted >= s->n) return;
+    for (i = 0; i < s->n; i++) s->item[i] = (uint64_t)~tinyi_sampler_key(s->x[i]) << 32 | (uint32_t)i;
+    tinyi_sort_pairs(s->item, s->scratch, s->n);
+    tinyi_sampler_order(s, s->item, s->n, 0);
 }
 
 static double tinyi_sampler_peak(const tllm_sampler *s)
 {
-    float m = s->c[0].logit;
-    size_t i;
-    for (i = s->sorted ? s->n : 1; i < s->n; i++)
-        if (s->c[i].logit > m) m = s->c[i].logit;
-    return (double)m;
+    return (double)(s->sorted ? s->x[0] : s->ctx->k->max_f32(s->x, s->n));
 }
 
 static void tinyi_sampler_softmax(tllm_sampler *s)
 {
-    double sum = 0.0;
-    const double m = tinyi_sampler_peak(s);
     size_t i;
-    if (s->have_p) return;
-    for (i = 0; i < s->n; i++) sum += s->p[i] = tinyi_exp64((double)s->c[i].logit - m);
-    for (i = 0; i < s->n; i++) s->p[i] /= sum;
-    s->have_p = 1;
+    if (s->have < TINYI_SAMPLER_WEIGHTS) tinyi_exp64_below(s->w, s->x, tinyi_sampler_peak(s), s->n);
+    if (s->have < TINYI_SAMPLER_TOTAL)
+        for (s->total = 0.0, i = 0; i < s->n; i++) s->total += s->w[i];
+    s->have = TINYI_SAMPLER_TOTAL;
 }
 
+/* The first n of what is sorted. */
 static void tinyi_sampler_keep(tllm_sampler *s, size_t n)
 {
     if (n >= s->n) return;
     s->n = n;
     s->sorted = TINYI_MIN(s->sorted, n);
-    s->have_p = 0;
+    if (s->have) s->have = TINYI_SAMPLER_WEIGHTS;
+}
+
+/* The k largest, in order. */
+static void tinyi_sampler_top_k(tllm_sampler *s, size_t k)
+{
+    if (k >= s->n) return;
+    if (s->sorted < k) {
+        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, s->ctx->k->topk_scan_f32), k, 0xffffffffu);
+    } else tinyi_sampler_keep(s, k);
+}
+
+/* The largest float below x, which is finite. */
+static float tinyi_sampler_below(float x)
+{
+    uint32_t u;
+    x += 0.0f;
+    memcpy(&u, &x, 4);
+    u = u == 0 ? 0x80000001u : u >> 31 ? u + 1 : u - 1;
+    memcpy(&x, &u, 4);
+    return x;
 }
 
 /* Keeps those of at least this logit. Order stays. */
 static void tinyi_sampler_above(tllm_sampler *s, double least)
 {
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    float limit;
+    if (!(least >= -3.4028234e38)) return;
+    limit = (float)least;                   /* to the nearest: the limit is the largest float below least */
+    if ((double)limit >= least) limit = tinyi_sampler_below(limit);
+    tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, limit));
+}
+
+/* How far a candidate is, the smaller the nearer: from the largest logit, or (inside) from a middle between them. */
+TINYI_INLINE float tinyi_sampler_away(float x, double middle, int inside)
+{
+    float d = (float)((double)x - middle);
+    uint32_t u;
+    if (!inside) return -x;
+    memcpy(&u, &d, 4);                      /* by bits: a branch on the sign of noise is mispredicted half of the time */
+    u &= 0x7fffffffu;
+    memcpy(&d, &u, 4);
+    return d;
+}
+/* Buckets of 1/32; what is farther than 32 shares the last one. */
+enum { TINYI_SAMPLER_BUCKETS = 1025 };
+TINYI_INLINE int tinyi_sampler_bucket(float away, double middle, int inside)
+{
+    const double d = inside ? (double)away : middle + (double)away;
+    return (int)((d < 32.0 ? d : 32.0) * 32.0);
+}
+
+/* The fewest candidates, the nearest first (of equals the first), whose weights reach sum. Weights are summed by buckets, and in
+ * the bucket that reaches it in order. */
+static void tinyi_sampler_reach(tllm_sampler *s, double middle, int inside, double sum)
+{
+    double bucket[TINYI_SAMPLER_BUCKETS], before = 0.0;
+    uint32_t count[TINYI_SAMPLER_BUCKETS], *hit = (uint32_t *)(void *)s->scratch, last = 0;
+    float limit;
     size_t i, n = 0;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit >= least) s->c[n++] = s->c[i];
-    s->sorted = s->sorted == s->n ? n : TINYI_MIN(s->sorted, TINYI_MIN(n, 1));
-    s->n = n;
-    s->have_p = 0;
+    int b = 0;
+    memset(bucket, 0, sizeof bucket);
+    memset(count, 0, sizeof count);
+    for (i = 0; i < s->n; i++) {
+        const int at = tinyi_sampler_bucket(tinyi_sampler_away(s->x[i], middle, inside), middle, inside);
+        bucket[at] += s->w[i];
+        count[at]++;
+    }
+    while (b < TINYI_SAMPLER_BUCKETS && (!count[b] || before + bucket[b] < sum)) before += bucket[b++];
+    if (b == TINYI_SAMPLER_BUCKETS) return;
+    for (i = 0; i < s->n; i++) {
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
+        if (tinyi_sampler_bucket(away, middle, inside) == b) s->item[n++] = (uint64_t)tinyi_sampler_key(away) << 32 | (uint32_t)i;
+    }
+    tinyi_sort_pairs(s->item, s->scratch, n);
+    for (i = 0; i < n; i++) {
+        last = (uint32_t)s->item[i];
+        if ((before += s->w[last]) >= sum) break;
+    }
+    limit = tinyi_sampler_away(s->x[last], middle, inside);
+    for (n = 0, i = 0; i < s->n; i++) {
+        const float away = tinyi_sampler_away(s->x[i], middle, inside);
+        hit[n] = (uint32_t)i;               /* written either way: no branch */
+        n += (size_t)((away < limit) | ((away == limit) & (i <= last)));
+    }
+    tinyi_sampler_gather(s, hit, n);
 }
 
 static void tinyi_sampler_top_p(tllm_sampler *s, double p)
 {
-    double sum = 0.0;
-    size_t i;
     if (p >= 1.0) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    for (i = 0; i < s->n; i++)
-        if ((sum += s->p[i]) >= p) {
-            tinyi_sampler_keep(s, i + 1);
-            return;
-        }
+    tinyi_sampler_reach(s, tinyi_sampler_peak(s), 0, p * s->total);
 }
 
-/* By |-log p - entropy|, smallest first, until p is reached. */
+/* By |-log p - entropy|: log p is x - log total, the entropy log total - sum p x, and so it is the distance from sum p x. */
 static void tinyi_sampler_typical(tllm_sampler *s, double p)
 {
-    double entropy = 0.0, sum = 0.0;
-    size_t i, n = 0;
+    double mean = 0.0;
+    size_t i;
     if (p >= 1.0) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    for (i = 0; i < s->n; i++)
-        if (s->p[i] > 0.0) entropy -= s->p[i] * tinyi_log64(s->p[i]);
-    for (i = 0; i < s->n; i++) {
-        const double d = s->p[i] > 0.0 ? -tinyi_log64(s->p[i]) - entropy : 1e30;
-        const float f = (float)(d < 0.0 ? -d : d) + 0.0f;
-        uint32_t bits;
-        memcpy(&bits, &f, 4);
-        s->item[i] = (uint64_t)tinyi_sort_key_f32(bits) << 32 | (uint32_t)i;
+    for (i = 0; i < s->n; i++) mean += s->w[i] * (double)s->x[i];
+    tinyi_sampler_reach(s, mean / s->total, 1, p * s->total);
+}
+
+/* Of logits that are no bans of the caller's: the sum of x - mean, or of its squares. */
+static double tinyi_sampler_sum(const tllm_sampler *s, double mean, int square, double *n)
+{
+    double sum[4] = { 0.0, 0.0, 0.0, 0.0 };     /* four, so that one does not wait for the other */
+    size_t i;
+    for (*n = 0.0, i = 0; i < s->n; i++) {
+        const double d = (double)s->x[i] - mean;
+        if (s->x[i] <= -1e38f) continue;
+        sum[i & 3] += square ? d * d : d;
+        *n += 1.0;
     }
-    tinyi_sort_pairs(s->item, s->scratch, s->n);
-    while (n < s->n) {
-        sum += s->p[(uint32_t)s->item[n]];
-        n++;
-        if (sum >= p) break;
-    }
-    /* the chosen in the order of their logits */
-    for (i = 0; i < n; i++) s->item[i] = (uint32_t)s->item[i];
-    tinyi_sort_pairs(s->item, s->scratch, n);
-    for (i = 0; i < n; i++) s->c[i] = s->c[(uint32_t)s->item[i]];
-    s->n = s->sorted = n;
-    s->have_p = 0;
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 static void tinyi_sampler_sigma(tllm_sampler *s, double k)
 {
-    double mean = 0.0, square = 0.0, n = 0.0;
-    size_t i;
+    double n, mean;
     if (k <= 0.0) return;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit > -1e38) { mean += (double)s->c[i].logit; n += 1.0; }
-    if (n == 0.0) return;
-    mean /= n;
-    for (i = 0; i < s->n; i++)
-        if ((double)s->c[i].logit > -1e38) square += ((double)s->c[i].logit - mean) * ((double)s->c[i].logit - mean);
-    tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(square / n));
+    mean = tinyi_sampler_sum(s, 0.0, 0, &n);
+    if (n > 0.0) tinyi_sampler_above(s, tinyi_sampler_peak(s) - k * tinyi_sqrt(tinyi_sampler_sum(s, mean / n, 1, &n) / n));
 }
 
+/* All above the threshold but the least probable of them, of equals the last. */
 static void tinyi_sampler_xtc(tllm_sampler *s, double chance, double threshold)
 {
-    size_t n = 0;
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    size_t i, n = 0, above = 0, stays = 0;
     if (chance <= 0.0 || threshold > 0.5 || tiny_rng_uniform64(&s->rng) >= chance) return;
-    tinyi_sampler_sort(s, s->n);
     tinyi_sampler_softmax(s);
-    while (n < s->n && s->p[n] >= threshold) n++;
-    if (n < 2) return;
-    memmove(s->c, s->c + n - 1, (s->n - (n - 1)) * sizeof *s->c);
-    s->n -= n - 1;
-    s->sorted = s->n;
-    s->have_p = 0;
+    for (i = 0; i < s->n; i++)
+        if (s->w[i] / s->total >= threshold && (!above++ || s->x[i] <= s->x[stays])) stays = i;
+    if (above < 2) return;
+    for (i = 0; i < s->n; i++)
+        if (i == stays || s->w[i] / s->total < threshold) hit[n++] = (uint32_t)i;
+    tinyi_sampler_gather(s, hit, n);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest is another */
 }
 
 static size_t tinyi_sampler_window(const tllm_sampler *s, int32_t n) { return n < 0 ? s->n_text : TINYI_MIN(s->n_text, (size_t)n); }
 
+/* Changes the logit of every candidate whose count is not 0, and clears the counts, which the tokens list[i * stride] have. */
+typedef void tinyi_sampler_change(float *x, int32_t count, const tllm_step *step);
+static void tinyi_sampler_touch(tllm_sampler *s, const tllm_step *step, tinyi_sampler_change *change, const int32_t *list, size_t stride, size_t n)
+{
+    size_t i;
+    if (s->whole) {
+        for (i = 0; i < n; i++) {
+            const int32_t t = list[i * stride];
+            if (s->count[t]) change(&s->x[t], s->count[t], step);
+            s->count[t] = 0;
+        }
+    } else {
+        for (i = 0; i < s->n; i++)
+            if (s->count[s->token[i]]) change(&s->x[i], s->count[s->token[i]], step);
+        for (i = 0; i < n; i++) s->count[list[i * stride]] = 0;
+    }
+    s->sorted = 0;
+    s->have = TINYI_SAMPLER_NOTHING;
+}
+
+static void tinyi_sampler_penalty(float *x, int32_t times, const tllm_step *step)
+{
+    *x = *x > 0.0f ? *x / step->x[0] : *x * step->x[0];
+    *x -= (float)times * step->x[1];
+    *x -= step->x[2];
+    if (*x > 3.40282347e38f) *x = 3.40282347e38f;
+}
 static void tinyi_sampler_penalties(tllm_sampler *s, const tllm_step *step)
 {
     const size_t n = tinyi_sampler_window(s, step->n);
     size_t i;
     if (!n) return;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
     for (i = s->n_text - n; i < s->n_text; i++) s->count[s->text[i]]++;
-    for (i = 0; i < s->n; i++) {
-        const int32_t times = s->count[s->c[i].token];
-        float *x = &s->c[i].logit;
-        if (!times) continue;
-        *x = *x > 0.0f ? *x / step->x[0] : *x * step->x[0];
-        *x -= (float)times * step->x[1];
-        *x -= step->x[2];
-    }
-    s->sorted = 0;
-    s->have_p = 0;
+    tinyi_sampler_touch(s, step, tinyi_sampler_penalty, s->text + (s->n_text - n), 1, n);
 }
 
+static void tinyi_sampler_dry_penalty(float *x, int32_t length, const tllm_step *step)
+{
+    const double grown = (double)(length - step->allowed) * tinyi_log64((double)step->x[1]);
+    if (length >= step->allowed) *x = (float)((double)*x - (double)step->x[0] * tinyi_exp64(TINYI_MIN(grown, 80.0)));
+}
 /* For each earlier place whose tokens before it repeat the end of the text, the token that stood there would make the
  * repetition longer. The lengths are the Z array of the text backwards, in linear time (D. Gusfield, 1997); a breaker ends both. */
 static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
@@ -43982,7 +44235,6 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
     }
     n = i;
     if (n == 0) return;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
     for (i = 1; i < all; i++) {             /* z[i]: how many tokens before place -i equal the end, at most n */
         size_t z = i < right ? TINYI_MIN(right - i, (size_t)s->z[i - left]) : 0;
         while (i + z < all && z < n && t[-1 - (ptrdiff_t)z] == t[-1 - (ptrdiff_t)(i + z)]) z++;
@@ -43994,51 +44246,51 @@ static void tinyi_sampler_dry(tllm_sampler *s, const tllm_step *step)
             if (j == n_breakers && (size_t)s->count[next] < z) s->count[next] = (int32_t)TINYI_MIN(z, (size_t)INT32_MAX);
         }
     }
-    for (i = 0; i < s->n; i++) {
-        const int32_t length = s->count[s->c[i].token];
-        double penalty;
-        if (!length || length < step->allowed) continue;
-        penalty = (double)(length - step->allowed) * tinyi_log64((double)step->x[1]);
-        penalty = (double)step->x[0] * tinyi_exp64(TINYI_MIN(penalty, 80.0));
-        s->c[i].logit = (float)((double)s->c[i].logit - penalty);
-    }
-    s->sorted = 0;
-    s->have_p = 0;
+    tinyi_sampler_touch(s, step, tinyi_sampler_dry_penalty, s->text + (s->n_text - all), 1, all);
 }
 
+/* a token may stand in the list more than once: its entries are summed as floats in count */
+static void tinyi_sampler_add(float *x, int32_t bits, const tllm_step *step)
+{
+    float add;
+    (void)step;
+    memcpy(&add, &bits, 4);
+    *x += add;
+}
 static void tinyi_sampler_bias(tllm_sampler *s, const tllm_step *step)
 {
-    float *add = (float *)(void *)s->count;
     size_t i;
-    memset(s->count, 0, (size_t)s->n_vocab * sizeof *s->count);
-    for (i = 0; i < (size_t)step->n; i++) add[step->bias[i].token] += step->bias[i].add;
-    for (i = 0; i < s->n; i++) s->c[i].logit += add[s->c[i].token];
-    s->sorted = 0;
-    s->have_p = 0;
+    if (!step->n) return;
+    for (i = 0; i < (size_t)step->n; i++) {
+        float add;
+        memcpy(&add, &s->count[step->bias[i].token], 4);
+        add += step->bias[i].add;
+        memcpy(&s->count[step->bias[i].token], &add, 4);
+    }
+    tinyi_sampler_touch(s, step, tinyi_sampler_add, &step->bias[0].token, sizeof *step->bias / sizeof(int32_t), (size_t)step->n);
 }
 
 static void tinyi_sampler_filter(tllm_sampler *s, const tllm_step *step)
 {
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
     size_t i, n = 0;
-    const size_t before = s->n;
     for (i = 0; i < s->n; i++)
-        if (step->allow(step->user, s->c[i].token)) s->c[n++] = s->c[i];
-    s->n = n;
-    s->sorted = s->sorted == before ? n : 0;
-    s->have_p = 0;
+        if (step->allow(step->user, tinyi_sampler_token(s, i))) hit[n++] = (uint32_t)i;
+    tinyi_sampler_gather(s, hit, n);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest may be gone */
 }
 
-/* A draw in proportion to p; the last candidate when rounding leaves the sum below the drawn number. */
+/* A draw in proportion to the weights; the last candidate when rounding leaves their sum below the drawn number. */
 static size_t tinyi_sampler_draw(tllm_sampler *s)
 {
     double u, sum = 0.0;
     size_t i;
     if (s->n == 1) return 0;
     tinyi_sampler_softmax(s);
-    u = tiny_rng_uniform64(&s->rng);
+    u = tiny_rng_uniform64(&s->rng) * s->total;
     for (i = 0; i + 1 < s->n; i++)
-        if ((sum += s->p[i]) > u) break;
-    while (i > 0 && s->p[i] == 0.0) i--;    /* never one of no probability */
+        if ((sum += s->w[i]) > u) break;
+    while (i > 0 && s->w[i] == 0.0) i--;    /* never one of no probability */
     return i;
 }
 
@@ -44047,73 +44299,85 @@ static size_t tinyi_sampler_draw(tllm_sampler *s)
 static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
 {
     const double ln2 = 0.69314718055994530942;
-    size_t i, n = 0;
-    tinyi_sampler_sort(s, s->n);
-    tinyi_sampler_softmax(s);
+    size_t i;
     if (step->kind == TLLM_STEP_MIROSTAT_1) {
-        double tb = 0.0, tt = 0.0, e, k, eps;
+        const size_t head = TINYI_MIN(s->n, 100);
+        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, s->ctx->k->topk_scan_f32);
         const double vocab = (double)s->n_vocab;
-        for (i = 0; i + 1 < s->n && i < 99 && s->p[i + 1] > 0.0; i++) {
-            const double t = tinyi_log64(((double)i + 2.0) / ((double)i + 1.0)), b = tinyi_log64(s->p[i] / s->p[i + 1]);
+        double tb = 0.0, tt = 0.0, e, k, eps, b;
+        size_t n = s->n;
+        for (i = 0; i + 1 < head; i++) {    /* b = log(p[i] / p[i + 1]) */
+            const double t = tinyi_log64(((double)i + 2.0) / ((double)i + 1.0));
+            b = (double)s->x[~(uint32_t)item[i]] - (double)s->x[~(uint32_t)item[i + 1]];
+            if (b > 700.0) break;
             tb += t * b;
             tt += t * t;
         }
         e = tt > 0.0 ? tb / tt : 0.0;
         eps = e - 1.0;
         /* k = (eps 2^mu / (1 - N^-eps))^(1/e); at eps = 0 its limit */
-        if (e <= 0.0) n = s->n;
-        else {
+        if (e > 0.0) {
             const double tail = eps > -1e-9 && eps < 1e-9 ? tinyi_log64(vocab) : (1.0 - tinyi_exp64(-eps * tinyi_log64(vocab))) / eps;
             k = (s->mu * ln2 - tinyi_log64(TINYI_MAX(tail, 1e-300))) / e;
-            n = k >= tinyi_log64((double)s->n) ? s->n : k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
+            if (k < tinyi_log64((double)n)) n = k <= 0.0 ? 1 : (size_t)tinyi_exp64(k);
         }
-    } else
-        while (n < s->n && s->p[n] > 0.0 && -tinyi_log64(s->p[n]) / ln2 <= s->mu) n++;
-    tinyi_sampler_keep(s, TINYI_MAX(n, 1));
-    tinyi_sampler_softmax(s);
+        tinyi_sampler_top_k(s, TINYI_MAX(n, 1));
+    } else {                                /* -log p <= mu ln 2, and always the largest */
+        const double peak = tinyi_sampler_peak(s);
+        tinyi_sampler_softmax(s);
+        tinyi_sampler_above(s, TINYI_MIN(peak + tinyi_log64(s->total) - s->mu * ln2, peak));
+    }
     i = tinyi_sampler_draw(s);
-    s->mu -= (double)step->x[1] * (-tinyi_log64(s->p[i]) / ln2 - (double)step->x[0]);
+    tinyi_sampler_softmax(s);
+    s->mu -= (double)step->x[1] * (-tinyi_log64(s->w[i] / s->total) / ln2 - (double)step->x[0]);
     return i;
+}
+
+static void tinyi_sampler_divide(float *x, size_t n, float t)
+{
+    size_t i = 0, j;
+    for (; i + 16 <= n; i += 16)
+        for (j = 0; j < 16; j++) x[i + j] /= t;     /* a length that compilers know becomes vectors */
+    for (; i < n; i++) x[i] /= t;
+}
+
+/* After a step that may have banned: -infinity is no candidate. */
+static void tinyi_sampler_drop(tllm_sampler *s)
+{
+    uint32_t *hit = (uint32_t *)(void *)s->scratch;
+    if (s->n && s->ctx->k->min_f32(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, -INFINITY));
 }
 
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
     if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
-    s->n = 0;
-    for (i = 0; i < (size_t)s->n_vocab; i++) {
-        const float x = logits[i];
-        if (!(x <= 3.40282347e38f)) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)x);
-        if (x < -3.40282347e38f) continue;  /* -infinity: banned */
-        s->c[s->n].logit = x;
-        s->c[s->n++].token = (int32_t)i;
+    if (s->ctx->k->topk_scan_f32((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
+        i = *(const uint32_t *)(const void *)s->scratch;
+        return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)logits[i]);
     }
+    memcpy(s->x, logits, (size_t)s->n_vocab * sizeof *logits);
+    s->n = (size_t)s->n_vocab;
     s->sorted = 0;
-    s->have_p = 0;
+    s->whole = 1;
+    s->have = TINYI_SAMPLER_NOTHING;
+    tinyi_sampler_drop(s);
     for (i = 0; i < s->n_steps && s->n; i++) {
         const tllm_step *step = &s->chain[i];
-        size_t j;
         switch (step->kind) {
         case TLLM_STEP_TEMPERATURE:
-            if (step->x[0] > 0.0f) {
-                const float top = (float)tinyi_sampler_peak(s) / step->x[0];
-                if (step->x[0] == 1.0f) break;
-                if (top <= 3.40282347e38f) {
-                    for (j = 0; j < s->n; j++) s->c[j].logit /= step->x[0];
-                    s->have_p = 0;
-                    break;
-                }
+            if (step->x[0] == 1.0f) break;
+            if (step->x[0] > 0.0f && (float)tinyi_sampler_peak(s) / step->x[0] <= 3.40282347e38f) {
+                tinyi_sampler_divide(s->x, s->n, step->x[0]);
+                s->have = TINYI_SAMPLER_NOTHING;
+                tinyi_sampler_drop(s);
+                break;
             }
             /* t = 0, and one so small that quotients overflow, is greedy */
             /* fall through */
-        case TLLM_STEP_GREEDY:
-            tinyi_sampler_sort(s, 1);
-            tinyi_sampler_keep(s, 1);
-            break;
+        case TLLM_STEP_GREEDY: tinyi_sampler_top_k(s, 1); break;
         case TLLM_STEP_TOP_K:
-            if (!step->n || (size_t)step->n >= s->n) break;
-            tinyi_sampler_sort(s, (size_t)step->n);
-            tinyi_sampler_keep(s, (size_t)step->n);
+            if (step->n) tinyi_sampler_top_k(s, (size_t)step->n);
             break;
         case TLLM_STEP_TOP_P: tinyi_sampler_top_p(s, (double)step->x[0]); break;
         case TLLM_STEP_MIN_P:
@@ -44122,41 +44386,43 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
         case TLLM_STEP_TYPICAL: tinyi_sampler_typical(s, (double)step->x[0]); break;
         case TLLM_STEP_TOP_N_SIGMA: tinyi_sampler_sigma(s, (double)step->x[0]); break;
         case TLLM_STEP_XTC: tinyi_sampler_xtc(s, (double)step->x[0], (double)step->x[1]); break;
-        case TLLM_STEP_PENALTIES: tinyi_sampler_penalties(s, step); break;
-        case TLLM_STEP_DRY: tinyi_sampler_dry(s, step); break;
-        case TLLM_STEP_BIAS: tinyi_sampler_bias(s, step); break;
+        case TLLM_STEP_PENALTIES: tinyi_sampler_penalties(s, step); tinyi_sampler_drop(s); break;
+        case TLLM_STEP_DRY: tinyi_sampler_dry(s, step); tinyi_sampler_drop(s); break;
+        case TLLM_STEP_BIAS: tinyi_sampler_bias(s, step); tinyi_sampler_drop(s); break;
         case TLLM_STEP_FILTER: tinyi_sampler_filter(s, step); break;
         case TLLM_STEP_MIROSTAT_1: case TLLM_STEP_MIROSTAT_2:
-            *token = s->c[tinyi_sampler_mirostat(s, step)].token;
+            *token = tinyi_sampler_token(s, tinyi_sampler_mirostat(s, step));
             return TINY_OK;
         default: break;
         }
-        for (j = 0; j < s->n && s->c[j].logit >= -3.40282347e38f; j++) {}
-        if (j < s->n) tinyi_sampler_above(s, -3.40282347e38);   /* a bias may ban */
     }
     if (!s->n) return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: no candidate is left");
-    *token = s->c[tinyi_sampler_draw(s)].token;
+    *token = tinyi_sampler_token(s, tinyi_sampler_draw(s));
     return TINY_OK;
 }
 
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability)
 {
     if (i >= s->n) return 0;
-    tinyi_sampler_sort(s, s->n);
+    tinyi_sampler_sort(s);
     tinyi_sampler_softmax(s);
-    *token = s->c[i].token;
-    *probability = s->p[i];
+    *token = tinyi_sampler_token(s, i);
+    *probability = s->w[i] / s->total;
     return 1;
 }
 
 static double tinyi_logsumexp(const float *x, int32_t n)
 {
-    double sum = 0.0;
+    double sum = 0.0, e[256];
     float m = x[0];
-    int32_t i;
+    int32_t i, j, k;
     for (i = 1; i < n; i++)
         if (x[i] > m) m = x[i];
-    for (i = 0; i < n; i++) sum += tinyi_exp64((double)x[i] - (double)m);
+    for (i = 0; i < n; i += k) {
+        k = TINYI_MIN(n - i, 256);
+        tinyi_exp64_below(e, x + i, (double)m, (size_t)k);
+        for (j = 0; j < k; j++) sum += e[j];
+    }
     return (double)m + tinyi_log64(sum);
 }
 
@@ -44336,8 +44602,8 @@ TINYI_C_BEGIN
 
 enum { TINYI_GO_CHAR, TINYI_GO_NOT, TINYI_GO_JUMP, TINYI_GO_SPLIT, TINYI_GO_CALL, TINYI_GO_TAIL, TINYI_GO_RETURN, TINYI_GO_ACCEPT };
 
-/* CHAR, NOT: ranges a .. a + b - 1; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
-typedef struct tinyi_gop { int32_t op, a, b; } tinyi_gop;
+/* CHAR, NOT: ranges a .. a + b - 1, and what wants the next character stands in wants[c + 1 .. c + wants[c]] where c is not 0; JUMP: by a; SPLIT: to the next and by a; CALL, TAIL: rule a */
+typedef struct tinyi_gop { int32_t op, a, b, c; } tinyi_gop;
 typedef struct tinyi_grange { uint32_t lo, hi; } tinyi_grange;
 typedef struct tinyi_grule { const char *name; size_t n, pos; uint32_t hash; int32_t start, end; } tinyi_grule;     /* start -1: not defined */
 
@@ -44348,6 +44614,8 @@ struct tllm_grammar {
     tinyi_grange *range;
     tinyi_grule *rule;
     uint32_t *slot;
+    int32_t *wants;                          /* see tinyi_gop; place 0 is no list */
+    size_t n_wants, wants_room;
     size_t n_ops, op_room, n_ranges, range_room, n_rules, rule_room, n_slots;
     int32_t root;
 };
@@ -44566,7 +44834,23 @@ static void tinyi_gs_swap(tllm_grammar_state *s)
 /* 1 taken, 0 refused, -1 failed */
 static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
 {
-    size_t i;
+    const int32_t *wants;
+    size_t i, k, n = 0, one = 0;
+    for (i = 0; i < s->n_threads && n < 2; i++)
+        if (tinyi_gs_matches(s->g, s->thread[i].at, c, c)) { one = i; n++; }
+    if (!n) return 0;
+    if (n == 1 && s->g->op[s->thread[one].at].c) {      /* one way that stays in its rule: no frame is made or left */
+        const int32_t frame = s->thread[one].frame;
+        wants = s->g->wants + s->g->op[s->thread[one].at].c;
+        if (!TINYI_G_ROOM(s, ctx, thread, n_threads, thread_room, (size_t)wants[0])) return -1;
+        for (k = 0; k < (size_t)wants[0]; k++) {
+            s->thread[k].at = wants[k + 1];
+            s->thread[k].frame = frame;
+        }
+        s->n_threads = k;
+        s->may_end = 0;
+        return 1;
+    }
     tinyi_gs_turn(s);
     for (i = 0; i < s->n_threads; i++)
         if (tinyi_gs_matches(s->g, s->thread[i].at, c, c) && !tinyi_gs_push(ctx, s, s->thread[i].at + 1, s->thread[i].frame)) return -1;
@@ -45248,20 +45532,28 @@ TINYI_C_END
 
 static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 
+/* the file's model and vocabulary, and the description with its defaults filled in */
+static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
+{
+    tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
+    if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
+    if (st) return st;
+    tllm_model_about(s->model, &s->about);
+    memset(full, 0, sizeof *full);
+    if (desc) *full = *desc;
+    if (!full->n_ctx) full->n_ctx = TINYI_MIN(s->about.n_context, 4096);
+    if (!full->n_batch) full->n_batch = s->about.is_encoder ? full->n_ctx : TINYI_MIN(full->n_ctx, 128);
+    s->n_ctx = full->n_ctx;
+    s->n_batch = full->n_batch;
+    return TINY_OK;
+}
+
 static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *desc)
 {
     tiny_ctx *ctx = s->ctx;
     tllm_state_desc d;
-    tiny_status st = tllm_model_open(ctx, s->file, &s->model);
-    if (!st) st = tllm_vocab_open(ctx, s->file, &s->vocab);
+    tiny_status st = tinyi_session_model(s, desc, &d);
     if (st) return st;
-    tllm_model_about(s->model, &s->about);
-    memset(&d, 0, sizeof d);
-    if (desc) d = *desc;
-    if (!d.n_ctx) d.n_ctx = TINYI_MIN(s->about.n_context, 4096);
-    if (!d.n_batch) d.n_batch = s->about.is_encoder ? d.n_ctx : TINYI_MIN(d.n_ctx, 128);
-    s->n_ctx = d.n_ctx;
-    s->n_batch = d.n_batch;
     st = tllm_state_open(ctx, s->model, &d, &s->state);
     if (st) return st;
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
@@ -45299,6 +45591,32 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
 {
     return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
+}
+
+TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes)
+{
+    tllm_session s;
+    tllm_state_desc d;
+    size_t before, n = 0, state = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (bytes) *bytes = 0;
+    if (!path || !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_memory: there is no %s", path ? "place for the result" : "path");
+    memset(&s, 0, sizeof s);
+    s.ctx = ctx;
+    before = tiny_ctx_bytes(ctx);
+    st = tllm_file_open(ctx, path, &s.file);
+    if (!st) st = tinyi_session_model(&s, desc, &d);
+    if (!st) st = tllm_state_memory(ctx, s.model, &d, &state);
+    if (!st) {
+        /* tllm_state_memory looked that the tokens are countable */
+        n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token + (size_t)s.about.n_out * sizeof *s.logits;
+        if (!tinyi_size_add(n, state, bytes)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the session is larger than this machine can address", path);
+    }
+    tllm_vocab_close(ctx, s.vocab);
+    tllm_model_close(ctx, s.model);
+    tllm_gguf_close(ctx, s.file);
+    return st;
 }
 
 TINY_API void tllm_session_close(tllm_session *s)
@@ -46762,8 +47080,10 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
 
 /* src/llm/train/decoder.h - inside the trainer: loss and gradient of a small decoder, written out by hand
  *
- * One family: tied embedding, layers of RMSNorm, grouped attention with rotated pairs, RMSNorm, gated SiLU, and a norm before
- * the head. A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
+ * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Two forms of a layer:
+ *     grouped   query heads that share keys and values, rotated pairs; gated SiLU (the architecture "llama")
+ *     latent    keys and values made from one short vector, and a rotated key that all heads share; squared ReLU ("plm")
+ * A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
  * weights and nothing else, so that who computed which does not matter.                                                   */
 #ifndef TINYI_DECODER_H
 #define TINYI_DECODER_H
@@ -46773,15 +47093,23 @@ TINYI_C_BEGIN
 #define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
 #define TINYI_DEC_LAYERS 64
 
+typedef enum tinyi_dec_form { TINYI_DEC_GROUPED, TINYI_DEC_LATENT, TINYI_DEC_FORMS } tinyi_dec_form;
+
 typedef struct tinyi_dec {
-    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head */
+    int form;
+    tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head; latent: n_kv is n_head */
+    tiny_idx d_turn;                        /* numbers of a key that are turned: all d_head; latent: so many more than d_head */
+    tiny_idx latent;                        /* latent: numbers that keys and values are made from */
     float theta, eps;
-    const float *turn;                      /* (context, d_head / 2, 2) cosine and sine */
+    const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
+    int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
+    float stress;                           /* how many times a count weighs in the gradient; what is asked more seldom, twice that */
 } tinyi_dec;
 
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
 typedef enum tinyi_dec_what {
-    TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM
+    TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE,
+    TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM
 } tinyi_dec_what;
 typedef struct tinyi_dec_tensor { int what; tiny_idx layer, rows, cols, at; } tinyi_dec_tensor;
 
@@ -46792,8 +47120,9 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn);
 /* floats that a lane of n_seq sequences works in */
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 
-/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p. g NULL: the loss only; else it is overwritten with
- * the gradient of `share` times that sum. one: a context of one thread. */
+/* tokens (n_seq, context + 1): each foresees the next. nats: sum of -log p of what was drawn. g NULL: the loss only; else it is
+ * overwritten with the gradient of `share` times that sum, or of the sum that `exact` and `stress` make of it. one: a context of
+ * one thread. */
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 
 TINYI_C_END
@@ -46841,7 +47170,7 @@ struct tllm_trainer {
 
 /* ---- the description ----------------------------------------------------------------------------------------------------- */
 
-enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER };
+enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER, TINYI_TK_FORM };
 typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
 #define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
 static const tinyi_train_key tinyi_train_keys[] = {
@@ -46850,9 +47179,16 @@ static const tinyi_train_key tinyi_train_keys[] = {
     TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
     TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
     TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0)
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
 };
 #undef TINYI_TK
+
+/* The words of a key that is no number. */
+static const char *tinyi_train_word(int kind, int i)
+{
+    static const char *const optimizer[] = { "muon", "adamw" }, *const form[] = { "grouped", "latent" };
+    return i > 1 ? NULL : kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
+}
 
 static void tinyi_train_defaults(tllm_train_desc *d)
 {
@@ -46860,7 +47196,9 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (!d->embedding) d->embedding = 256;
     if (!d->layers) d->layers = 4;
     if (!d->heads) d->heads = 8;
-    if (!d->kv_heads) d->kv_heads = 2;
+    if (!d->kv_heads) d->kv_heads = d->form == TLLM_TRAIN_LATENT ? d->heads : 2;
+    if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
+    if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
     if (!d->hidden) d->hidden = 512;
     if (!d->context) d->context = 256;
     if (!d->sequences) d->sequences = 16;
@@ -46876,6 +47214,7 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (d->eps == 0.0) d->eps = 1e-8;
     if (d->clip == 0.0) d->clip = 1.0;
     if (d->spread == 0.0) d->spread = 0.5;
+    if (d->stress == 0.0) d->stress = 1.0;
     if (d->rope_base == 0.0) d->rope_base = 10000.0;
     if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
     if (!d->seed) d->seed = 1;
@@ -46905,7 +47244,14 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
         if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
     }
     if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
-    if (d->embedding / d->heads % 2)
+    if (d->form == TLLM_TRAIN_LATENT) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->latent > d->embedding || d->rotary > d->embedding || d->rotary % 2)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
+    } else if (d->latent || d->rotary)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
+    else if (d->embedding / d->heads % 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
@@ -46979,10 +47325,12 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
         if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
         seen |= 1u << k;
         to = (unsigned char *)&d + key->at;
-        if (key->kind == TINYI_TK_OPTIMIZER) {
-            if (v_len == 4 && !memcmp(v, "muon", 4)) i = TLLM_TRAIN_MUON;
-            else if (v_len == 5 && !memcmp(v, "adamw", 5)) i = TLLM_TRAIN_ADAMW;
-            else return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: optimizer is \"%.*s\"; muon and adamw are there", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+        if (tinyi_train_word(key->kind, 0)) {
+            const char *word;
+            for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
+            if (!word)
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                                  tinyi_train_word(key->kind, 0), tinyi_train_word(key->kind, 1));
             memcpy(to, &i, sizeof i);
             continue;
         }
@@ -47021,7 +47369,8 @@ static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t
 
 static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
 {
-    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "output_norm" };
+    static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output", "ffn_norm", "ffn_gate",
+                                        "ffn_up", "ffn_down", "output_norm" };
     if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
     else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
 }
@@ -47107,7 +47456,7 @@ static tiny_status tinyi_train_make(tllm_trainer *t)
     int i;
     t->n = (size_t)tinyi_dec_params(&t->m);
     t->w = (float *)tinyi_alloc(t->ctx, t->n, sizeof(float));
-    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_head), sizeof(float));
+    t->turn = (float *)tinyi_alloc(t->ctx, (size_t)(t->m.context * t->m.d_turn), sizeof(float));
     t->square = (double *)tinyi_alloc(t->ctx, t->n / TINYI_TRAIN_PIECE + 1, sizeof(double));
     t->param = (tiny_param *)tinyi_alloc(t->ctx, n_tensors, sizeof *t->param);
     t->name = (char (*)[64])tinyi_alloc(t->ctx, n_tensors, 64);
@@ -47164,16 +47513,21 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->desc = d;
+    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : TINYI_DEC_GROUPED;
     t->m.d = d.embedding;
     t->m.n_layer = d.layers;
     t->m.n_head = d.heads;
     t->m.n_kv = d.kv_heads;
     t->m.d_head = d.embedding / d.heads;
+    t->m.d_turn = d.form == TLLM_TRAIN_LATENT ? d.rotary : t->m.d_head;
+    t->m.latent = d.latent;
     t->m.hidden = d.hidden;
     t->m.context = d.context;
     t->m.vocab = TLLM_STORY_VOCAB;
     t->m.theta = (float)d.rope_base;
     t->m.eps = (float)d.norm_eps;
+    t->m.exact = d.exact;
+    t->m.stress = (float)d.stress;
     t->n_workers = TINYI_MIN(tiny_ctx_threads(ctx), TLLM_TRAIN_LANES);
     st = tinyi_train_make(t);
     if (st) {
@@ -47402,6 +47756,14 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 
 /* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
 
+static const char *tinyi_train_kind(const tllm_trainer *t) { return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : "story trainer 1"; }
+/* What a checkpoint of this form says of its description in numbers: keys of other forms are not in it. */
+static int tinyi_train_told(const tllm_trainer *t, const tinyi_train_key *k)
+{
+    if (k->kind == TINYI_TK_SEED || k->kind == TINYI_TK_FORM) return 0;
+    return t->desc.form == TLLM_TRAIN_LATENT || (k->at != offsetof(tllm_train_desc, latent) && k->at != offsetof(tllm_train_desc, rotary));
+}
+
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
 {
     tiny_checkpoint_writer_desc d;
@@ -47416,9 +47778,9 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
     d.path = path;
     st = tiny_checkpoint_create(t->ctx, &d, &w);
     if (st) return st;
-    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", "story trainer 1");
+    (void)tiny_checkpoint_put_text(t->ctx, w, "kind", tinyi_train_kind(t));
     for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++)
-        if (tinyi_train_keys[i].kind != TINYI_TK_SEED) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
+        if (tinyi_train_told(t, &tinyi_train_keys[i])) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
     (void)tiny_checkpoint_put_u64(t->ctx, w, "seed", t->desc.seed);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "step", (uint64_t)t->steps);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
@@ -47438,7 +47800,8 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     size_t i;
     int both_whole;
     tiny_status st = tiny_checkpoint_get_text(t->ctx, c, "kind", &kind);
-    if (!st && strcmp(kind, "story trainer 1")) return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of a story trainer", path, kind);
+    if (!st && strcmp(kind, tinyi_train_kind(t)))
+        return tinyi_fail(t->ctx, TINY_E_FORMAT, "%s: this is a checkpoint of \"%.60s\", not of \"%s\"", path, kind, tinyi_train_kind(t));
     if (!st) st = tiny_checkpoint_get_u64(t->ctx, c, "step", &steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "steps", &other_steps);
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
@@ -47447,7 +47810,7 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
         const tinyi_train_key *k = &tinyi_train_keys[i];
         double x;
-        if (k->kind == TINYI_TK_SEED || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
+        if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
         st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
         if (!st && x != tinyi_train_get(&t->desc, k))
             return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
@@ -47494,27 +47857,36 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 
 /* ---- the model file ------------------------------------------------------------------------------------------------------- */
 
+/* keys of the architecture stand behind its name */
+static const char *tinyi_train_arch_key(const tllm_trainer *t, char key[64], const char *name)
+{
+    (void)snprintf(key, 64, "%s.%s", t->desc.form == TLLM_TRAIN_LATENT ? "plm" : "llama", name);
+    return key;
+}
 static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
 {
     tiny_ctx *c = t->ctx;
     const tllm_train_desc *d = &t->desc;
-    (void)tllm_writer_put_text(c, w, "general.architecture", "llama");
+    const struct { const char *name; int value; } number[] = {
+        { "vocab_size", TLLM_STORY_VOCAB }, { "context_length", d->context }, { "embedding_length", d->embedding }, { "block_count", d->layers },
+        { "feed_forward_length", d->hidden }, { "attention.head_count", d->heads }, { "attention.head_count_kv", d->kv_heads }, { "rope.dimension_count", (int)t->m.d_turn },
+        { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) }, { "attention.value_length", (int)t->m.d_head }, { "attention.kv_lora_rank", d->latent }
+    };
+    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : 3);      /* the last three are those of latent attention */
+    char key[64];
+    size_t i;
+    (void)tllm_writer_put_text(c, w, "general.architecture", d->form == TLLM_TRAIN_LATENT ? "plm" : "llama");
     (void)tllm_writer_put_text(c, w, "general.name", "story");
     (void)tllm_writer_put_text(c, w, "general.license", "mit");
     (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
     if (f->id == TLLM_FORMAT_F32 || f->id == TLLM_FORMAT_F16 || f->id == TLLM_FORMAT_Q8_0)
         (void)tllm_writer_put_u32(c, w, "general.file_type", f->id == TLLM_FORMAT_F32 ? 0u : f->id == TLLM_FORMAT_F16 ? 1u : 7u);
     (void)tllm_writer_put_u32(c, w, "general.quantization_version", 2);
-    (void)tllm_writer_put_u32(c, w, "llama.vocab_size", TLLM_STORY_VOCAB);
-    (void)tllm_writer_put_u32(c, w, "llama.context_length", (uint32_t)d->context);
-    (void)tllm_writer_put_u32(c, w, "llama.embedding_length", (uint32_t)d->embedding);
-    (void)tllm_writer_put_u32(c, w, "llama.block_count", (uint32_t)d->layers);
-    (void)tllm_writer_put_u32(c, w, "llama.feed_forward_length", (uint32_t)d->hidden);
-    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count", (uint32_t)d->heads);
-    (void)tllm_writer_put_u32(c, w, "llama.attention.head_count_kv", (uint32_t)d->kv_heads);
-    (void)tllm_writer_put_f32(c, w, "llama.attention.layer_norm_rms_epsilon", (float)d->norm_eps);
-    (void)tllm_writer_put_u32(c, w, "llama.rope.dimension_count", (uint32_t)(d->embedding / d->heads));
-    (void)tllm_writer_put_f32(c, w, "llama.rope.freq_base", (float)d->rope_base);
+    for (i = 0; i < numbers; i++) {
+        if (i == 7) (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
+        (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, number[i].name), (uint32_t)number[i].value);
+    }
+    (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
     (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
     (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
     return tllm_story_vocab_put(c, w);
@@ -52874,7 +53246,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
     { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
     { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN) },
-    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM), 0, T(EMBD_NORM) | T(HIDDEN) },
+    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN) },
     { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5) },
     { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN) }
 };
@@ -53013,6 +53385,7 @@ static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
     g->op = (tinyi_gop *)ops;
     g->op[g->n_ops].op = op;
     g->op[g->n_ops].a = a;
+    g->op[g->n_ops].c = 0;
     g->op[g->n_ops++].b = b;
     return 1;
 }
@@ -53024,7 +53397,7 @@ static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
     memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
     g->op[from].op = op;
     g->op[from].a = a;
-    g->op[from].b = 0;
+    g->op[from].b = g->op[from].c = 0;
     return 1;
 }
 
@@ -53402,6 +53775,47 @@ done:
     return !p->st;
 }
 
+/* Where a character leads to a few places of its own rule and to no call and no return, as inside of a string, they are written down:
+ * then taking it looks nothing up. At most 16 places, found in 64 steps, so that the lists stay linear in the grammar. */
+static void tinyi_gp_wants(tinyi_gparse *p)
+{
+    enum { STEPS = 64, PLACES = 16 };
+    tllm_grammar *g = p->g;
+    size_t i;
+    for (i = 0; i < g->n_ops && !p->st; i++) {
+        int32_t met[STEPS], n_met = 1, done = 0, k;
+        size_t n = g->n_wants ? g->n_wants : 1, first = n;
+        void *wants = g->wants;
+        if (g->op[i].op != TINYI_GO_CHAR && g->op[i].op != TINYI_GO_NOT) continue;
+        if (!tinyi_grammar_grow(p->ctx, &wants, g->n_wants, &g->wants_room, n + 1 + PLACES, sizeof *g->wants)) { p->st = tiny_ctx_status(p->ctx); return; }
+        g->wants = (int32_t *)wants;
+        met[0] = (int32_t)i + 1;
+        for (; done < n_met; done++) {
+            const tinyi_gop *o = &g->op[met[done]];
+            int32_t to[2], n_to = 0;
+            if (o->op == TINYI_GO_CHAR || o->op == TINYI_GO_NOT) {
+                if (n - first == PLACES) break;
+                g->wants[++n] = met[done];
+                continue;
+            }
+            if (o->op != TINYI_GO_JUMP && o->op != TINYI_GO_SPLIT) break;
+            to[n_to++] = met[done] + o->a;
+            if (o->op == TINYI_GO_SPLIT) to[n_to++] = met[done] + 1;
+            while (n_to--) {
+                for (k = 0; k < n_met && met[k] != to[n_to]; k++) {}
+                if (k < n_met) continue;
+                if (n_met == STEPS) break;
+                met[n_met++] = to[n_to];
+            }
+            if (n_to >= 0) break;
+        }
+        if (done < n_met || n == first) continue;       /* too many, or it leaves the rule */
+        g->wants[first] = (int32_t)(n - first);
+        g->op[i].c = (int32_t)first;
+        g->n_wants = n + 1;
+    }
+}
+
 static void tinyi_gp_all(tinyi_gparse *p, const char *root)
 {
     tllm_grammar *g = p->g;
@@ -53433,7 +53847,7 @@ static void tinyi_gp_all(tinyi_gparse *p, const char *root)
     for (i = 0; i < g->n_rules; i++)
         if (g->rule[i].n == strlen(root) && !memcmp(g->rule[i].name, root, g->rule[i].n) && g->rule[i].start >= 0) g->root = (int32_t)i;
     if (g->root < 0) { p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "the grammar has no rule %.60s, where texts start", root); return; }
-    (void)tinyi_gp_check(p);
+    if (tinyi_gp_check(p)) tinyi_gp_wants(p);
 }
 
 TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n, const char *root, tllm_grammar **out)
@@ -53479,20 +53893,25 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
     tiny_free(ctx, g->range);
     tiny_free(ctx, g->rule);
     tiny_free(ctx, g->slot);
+    tiny_free(ctx, g->wants);
     tiny_free(ctx, g);
 }
 
 /* src/llm/train/decoder.c
  *
  * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
- *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding).
+ *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding);
+ *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU).
  * Formula  forward, x a row of d numbers for each token:
  *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
+ *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1, v = c B' for
+ *              each head;  k = [k1, a2 turned], q = [q1, q2 turned];  x += relu(h U')^2 D'
  *          backward, dy the gradient of what y is:
  *              y = x W':            dx = dy W,  dW = dy' x
  *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
  *              y = silu(a) b:       db = dy silu(a),  da = dy b s (1 + a (1 - s)),  s = sigmoid(a)
+ *              y = relu(a)^2:       da = 2 relu(a) dy
  *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
  *              turned by an angle:  turned back
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
@@ -53506,55 +53925,71 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------- */
 
-static tiny_idx tinyi_dec_layer_floats(const tinyi_dec *m)
+#define TINYI_DEC_EACH 9                    /* tensors of a layer, in their order: products of one row of h lie side by side */
+static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_EACH] = {
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN },
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN }
+};
+
+/* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes into the wide layer */
+static tiny_idx tinyi_dec_key(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head; }
+static tiny_idx tinyi_dec_row(const tinyi_dec *m)
 {
-    return 2 * m->d + 2 * m->d * m->d + 2 * m->n_kv * m->d_head * m->d + 3 * m->hidden * m->d;
+    return m->form == TINYI_DEC_LATENT ? m->n_head * tinyi_dec_key(m) + m->latent + m->d_turn : m->d + 2 * m->n_kv * m->d_head;
 }
-TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + 9 * m->n_layer; }
-TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m) + m->d; }
+static tiny_idx tinyi_dec_made(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? 2 * m->d : 0; }
+static tiny_idx tinyi_dec_wide(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->hidden : 2 * m->hidden; }
+
+static void tinyi_dec_shape(const tinyi_dec *m, int what, tiny_idx *rows, tiny_idx *cols)
+{
+    *cols = m->d;
+    switch (what) {
+    case TINYI_DEC_EMBD: *rows = m->vocab; return;
+    case TINYI_DEC_Q: *rows = m->n_head * tinyi_dec_key(m); return;
+    case TINYI_DEC_K: case TINYI_DEC_V: *rows = m->n_kv * m->d_head; return;
+    case TINYI_DEC_KV_A: *rows = m->latent + m->d_turn; return;
+    case TINYI_DEC_KV_NORM: *rows = 1; *cols = m->latent; return;
+    case TINYI_DEC_KV_B: *rows = tinyi_dec_made(m); *cols = m->latent; return;
+    case TINYI_DEC_O: *rows = m->d; return;
+    case TINYI_DEC_GATE: case TINYI_DEC_UP: *rows = m->hidden; return;
+    case TINYI_DEC_DOWN: *rows = m->d; *cols = m->hidden; return;
+    default: *rows = 1; return;             /* norms of the stream */
+    }
+}
+/* floats of the first n tensors of a layer */
+static tiny_idx tinyi_dec_floats(const tinyi_dec *m, tiny_idx n)
+{
+    tiny_idx sum = 0, rows, cols, i;
+    for (i = 0; i < n; i++) {
+        tinyi_dec_shape(m, tinyi_dec_layer[m->form][i], &rows, &cols);
+        sum += rows * cols;
+    }
+    return sum;
+}
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + TINYI_DEC_EACH * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + m->d; }
 
 TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
 {
     tinyi_dec_tensor t;
-    const tiny_idx kv = m->n_kv * m->d_head;
-    tiny_idx rows[TINYI_DEC_DOWN + 1], j;
     t.layer = -1;
-    t.cols = m->d;
-    if (i == 0) {
-        t.what = TINYI_DEC_EMBD;
-        t.rows = m->vocab;
-        t.at = 0;
-        return t;
+    t.what = i ? TINYI_DEC_NORM : TINYI_DEC_EMBD;
+    t.at = i ? tinyi_dec_params(m) - m->d : 0;
+    if (i > 0 && i <= TINYI_DEC_EACH * m->n_layer) {
+        t.layer = (i - 1) / TINYI_DEC_EACH;
+        t.what = tinyi_dec_layer[m->form][(i - 1) % TINYI_DEC_EACH];
+        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + tinyi_dec_floats(m, (i - 1) % TINYI_DEC_EACH);
     }
-    if (i == 1 + 9 * m->n_layer) {
-        t.what = TINYI_DEC_NORM;
-        t.rows = 1;
-        t.at = m->vocab * m->d + m->n_layer * tinyi_dec_layer_floats(m);
-        return t;
-    }
-    rows[TINYI_DEC_NORM1] = rows[TINYI_DEC_NORM2] = 1;
-    rows[TINYI_DEC_Q] = rows[TINYI_DEC_O] = m->d;
-    rows[TINYI_DEC_K] = rows[TINYI_DEC_V] = kv;
-    rows[TINYI_DEC_GATE] = rows[TINYI_DEC_UP] = m->hidden;
-    rows[TINYI_DEC_DOWN] = m->hidden;       /* of d: as many floats as it has the other way */
-    t.layer = (i - 1) / 9;
-    t.what = TINYI_DEC_NORM1 + (int)((i - 1) % 9);
-    t.at = m->vocab * m->d + t.layer * tinyi_dec_layer_floats(m);
-    for (j = TINYI_DEC_NORM1; j < t.what; j++) t.at += rows[j] * m->d;
-    t.rows = rows[t.what];
-    if (t.what == TINYI_DEC_DOWN) {
-        t.rows = m->d;
-        t.cols = m->hidden;
-    }
+    tinyi_dec_shape(m, t.what, &t.rows, &t.cols);
     return t;
 }
 
 TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 {
-    const tiny_idx half = m->d_head / 2;
+    const tiny_idx half = m->d_turn / 2;
     tiny_idx t, i;
     for (i = 0; i < half; i++) {
-        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_head);
+        const double speed = tinyi_exp64(-tinyi_log64((double)m->theta) * (double)(2 * i) / (double)m->d_turn);
         for (t = 0; t < m->context; t++) {
             turn[2 * (t * half + i)] = (float)tinyi_cos64((double)t * speed);
             turn[2 * (t * half + i) + 1] = (float)tinyi_sin64((double)t * speed);
@@ -53565,7 +54000,7 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 /* ---- a lane ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
-    float *x, *h1, *q, *k, *v, *o, *mid, *h2, *gu, *s;
+    float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;      /* a, c: of the latent form, before and after its norm */
 } tinyi_dec_kept;
 
 typedef struct tinyi_dec_run {
@@ -53577,7 +54012,7 @@ typedef struct tinyi_dec_run {
     tiny_idx n_seq, n;                      /* rows: n_seq * context */
     tiny_status st;
     tinyi_dec_kept kept[TINYI_DEC_LAYERS];
-    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+    float *x, *h, *logits, *dx, *dh, *wide, *qkv, *made, *dc, *dq, *dk, *dv, *scores, *dscores, *part, *line;
 } tinyi_dec_run;
 
 /* Room for everything, from room on or only counted; in floats. */
@@ -53592,19 +54027,21 @@ static float *tinyi_dec_take(tinyi_dec_taker *t, tiny_idx rows, tiny_idx cols)
 static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx n = r->n, kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    const tiny_idx n = r->n, key = tinyi_dec_key(m), kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
     tiny_idx l;
     for (l = 0; l < m->n_layer; l++) {
         tinyi_dec_kept *k = &r->kept[l];
         k->x = tinyi_dec_take(t, n, m->d);
         k->h1 = tinyi_dec_take(t, n, m->d);
-        k->q = tinyi_dec_take(t, n, m->d);
-        k->k = tinyi_dec_take(t, n, kv);
+        k->a = tinyi_dec_take(t, n, m->latent);
+        k->c = tinyi_dec_take(t, n, m->latent);
+        k->q = tinyi_dec_take(t, n, m->n_head * key);
+        k->k = tinyi_dec_take(t, n, m->n_kv * key);
         k->v = tinyi_dec_take(t, n, kv);
         k->o = tinyi_dec_take(t, n, m->d);
         k->mid = tinyi_dec_take(t, n, m->d);
         k->h2 = tinyi_dec_take(t, n, m->d);
-        k->gu = tinyi_dec_take(t, n, 2 * m->hidden);
+        k->gu = tinyi_dec_take(t, n, tinyi_dec_wide(m));
         k->s = tinyi_dec_take(t, n, m->hidden);
     }
     r->x = tinyi_dec_take(t, n, m->d);
@@ -53612,15 +54049,17 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
     r->logits = tinyi_dec_take(t, n, m->vocab);
     r->dx = tinyi_dec_take(t, n, m->d);
     r->dh = tinyi_dec_take(t, n, m->d);
-    r->wide = tinyi_dec_take(t, n, 2 * m->hidden);
-    r->qkv = tinyi_dec_take(t, n, m->d + 2 * kv);
-    r->dq = tinyi_dec_take(t, n, m->d);
-    r->dk = tinyi_dec_take(t, n, kv);
+    r->wide = tinyi_dec_take(t, n, tinyi_dec_wide(m));
+    r->qkv = tinyi_dec_take(t, n, tinyi_dec_row(m));
+    r->made = tinyi_dec_take(t, n, tinyi_dec_made(m));
+    r->dc = tinyi_dec_take(t, n, m->latent);
+    r->dq = tinyi_dec_take(t, n, m->n_head * key);
+    r->dk = tinyi_dec_take(t, n, m->n_kv * key);
     r->dv = tinyi_dec_take(t, n, kv);
     r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
-    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), m->d_head);
-    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context));
+    r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), key);
+    r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context), m->latent));
 }
 
 TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats)
@@ -53662,17 +54101,17 @@ static void tinyi_dec_linear_back(tinyi_dec_run *r, const float *dy, const float
     tinyi_dec_product(r, dy, r->n, out, 1, x, r->n, in, 0, dw);
 }
 
-static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, float *y)
+static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, tiny_idx width, float *y)
 {
-    const size_t d = (size_t)r->m->d;
+    const size_t d = (size_t)width;
     tiny_idx i;
     for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
 }
 /* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
-static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, float *dx, float *dgain)
+static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width, float *dx, float *dgain)
 {
     const tinyi_kernels *k = r->kernel;
-    const size_t d = (size_t)r->m->d;
+    const size_t d = (size_t)width;
     float *gd = r->line, *t = r->line + d;
     tiny_idx i;
     memset(dgain, 0, d * sizeof *dgain);
@@ -53689,13 +54128,13 @@ static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *
     }
 }
 
-/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_head. */
+/* Pairs of each head turned by the angle of their place; back: the other way. heads rows of d_turn. */
 static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tiny_idx heads, tiny_idx place, int back)
 {
-    const tiny_idx half = m->d_head / 2;
+    const tiny_idx half = m->d_turn / 2;
     const float *turn = m->turn + 2 * place * half;
     tiny_idx h, i;
-    for (h = 0; h < heads; h++, to += m->d_head, from += m->d_head)
+    for (h = 0; h < heads; h++, to += m->d_turn, from += m->d_turn)
         for (i = 0; i < half; i++) {
             const float c = turn[2 * i], s = back ? -turn[2 * i + 1] : turn[2 * i + 1], a = from[2 * i], b = from[2 * i + 1];
             to[2 * i] = a * c - b * s;
@@ -53707,7 +54146,7 @@ static void tinyi_dec_turn(const tinyi_dec *m, float *to, const float *from, tin
 static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = tinyi_dec_row(m);
     tiny_idx s, t, j;
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++) {
@@ -53723,7 +54162,7 @@ static void tinyi_dec_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
 static void tinyi_dec_join(tinyi_dec_run *r)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = m->d + 2 * m->n_kv * dh;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, row = tinyi_dec_row(m);
     tiny_idx s, t, j;
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++) {
@@ -53736,6 +54175,59 @@ static void tinyi_dec_join(tinyi_dec_run *r)
             }
         }
 }
+
+/* Latent: a row of qkv is the queries of all heads, then a1, then the key that heads share; a row of made, for each head, k1 and v. */
+static void tinyi_dec_latent_split(tinyi_dec_run *r, const tinyi_dec_kept *to)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx dh = m->d_head, key = tinyi_dec_key(m), row = tinyi_dec_row(m);
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const tiny_idx token = s * m->context + t;
+            const float *from = r->qkv + token * row, *made = r->made + token * 2 * m->d;
+            for (j = 0; j < m->n_head; j++) {
+                const tiny_idx at = (s * m->n_head + j) * m->context + t;
+                memcpy(to->q + at * key, from + j * key, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to->q + at * key + dh, from + j * key + dh, 1, t, 0);
+                memcpy(to->k + at * key, made + 2 * j * dh, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to->k + at * key + dh, from + m->n_head * key + m->latent, 1, t, 0);
+                memcpy(to->v + at * dh, made + (2 * j + 1) * dh, (size_t)dh * sizeof(float));
+            }
+        }
+}
+static void tinyi_dec_latent_join(tinyi_dec_run *r)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx dh = m->d_head, key = tinyi_dec_key(m), row = tinyi_dec_row(m);
+    float *shared = r->line;
+    tiny_idx s, t, j;
+    for (s = 0; s < r->n_seq; s++)
+        for (t = 0; t < m->context; t++) {
+            const tiny_idx token = s * m->context + t;
+            float *to = r->qkv + token * row, *made = r->made + token * 2 * m->d;
+            memset(shared, 0, (size_t)m->d_turn * sizeof *shared);
+            for (j = 0; j < m->n_head; j++) {
+                const tiny_idx at = (s * m->n_head + j) * m->context + t;
+                memcpy(to + j * key, r->dq + at * key, (size_t)dh * sizeof(float));
+                tinyi_dec_turn(m, to + j * key + dh, r->dq + at * key + dh, 1, t, 1);
+                memcpy(made + 2 * j * dh, r->dk + at * key, (size_t)dh * sizeof(float));
+                r->kernel->axpy_f32(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
+                memcpy(made + (2 * j + 1) * dh, r->dv + at * dh, (size_t)dh * sizeof(float));
+            }
+            tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
+        }
+}
+/* what lies in the columns of a1 of all rows, from or to dense rows */
+static void tinyi_dec_latent_columns(tinyi_dec_run *r, float *dense, int to_rows)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx row = tinyi_dec_row(m);
+    float *a = r->qkv + m->n_head * tinyi_dec_key(m);
+    tiny_idx i;
+    for (i = 0; i < r->n; i++, a += row, dense += m->latent) memcpy(to_rows ? a : dense, to_rows ? dense : a, (size_t)m->latent * sizeof *a);
+}
+
 /* (token, all heads) from or to (sequence, key head, token, query heads) */
 static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, int to_blocks)
 {
@@ -53754,10 +54246,10 @@ static void tinyi_dec_heads(const tinyi_dec_run *r, float *rows, float *blocks, 
 static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group;
-    const float scale = 1.0f / tinyi_sqrtf((float)m->d_head);
+    const tiny_idx group = m->n_head / m->n_kv, rows = (t1 - t0) * group, key = tinyi_dec_key(m);
+    const float scale = 1.0f / tinyi_sqrtf((float)key);
     tiny_idx i;
-    tinyi_dec_product(r, q, rows, m->d_head, 0, k, t1, m->d_head, 1, r->scores);
+    tinyi_dec_product(r, q, rows, key, 0, k, t1, key, 1, r->scores);
     for (i = 0; i < rows; i++) {
         float *s = r->scores + i * t1;
         const tiny_idx seen = t0 + i / group + 1;
@@ -53770,14 +54262,14 @@ static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, 
 static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *blocks)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, key = tinyi_dec_key(m);
     tiny_idx b, t0;
     for (b = 0; b < r->n_seq * m->n_kv; b++) {
-        const float *k = a->k + b * m->context * dh, *v = a->v + b * m->context * dh;
+        const float *k = a->k + b * m->context * key, *v = a->v + b * m->context * dh;
         for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
-            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh;
-            tinyi_dec_weights(r, a->q + at, k, t0, t1);
-            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at);
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group;
+            tinyi_dec_weights(r, a->q + at * key, k, t0, t1);
+            tinyi_dec_product(r, r->scores, (t1 - t0) * group, t1, 0, v, t1, dh, 0, blocks + at * dh);
         }
     }
 }
@@ -53786,20 +54278,21 @@ static void tinyi_dec_attend(tinyi_dec_run *r, const tinyi_dec_kept *a, float *b
 static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, const float *blocks)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head;
-    const float scale = 1.0f / tinyi_sqrtf((float)dh);
+    const tiny_idx group = m->n_head / m->n_kv, dh = m->d_head, key = tinyi_dec_key(m);
+    const float scale = 1.0f / tinyi_sqrtf((float)key);
     tiny_idx b, t0, i;
-    memset(r->dk, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dk);
+    memset(r->dk, 0, (size_t)(r->n * m->n_kv * key) * sizeof *r->dk);
     memset(r->dv, 0, (size_t)(r->n * m->n_kv * dh) * sizeof *r->dv);
     for (b = 0; b < r->n_seq * m->n_kv; b++) {
-        const tiny_idx keys = b * m->context * dh;
+        const float *k = a->k + b * m->context * key, *v = a->v + b * m->context * dh;
+        float *dk = r->dk + b * m->context * key, *dv = r->dv + b * m->context * dh;
         for (t0 = 0; t0 < m->context; t0 += TINYI_DEC_QUERIES) {
-            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group * dh, rows = (t1 - t0) * group;
-            const float *q = a->q + at, *go = blocks + at;
-            tinyi_dec_weights(r, q, a->k + keys, t0, t1);
+            const tiny_idx t1 = TINYI_MIN(t0 + TINYI_DEC_QUERIES, m->context), at = (b * m->context + t0) * group, rows = (t1 - t0) * group;
+            const float *q = a->q + at * key, *go = blocks + at * dh;
+            tinyi_dec_weights(r, q, k, t0, t1);
             tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(r->dv + keys, r->part, (size_t)(t1 * dh), 1.0f);
-            tinyi_dec_product(r, go, rows, dh, 0, a->v + keys, t1, dh, 1, r->dscores);
+            r->kernel->axpy_f32(dv, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, go, rows, dh, 0, v, t1, dh, 1, r->dscores);
             for (i = 0; i < rows; i++) {
                 float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
                 const size_t seen = (size_t)(t0 + i / group + 1);
@@ -53808,26 +54301,35 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
                 r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
                 memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
             }
-            tinyi_dec_product(r, r->dscores, rows, t1, 0, a->k + keys, t1, dh, 0, r->dq + at);
-            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(r->dk + keys, r->part, (size_t)(t1 * dh), 1.0f);
+            tinyi_dec_product(r, r->dscores, rows, t1, 0, k, t1, key, 0, r->dq + at * key);
+            tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, key, 0, r->part);
+            r->kernel->axpy_f32(dk, r->part, (size_t)(t1 * key), 1.0f);
         }
     }
 }
 
-/* s = silu(a) b; a and b the halves of a row of gu */
+/* grouped: s = silu(a) b; a and b the halves of a row of gu. latent: s = relu(a)^2 */
 static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
 {
-    const size_t n = (size_t)r->m->hidden;
+    const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     tiny_idx i;
+    if (r->m->form == TINYI_DEC_LATENT) {
+        r->kernel->relu2_f32(k->s, k->gu, all);
+        return;
+    }
     for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
 }
 static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
 {
     const tinyi_kernels *k = r->kernel;
-    const size_t n = (size_t)r->m->hidden;
+    const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     float *s = r->line, *t = r->line + n, *u = r->line + 2 * n;
     tiny_idx i;
+    size_t j;
+    if (r->m->form == TINYI_DEC_LATENT) {
+        for (j = 0; j < all; j++) dgu[j] = gu[j] > 0.0f ? 2.0f * gu[j] * ds[j] : 0.0f;
+        return;
+    }
     for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
         const float *a = gu, *b = gu + n;
         k->sigmoid_f32(s, a, n);
@@ -53841,13 +54343,33 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
 }
 
+/* The gradient of the logits, p - q, in the place of the probabilities p. q is what came, or with `exact` what could have come: the
+ * mean of that gradient over all stories with this beginning, and with it the chance of the draw is out of every step. A story
+ * that cannot go on as it does is no story of the grammar; what came is then all that is known. */
+static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_story, int32_t next, float share, float *p)
+{
+    tllm_story_items items;
+    int tag = TLLM_STORY_PLAIN, i;
+    float weight = share;
+    items.n = 0;
+    if (*is_story) tllm_story_next(story, &items);
+    *is_story = *is_story && tllm_story_take(story, next, NULL, &tag);
+    if (!r->m->exact || !*is_story) p[next] -= 1.0f;
+    else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
+    if (*is_story && tag == TLLM_STORY_COUNT) weight *= r->m->stress;
+    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress > 1.0f ? 2.0f * r->m->stress : 1.0f;
+    r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
+}
+
 /* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
 static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float share)
 {
     const size_t n = (size_t)r->m->vocab;
     double sum = 0.0;
     tiny_idx s, t;
-    for (s = 0; s < r->n_seq; s++)
+    for (s = 0; s < r->n_seq; s++) {
+        tllm_story story = tllm_story_start(0);
+        int is_story = r->m->exact || r->m->stress != 1.0f;
         for (t = 0; t < r->m->context; t++) {
             float *p = r->logits + (size_t)(s * r->m->context + t) * n;
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
@@ -53855,23 +54377,54 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
             r->kernel->softmax_row_f32(p, p, n, 1.0f);
             /* what is too small for a float is told by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
-            if (!r->g) continue;
-            p[next] -= 1.0f;
-            r->kernel->scale_f32(p, p, n, share, 0.0f);
+            if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
         }
+    }
     return sum;
 }
 
 static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
 {
-    return r->w + tinyi_dec_tensor_at(r->m, layer < 0 ? (what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1) : 1 + 9 * layer + what - TINYI_DEC_NORM1).at;
+    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
+    if (layer >= 0)
+        for (i = 1 + TINYI_DEC_EACH * layer; tinyi_dec_layer[r->m->form][(i - 1) % TINYI_DEC_EACH] != what;) i++;
+    return r->w + tinyi_dec_tensor_at(r->m, i).at;
 }
 static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+/* from h1 to q, k, v, and from their gradients to dh, the first norm's */
+static void tinyi_dec_attention_in(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->qkv);
+    if (m->form != TINYI_DEC_LATENT) {
+        tinyi_dec_split(r, k);
+        return;
+    }
+    tinyi_dec_latent_columns(r, k->a, 0);
+    tinyi_dec_norm(r, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, k->c);
+    tinyi_dec_linear(r, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->made);
+    tinyi_dec_latent_split(r, k);
+}
+static void tinyi_dec_attention_in_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    if (m->form != TINYI_DEC_LATENT) tinyi_dec_join(r);
+    else {
+        tinyi_dec_latent_join(r);
+        tinyi_dec_linear_back(r, r->made, k->c, tinyi_dec_w(r, l, TINYI_DEC_KV_B), m->latent, tinyi_dec_made(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_KV_B));
+        memset(r->dc, 0, (size_t)(r->n * m->latent) * sizeof *r->dc);
+        tinyi_dec_norm_back(r, r->dh, k->a, tinyi_dec_w(r, l, TINYI_DEC_KV_NORM), m->latent, r->dc, tinyi_dec_g(r, l, TINYI_DEC_KV_NORM));
+        tinyi_dec_latent_columns(r, r->dc, 1);
+    }
+    tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, tinyi_dec_row(m), r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
+}
 
 static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx kv = m->n_kv * m->d_head;
+    const tiny_idx wide = tinyi_dec_wide(m);
+    const int first = m->form == TINYI_DEC_LATENT ? TINYI_DEC_UP : TINYI_DEC_GATE;
     const size_t all = (size_t)(r->n * m->d);
     const float *embd = tinyi_dec_w(r, -1, TINYI_DEC_EMBD);
     tiny_idx s, t, l;
@@ -53881,47 +54434,46 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
     for (l = 0; l < m->n_layer && !r->st; l++) {
         const tinyi_dec_kept *k = &r->kept[l];
         float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
-        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), k->h1);
-        tinyi_dec_linear(r, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->qkv);
-        tinyi_dec_split(r, k);
+        tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, k->h1);
+        tinyi_dec_attention_in(r, l, k);
         tinyi_dec_attend(r, k, r->dh);
         tinyi_dec_heads(r, k->o, r->dh, 0);
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
         r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
-        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), k->h2);
-        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, k->gu);
+        tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
+        tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, first), m->d, wide, k->gu);
         tinyi_dec_gate(r, k);
         tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
         r->kernel->axpy_f32(out, k->mid, all, 1.0f);
     }
-    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->h);
+    tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->h);
     tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
 }
 
 static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
 {
     const tinyi_dec *m = r->m;
-    const tiny_idx kv = m->n_kv * m->d_head;
+    const tiny_idx wide = tinyi_dec_wide(m);
+    const int first = m->form == TINYI_DEC_LATENT ? TINYI_DEC_UP : TINYI_DEC_GATE;
     const size_t all = (size_t)(r->n * m->d);
     float *dembd = tinyi_dec_g(r, -1, TINYI_DEC_EMBD);
     tiny_idx s, t, l;
     tinyi_dec_linear_back(r, r->logits, r->h, tinyi_dec_w(r, -1, TINYI_DEC_EMBD), m->d, m->vocab, r->dh, dembd);
     memset(r->dx, 0, all * sizeof *r->dx);
-    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
+    tinyi_dec_norm_back(r, r->dh, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->dx, tinyi_dec_g(r, -1, TINYI_DEC_NORM));
     for (l = m->n_layer - 1; l >= 0 && !r->st; l--) {
         const tinyi_dec_kept *k = &r->kept[l];
         /* ds goes where s was: dD is taken from s first */
         tinyi_dec_product(r, r->dx, r->n, m->d, 1, k->s, r->n, m->hidden, 0, tinyi_dec_g(r, l, TINYI_DEC_DOWN));
         tinyi_dec_product(r, r->dx, r->n, m->d, 0, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->d, m->hidden, 0, k->s);
         tinyi_dec_gate_back(r, k->s, k->gu, r->wide);
-        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, TINYI_DEC_GATE), m->d, 2 * m->hidden, r->dh, tinyi_dec_g(r, l, TINYI_DEC_GATE));
-        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
+        tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, first), m->d, wide, r->dh, tinyi_dec_g(r, l, first));
+        tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
         tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
         tinyi_dec_heads(r, r->dh, k->o, 1);
         tinyi_dec_attend_back(r, k, k->o);
-        tinyi_dec_join(r);
-        tinyi_dec_linear_back(r, r->qkv, k->h1, tinyi_dec_w(r, l, TINYI_DEC_Q), m->d, m->d + 2 * kv, r->dh, tinyi_dec_g(r, l, TINYI_DEC_Q));
-        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
+        tinyi_dec_attention_in_back(r, l, k);
+        tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
     }
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)
@@ -54444,13 +54996,14 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 
 /* ---- text to tokens -------------------------------------------------------------------------------------------- */
 
-static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special)
+/* begins: nothing, not even a special token, stands before */
+static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special, int begins)
 {
     switch (e->v->kind) {
     case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
     case TLLM_VOCAB_BPE: return tinyi_encode_bpe(e, s, n);
     case TLLM_VOCAB_WORDPIECE: return tinyi_encode_wordpiece(e, s, n);
-    case TLLM_VOCAB_UNIGRAM: return tinyi_encode_unigram(e, s, n);
+    case TLLM_VOCAB_UNIGRAM: return tinyi_encode_unigram(e, s, n, begins);
     case TLLM_VOCAB_RWKV: return tinyi_encode_rwkv(e, s, n);
     case TLLM_VOCAB_PLAMO2: return tinyi_encode_plamo2(e, s, n);
     case TLLM_VOCAB_NONE: break;
@@ -54481,7 +55034,7 @@ static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigne
             while (from < to && tinyi_finder_taken(f, to - 1)) to--;
         }
         if (from < to) {
-            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special);
+            st = tinyi_vocab_piece_of(e, f->s + from, to - from, after_special, i == 0);
             after_special = 0;
         }
         if (st || i == f->n_won) break;
@@ -54719,7 +55272,7 @@ TINY_API tiny_status tllm_stream_end(tiny_ctx *ctx, tllm_stream *s, tllm_bytes *
 /* src/llm/token/spm.c - SentencePiece vocabularies with scores: join the neighbours that make the token with the best score
  *
  * Source   T. Kudo, J. Richardson, "SentencePiece", EMNLP 2018 (arXiv 1808.06226), the BPE form; characters that are no
- *          token fall back to one token a byte.
+ *          token fall back to one token a byte; where the vocabulary has none for them, neighbours are one unknown token.
  * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
  *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
  * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
@@ -54752,22 +55305,12 @@ static tiny_status tinyi_spm_word(tinyi_encoder *e, const unsigned char *s, size
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+/* one piece after the other: the room for symbols is that of the longest; the first pass over a piece counts it */
+static tiny_status tinyi_spm_pieces(tinyi_encoder *e, const unsigned char *t, size_t m)
 {
-    size_t i, k, m = 0, blanks = prefix ? 1 : 0, from = 0, last = 0, symbols = 0, before;
+    size_t i, k, from, last = 0, symbols, before;
     tinyi_kept *slot;
-    unsigned char *t;
     tiny_status st;
-    for (i = 0; i < n; i++) blanks += s[i] == ' ';
-    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
-    t = e->text;
-    for (i = prefix ? 0 : 1; i <= n; i++) {
-        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
-        t[m++] = 0xe2;
-        t[m++] = 0x96;
-        t[m++] = 0x81;
-    }
-    /* the room for symbols is that of the longest piece; the first pass over a piece counts it */
     for (i = 0; i < m; ) {
         size_t to = i, count = 0;
         from = i;
@@ -54795,6 +55338,35 @@ TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, 
         i = to;
     }
     return TINY_OK;
+}
+
+/* neighbours that are unknown become one */
+static void tinyi_spm_join_unknown(tllm_tokens *out, size_t first, int32_t unk)
+{
+    size_t i, k = first;
+    for (i = first; i < out->n; i++)
+        if (out->id[i] != unk || i == first || out->id[i - 1] != unk) out->id[k++] = out->id[i];
+    out->n = k;
+}
+
+TINYI_FN tiny_status tinyi_encode_spm(tinyi_encoder *e, const unsigned char *s, size_t n, int prefix)
+{
+    const size_t first = e->out->n;
+    size_t i, m = 0, blanks = prefix ? 1 : 0;
+    unsigned char *t;
+    tiny_status st;
+    for (i = 0; i < n; i++) blanks += s[i] == ' ';
+    if ((st = tinyi_encoder_text(e, n + 2 * blanks + 1)) != TINY_OK) return st;
+    t = e->text;
+    for (i = prefix ? 0 : 1; i <= n; i++) {
+        if (i && s[i - 1] != ' ') { t[m++] = s[i - 1]; continue; }
+        t[m++] = 0xe2;
+        t[m++] = 0x96;
+        t[m++] = 0x81;
+    }
+    st = tinyi_spm_pieces(e, t, m);
+    if (!st && !e->v->byte_fallback) tinyi_spm_join_unknown(e->out, first, e->v->special[TLLM_UNK]);
+    return st;
 }
 
 /* src/llm/token/bpe.c - byte-level byte pair encoding
@@ -55028,7 +55600,8 @@ TINYI_FN tiny_status tinyi_encode_wordpiece(tinyi_encoder *e, const unsigned cha
  *
  * Source   T. Kudo, "Subword regularization", ACL 2018 (arXiv 1804.10959): the segmentation with the greatest sum of scores,
  *          found by the Viterbi algorithm, forwards, with double sums. A character that is no token costs the least score
- *          less 10, and neighbours of that kind give one unknown token.
+ *          less 10; it is written in byte tokens where the vocabulary has all 256 (mT5), else neighbours of that kind give one
+ *          unknown token.
  *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
  *          replacements after it; the longest match at each place counts.
  * Cost     linear in the text times the longest token.                                                                  */
@@ -55069,13 +55642,9 @@ static size_t tinyi_unigram_mapped(const tllm_vocab *v, const unsigned char *s, 
 static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned char *s, size_t n, const unsigned char **t, size_t *n_t, size_t *used)
 {
     const tllm_vocab *v = e->v;
-    tinyi_trie_at at = tinyi_trie_start();
-    size_t k = 0;
+    unsigned char spelt[4];
     uint32_t value = 0, c;
     *t = s;
-    /* what could begin a token that the user defined stays as it is, as far as it agrees */
-    if (v->user_trie.node) while (k < n && tinyi_trie_step(&v->user_trie, v->blob, &at, s[k])) k++;
-    if (k) { *n_t = *used = k; return TINY_OK; }
     if ((*used = tinyi_unigram_mapped(v, s, n, &value)) != 0) {
         size_t from = 4 + 4 * v->n_charsmap_units;
         if (value >= v->n_charsmap - from)
@@ -55086,15 +55655,21 @@ static tiny_status tinyi_unigram_normal(const tinyi_encoder *e, const unsigned c
         return TINY_OK;
     }
     *used = *n_t = tinyi_utf8_get(s, n, &c);
-    if (c == TINYI_REPLACEMENT && *used == 1) { *t = (const unsigned char *)"\xef\xbf\xbd"; *n_t = 3; }
+    if (tinyi_utf8_put(c, spelt) != *used || c >> 11 == 0x1b) {     /* no UTF-8, overlong, half a pair: each byte is one U+FFFD */
+        *t = (const unsigned char *)"\xef\xbf\xbd";
+        *n_t = 3;
+        *used = 1;
+    }
     return TINY_OK;
 }
 
-static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, size_t *n_out)
+/* begins: no special token stands before s. Blanks that merge mark the word after them; where a text begins, only the blank that the
+ * vocabulary puts there itself counts. */
+static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char *s, size_t n, int begins, size_t *n_out)
 {
     const tllm_vocab *v = e->v;
     size_t i = 0, m = 0, k;
-    int prefixed = 0, inside = 0;
+    int prefixed = 0, inside = 0, blank = 0;
     while (i < n) {
         const unsigned char *t;
         size_t n_t = 0, used = 0;
@@ -55109,11 +55684,12 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
             int mark = 0;
             if (t[k] == ' ') {
                 inside = 0;
+                blank = 1;
                 mark = !v->merge_spaces;
             } else if (!inside) {
                 inside = 1;
-                mark = (v->add_space_prefix && !prefixed) || v->merge_spaces;
-                prefixed |= mark;
+                mark = (v->add_space_prefix && !prefixed) || (v->merge_spaces && blank && (m || !begins));
+                prefixed = 1;
             }
             if (mark) { memcpy(e->text + m, "\xe2\x96\x81", 3); m += 3; }
             if (t[k] != ' ') e->text[m++] = t[k];
@@ -55124,14 +55700,36 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n)
+/* the tokens of the way back from the end: how many, or, with to, written so that they end there */
+static size_t tinyi_unigram_back(const tllm_vocab *v, const unsigned char *s, const tinyi_unigram_best *best, size_t m, int32_t *to)
+{
+    const int32_t unk = v->special[TLLM_UNK];
+    size_t i, k, count = 0;
+    int was_unknown = 0;
+    for (i = m; i; i = best[i].from) {
+        const int unknown = best[i].id == unk;
+        if (unknown && v->byte_fallback) {
+            for (k = i; k > best[i].from; k--) {
+                count++;
+                if (to) *--to = v->byte_id[s[k - 1]];
+            }
+        } else if (!(unknown && was_unknown)) {
+            count++;
+            if (to) *--to = best[i].id;
+        }
+        was_unknown = unknown;
+        if (best[i].from >= i) break;
+    }
+    return count;
+}
+
+TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char *s, size_t n, int begins)
 {
     const tllm_vocab *v = e->v;
     tinyi_unigram_best *best;
     int32_t unk = v->special[TLLM_UNK];
     size_t i, k, m = 0, count, first;
-    int was_unknown = 0;
-    tiny_status st = tinyi_unigram_normalize(e, s, n, &m);
+    tiny_status st = tinyi_unigram_normalize(e, s, n, begins, &m);
     if (st || !m) return st;
     if (m > UINT32_MAX - 8) return tinyi_fail(e->ctx, TINY_E_OVERFLOW, "encode: the normal form of the text is too long");
     s = e->text;
@@ -55160,24 +55758,13 @@ TINYI_FN tiny_status tinyi_encode_unigram(tinyi_encoder *e, const unsigned char 
         }
         i += step;
     }
-    /* backwards: count, then fill from the end */
-    for (count = 0, i = m; i; i = best[i].from) {
-        int unknown = best[i].id == unk;
-        if (!(unknown && was_unknown)) count++;
-        was_unknown = unknown;
-        if (best[i].from >= i) break;
-    }
+    count = tinyi_unigram_back(v, s, best, m, NULL);
     st = tinyi_token_reserve(e->ctx, e->out, count);
     if (!st) {
         first = e->out->n;
         e->out->n += count;
-        for (was_unknown = 0, i = m; i; i = best[i].from) {
-            int unknown = best[i].id == unk;
-            if (!(unknown && was_unknown)) e->out->id[first + --count] = best[i].id;
-            was_unknown = unknown;
-            if (best[i].from >= i) break;
-        }
-        if (unk < 0) {                      /* no unknown token: nothing stands in its place */
+        (void)tinyi_unigram_back(v, s, best, m, e->out->id + e->out->n);
+        if (unk < 0 && !v->byte_fallback) { /* no unknown token: nothing stands in its place */
             for (i = k = first; i < e->out->n; i++) if (e->out->id[i] >= 0) e->out->id[k++] = e->out->id[i];
             e->out->n = k;
         }
