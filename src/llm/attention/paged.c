@@ -7,6 +7,8 @@
  *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
  *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
+ *          are rows of the same tile, masks hide what lies beside their paths.
  * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/attention/paged.h"
@@ -80,7 +82,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -243,7 +245,8 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
     const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
     const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
     /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
-    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
+    if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
+    else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
     *own_bytes = tinyi_paged_own(heads, d, d_v);
 }
 
@@ -266,7 +269,6 @@ typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads o
     signed char bit[TINYI_ATT_ROWS];        /* of its query in the masks of a tree */
     int32_t lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];         /* cells that it sees */
 } tinyi_paged_rows;
-typedef struct tinyi_paged_piece { int32_t page, in, n, cell; } tinyi_paged_piece;     /* n rows of a page from row in on: cells cell, cell + 1 ... */
 
 /* rows r0 .. r0 + n of the queries list[0], list[1] ...; list NULL: t0, t0 + 1 ... */
 static void tinyi_paged_rows_set(const tinyi_paged *a, tinyi_paged_rows *r, const int32_t *list, tiny_idx t0, tiny_idx r0, int n, tiny_idx part)
@@ -315,7 +317,7 @@ static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, con
 
 /* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
  * tile's queries; NULL: rows see their cells lo .. hi, and the pieces follow each other. */
-static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g, const tinyi_paged_piece *piece, int n_piece, int n_c,
+static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g, const tllm_tree_piece *piece, int n_piece, int n_c,
                             const uint64_t *mask, int j0, int j1)
 {
     int j, c, k, i, hides = 0;
@@ -346,7 +348,7 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
 }
 
 /* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tinyi_paged_piece *piece, int n_piece, const uint64_t *mask)
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece, const uint64_t *mask)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
     const tiny_idx dk = a->k.d_part, dv = vp->d_part, step_v = a->v.type ? a->d_v : a->d;
@@ -397,7 +399,7 @@ static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi
     const tiny_idx block = a->k.block;
     for (; c0 < c1; c0 += TINYI_ATT_KEYS) {
         const tiny_idx n_c = TINYI_MIN(c1 - c0, TINYI_ATT_KEYS);
-        tinyi_paged_piece piece[TINYI_ATT_KEYS];
+        tllm_tree_piece piece[TINYI_ATT_KEYS];
         tiny_idx at;
         int n = 0;
         for (at = 0; at < n_c; at += piece[n++].n) {
@@ -425,6 +427,68 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
+ * order of the blocks. */
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+{
+    const tiny_idx state = a->d_v + 2;
+    float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
+    tinyi_paged_memory x;
+    tinyi_paged_rows r;
+    tinyi_att_tile tile;
+    tiny_idx task, end, g, h, r0, i;
+    int j;
+    tinyi_paged_memory_at(&x, a, team->own);
+    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
+        const tllm_tree_item *item = &p->item[task / a->n_part];
+        const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
+        for (r0 = 0; r0 < n_row; r0 += TINYI_ATT_ROWS) {
+            tllm_tree_piece piece[TINYI_ATT_KEYS];
+            tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
+            tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
+            tinyi_paged_begin(a, &x, &r);
+            for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
+                tiny_idx room = TINYI_ATT_KEYS;
+                int n = 0;
+                for (; room && k < item->n_piece; n++) {
+                    piece[n] = p->piece[item->piece + k];
+                    piece[n].in += (int32_t)from;
+                    piece[n].cell += (int32_t)from;
+                    piece[n].n = (int32_t)TINYI_MIN(piece[n].n - from, room);
+                    room -= piece[n].n;
+                    from += piece[n].n;
+                    if (from == p->piece[item->piece + k].n) {
+                        from = 0;
+                        k++;
+                    }
+                }
+                tinyi_paged_meet(team, a, &x, &r, piece, n, p->mask + item->mask + at);
+                at += TINYI_ATT_KEYS - room;
+            }
+            for (g = 0; g < a->heads; g++) {
+                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
+                for (j = 0; j < r.n; j++) {
+                    float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
+                    memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
+                    to[a->d_v] = tile.m[j];
+                    to[a->d_v + 1] = tile.l[j];
+                }
+            }
+        }
+    }
+    tiny_barrier(team);
+    while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
+        for (h = 0; h < a->n_head; h++) {
+            float *sum = x.tiles;           /* acc m l */
+            for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
+            for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
+                const float *from = shared + (p->part[i] * a->n_head + h) * state;
+                tinyi_att_merge(sum + a->d_v, sum + a->d_v + 1, sum, from[a->d_v], from[a->d_v + 1], from, a->d_v);
+            }
+            tinyi_paged_end(a, task, h, sum[a->d_v], sum[a->d_v + 1], sum);
+        }
+}
+
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_paged a;
@@ -438,6 +502,10 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
+    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
+        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+        return;
+    }
     cut = tinyi_paged_plan(&a, team->n);
     tinyi_paged_memory_at(&x, &a, team->own);
     row_max = TINYI_MIN(a.group, cut.rows);
@@ -567,6 +635,16 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
             const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
             if (page < 0 || page >= k->dim[0])
                 return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    if (p && p->tree) {
+        if (p->tree->n_query != q->dim[0] || p->tree->block != k->dim[2])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td", p->tree->n_query,
+                              p->tree->block, q->dim[0], k->dim[2]);
+        for (j = 0; j < p->tree->n_piece; j++) {
+            const tllm_tree_piece *x = &p->tree->piece[j];
+            if (x->page < 0 || x->page >= k->dim[0] || (op->in[6] && x->cell + x->n > op->in[5]->dim[1]))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan reads block %d from cell %d on, there are %td blocks", (int)x->page, (int)x->cell, k->dim[0]);
         }
     }
     dim[0] = q->dim[0];
