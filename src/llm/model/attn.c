@@ -16,17 +16,6 @@ typedef struct tinyi_lm_mask {
 } tinyi_lm_mask;
 
 TINY_REF_BEGIN
-/* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
-static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
-{
-    tiny_idx two = 1;
-    double base, e;
-    while (2 * two <= n_head) two *= 2;
-    base = (double)most / (double)two;
-    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
-    return (float)tinyi_exp64(-e * 0.69314718055994530942);
-}
-
 /* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
 static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
 {
@@ -125,7 +114,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.in[2] = &vh;
         op.out[0] = &oh;
         mask.head = h;
-        if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
+        if (a->alibi > 0.0f) mask.slope = tinyi_alibi_slope(a->alibi, a->q.n_head, h);
         tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
@@ -271,7 +260,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
         memcpy(row + 4 * i, r, 4 * sizeof *r);
         row[4 * i + 1] = lo;
     }
-    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_alibi_slope(a->alibi, a->q.n_head, i);
     q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;

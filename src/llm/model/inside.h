@@ -3,6 +3,7 @@
 #define TINYI_INSIDE_H
 #include "math/table.h"
 #include "llm/attention/paged.h"
+#include "llm/attention/position.h"
 #include "llm/attention/pages.h"
 #include "llm/model/arch.h"
 #include "llm/model/model.h"
