@@ -59,6 +59,7 @@ void bench_tree(void)
         static int32_t rows[4 * LEAVES];
         tllm_pages_desc d;
         tllm_pages *pages;
+        const tllm_tree_plan_desc blocks = { 256, 0, TLLM_TREE_FLAT };       /* as sessions take them */
         tllm_tree_plan *plan;
         tllm_tree_counts c;
         bt_set set;
@@ -78,7 +79,7 @@ void bench_tree(void)
         bt_grow(ctx, pages, rows, n, each[e].own);
         memset(a, 0, sizeof a);
         memset(r, 0, sizeof r);
-        b_must(ctx, tllm_tree_plan_open(ctx, NULL, &plan));
+        b_must(ctx, tllm_tree_plan_open(ctx, &blocks, &plan));
         set.ctx = ctx;
         set.plan = plan;
         set.rows = tiny_tensor_2d(rows, TINY_I32, n, 4);
