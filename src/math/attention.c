@@ -155,7 +155,7 @@ TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const vo
     float *s = t->s + at * t->ld;
     if (t->few) {
         const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
     } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
 }
 
