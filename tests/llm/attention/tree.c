@@ -232,7 +232,7 @@ static void attention(tiny_target target, int rounds)
         const tllm_format *f = tllm_format_of(shape[c].format);
         const tiny_dtype type = f->values > 1 ? TINY_U8 : shape[c].format == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
         const size_t row_k = tllm_format_bytes(f, (uint64_t)shape[c].d), row_v = tllm_format_bytes(f, (uint64_t)shape[c].d_v), n_row = (size_t)(n_block * shape[c].kv * shape[c].block);
-        float *x, *want, *got, *slopes = t_rand((size_t)H, 0.0f, 0.02f), *sinks = t_rand((size_t)H, -1.0f, 1.0f), top = 0.0f;
+        float *want, *got, *slopes = t_rand((size_t)H, 0.0f, 0.02f), *sinks = t_rand((size_t)H, -1.0f, 1.0f), top = 0.0f;
         unsigned char *k = (unsigned char *)t_keep(n_row * row_k), *v = (unsigned char *)t_keep(n_row * row_v);
         int32_t *pos;
         tiny_tensor tq, tk, tv, tt, tr, to, tp, ts = tiny_tensor_1d(slopes, TINY_F32, H), tz = tiny_tensor_1d(sinks, TINY_F32, H);
@@ -241,9 +241,11 @@ static void attention(tiny_target target, int rounds)
         size_t i, form, n;
         grow(ctx, &g, n_block, shape[c].block, leaves, shape[c].block == 1 ? 60 : 90);
         for (i = 0; i < n_row; i++) {
-            x = t_rand((size_t)shape[c].d, -1.7f, 1.7f);
+            float x[33];
+            tiny_idx j;
+            for (j = 0; j < 33; j++) x[j] = t_rand_float(-1.7f, 1.7f);
             f->pack(x, k + i * row_k, (size_t)shape[c].d, NULL);
-            x = t_rand((size_t)shape[c].d_v, -1.7f, 1.7f);
+            for (j = 0; j < 33; j++) x[j] = t_rand_float(-1.7f, 1.7f);
             f->pack(x, v + i * row_v, (size_t)shape[c].d_v, NULL);
         }
         tt = table_of(g.pages, leaves);
