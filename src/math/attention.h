@@ -30,7 +30,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
  *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
  *
- * j0 is a multiple of TINYI_ATT_STEP. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
  * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64

@@ -376,6 +376,8 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
             if (i < TINYI_ATT_STEP) break;
         }
         if (j0 >= j1) return;
+        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
+        j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile tile;
