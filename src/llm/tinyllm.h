@@ -83,6 +83,7 @@
 #include "llm/chat/template.h"
 #include "llm/attention/pages.h"
 #include "llm/attention/paged.h"
+#include "llm/attention/position.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/sample/sample.h"

@@ -5,13 +5,14 @@
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 32 x (d + d_v + 64) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
  * Left out the split over keys for one query of very many keys, windows, sinks, rotary positions: operations of their own. */
 #include "math/table.h"
 #include "math/rows.h"
+#include "math/elem.h"
 #include <string.h>
 
 typedef struct tinyi_att {
@@ -106,112 +107,193 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
-/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
- * and such values, its sums leave them out one by one. */
-TINY_REF_BEGIN
-static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* ---- the tile */
+
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
 {
-    float odd = 0.0f;
-    tiny_idx c, i;
-    for (c = 0; c < n_c; c++)
-        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
-    return odd == 0.0f;
+    t->n = n_row;
+    t->few = n_row <= TINYI_ATT_FEW;
+    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->d = d;
+    t->d_v = d_v;
+    t->s = memory;                          /* aligned first */
+    t->q = t->s + TINYI_ATT_ROWS * TINYI_ATT_KEYS + 16;         /* a product of few rows reads the weights of its neighbours */
+    t->acc = t->q + TINYI_ATT_ROWS * d;
+    t->m = t->acc + TINYI_ATT_ROWS * d_v;
+    t->l = t->m + TINYI_ATT_ROWS;
+    t->f = t->l + TINYI_ATT_ROWS;
+    return t->f + TINYI_ATT_ROWS;
 }
 
-static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
+{
+    int j;
+    for (j = 0; j < t->ld; j++) {
+        t->m[j] = -INFINITY;
+        t->l[j] = 0.0f;
+    }
+    memset(t->acc, 0, (size_t)(t->n * t->d_v) * sizeof(float));
+    /* rows that are not there: lanes that are computed and dropped, but not with what would be slow */
+    if (t->few) memset(t->s, 0, TINYI_ATT_KEYS * TINYI_ATT_FEW_LD * sizeof(float));
+    else if (t->n % TINYI_ATT_STEP) {
+        const int end = (t->n / TINYI_ATT_STEP + 1) * TINYI_ATT_STEP;
+        tiny_idx i;
+        for (i = 0; i < t->d; i++) memset(t->q + i * TINYI_ATT_ROWS + t->n, 0, (size_t)(end - t->n) * sizeof(float));
+    }
+}
+
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale)
 {
     tiny_idx i;
-    int c, j;
-    for (j = 0; j < n_row; j++)
-        for (i = 0; i < d_v; i++) {
-            float a = f[j] * acc[j * d_v + i];
-            for (c = 0; c < n_vis[j]; c++)
-                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
-            acc[j * d_v + i] = a;
+    if (t->few) for (i = 0; i < t->d; i++) t->q[j * t->d + i] = q[i * step] * scale;
+    else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+{
+    float *s = t->s + at * t->ld;
+    if (t->few) {
+        const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
+{
+    TINYI_K(team, attention_cap_f32)(t->s, t->ld, n, j0, j1, cap);
+}
+
+/* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+{
+    tiny_idx i;
+    int c, j, piece, from;
+    for (j = j0; j < j1; j++)
+        for (i = 0; i < t->d_v; i++) {
+            float a = t->f[j] * t->acc[j * t->d_v + i];
+            for (piece = c = 0; piece < n_piece; piece++)
+                for (from = c; c < end[piece]; c++)
+                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
-/* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
+    int piece, at, c, j, odd = 0;
+    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    for (j = j0; j < j1 && odd; j++)
+        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    if (odd) {
+        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
+        return;
+    }
+    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
+        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
+        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
+    }
+}
+
+TINY_REF_BEGIN
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v)
+{
+    const float top = *m < m2 ? m2 : *m;
+    /* a state without keys has weight 0; the sum of one whose scores were NaN is NaN, and stays so */
+    const float w = *m == top ? 1.0f : *m == -INFINITY ? (*l == *l ? 0.0f : 1.0f) : tinyi_exp_ref(*m - top);
+    const float w2 = m2 == top ? 1.0f : m2 == -INFINITY ? (l2 == l2 ? 0.0f : 1.0f) : tinyi_exp_ref(m2 - top);
+    tiny_idx i;
+    *m = top;
+    *l = w * *l + w2 * l2;
+    for (i = 0; i < d_v; i++) acc[i] = w * acc[i] + w2 * acc2[i];
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
-    *own_bytes = sizeof(float) * (TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS) + TINYI_ATT_KEYS * (d + d_v));
+    *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+}
+
+/* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
+static const float *tinyi_att_rows(const float *x, tiny_idx step, tiny_idx each, tiny_idx n, tiny_idx d, int few, float *room, tiny_idx *ld)
+{
+    tiny_idx c, i;
+    *ld = step;
+    if ((each == 1 || d == 1) && (few || step == d)) return x;
+    *ld = d;
+    for (c = 0; c < n; c++)
+        if (each == 1) memcpy(room + c * d, x + c * step, (size_t)d * sizeof *x);
+        else for (i = 0; i < d; i++) room[c * d + i] = x[c * step + i * each];
+    return room;
+}
+
+/* bias is added, hidden keys get -inf; whether some score may be -inf */
+static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx row0, tiny_idx kv, tiny_idx c0, int n_c, int j0, int j1)
+{
+    int c, j, hides = a->bias != NULL;
+    for (j = j0; j < j1; j++) {
+        const tiny_idx t = (row0 + j) / a->group, h = kv * a->group + (row0 + j) % a->group, sees = tinyi_att_sees(a, t) - c0;
+        const float *bias = a->bias ? a->bias + h * a->sb[0] + t * a->sb[1] + c0 * a->sb[2] : NULL;
+        float *s = x->s + j;
+        if (bias) for (c = 0; c < n_c; c++) s[c * x->ld] += bias[c * a->sb[2]];
+        for (c = (int)TINYI_MAX(sees, 0); c < n_c; c++) {
+            s[c * x->ld] = -INFINITY;
+            hides = 1;
+        }
+    }
+    return hides;
 }
 
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
-    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
     tinyi_att a;
-    float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
-    tiny_idx tiles, n_rows, task, end, r, i, c, c0;
-    int n_vis[TINYI_ATT_ROWS];
-    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
+    tinyi_att_tile x;
+    float *room_k, *room_v;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
     tinyi_att_read(op, &a);
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
-    tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
-    q = (float *)team->own;
-    s = q + TINYI_ATT_ROWS * a.d;
-    acc = s + TINYI_ATT_ROWS * TINYI_ATT_KEYS;
-    kt = acc + TINYI_ATT_ROWS * a.d_v;
-    vc = kt + TINYI_ATT_KEYS * a.d;
+    while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    tiles = (n_rows + most_rows - 1) / most_rows;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * TINYI_ATT_ROWS, most = 0;
-        int n = (int)TINYI_MIN(n_rows - row0, TINYI_ATT_ROWS), j;
-        for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float *from = a.q + t * a.sq[0] + h * a.sq[1];
-            for (i = 0; i < a.d; i++) q[j * a.d + i] = from[i * a.sq[2]] * a.scale;
-            m[j] = -INFINITY;
-            l[j] = 0.0f;
-            most = TINYI_MAX(most, tinyi_att_sees(&a, t));
-        }
-        memset(acc, 0, (size_t)(n * a.d_v) * sizeof *acc);
+        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
+        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
+        int j, j0 = 0;
+        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
+        room_v = room_k + TINYI_ATT_KEYS * a.d;
+        tinyi_att_tile_begin(&x);
+        for (j = 0; j < n; j++)
+            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            tiny_idx n_c = TINYI_MIN(most - c0, TINYI_ATT_KEYS), ldv = a.sv[0];
-            const float *k = a.k + c0 * a.sk[0] + kv * a.sk[1], *v = a.v + c0 * a.sv[0] + kv * a.sv[1];
-            for (i = 0; i < a.d; i++) {
-                for (c = 0; c < n_c; c++) kt[i * TINYI_ATT_KEYS + c] = k[c * a.sk[0] + i * a.sk[2]];
-                for (; c < TINYI_ATT_KEYS; c++) kt[i * TINYI_ATT_KEYS + c] = 0.0f;
-            }
-            if (a.sv[2] != 1 && a.d_v > 1) {
-                for (c = 0; c < n_c; c++) for (i = 0; i < a.d_v; i++) vc[c * a.d_v + i] = v[c * a.sv[0] + i * a.sv[2]];
-                v = vc;
-                ldv = a.d_v;
-            }
-            scores(s, q, kt, n, a.d);
-            any = 0;
-            for (j = 0; j < n; j++) {
-                tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
-                float *row = s + j * TINYI_ATT_KEYS;
-                n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
-                f[j] = 1.0f;
-                hidden[j] = 0;
-                if (!n_vis[j]) continue;
-                if (!a.bias) {
-                    f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
-                    continue;
-                }
-                if (a.softcap > 0.0f)
-                    for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
-                for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
-                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
-                any |= hidden[j];
-                f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
-            }
-            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
-            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
+            tiny_idx ldk, ldv;
+            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
+            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
+            /* rows that see none of these keys stand in front of the others */
+            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
+            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
+            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
+            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
         }
         for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            float *to = a.o + t * a.so[0] + h * a.so[1], inv = l[j] != 0.0f ? 1.0f / l[j] : 0.0f;
-            for (r = 0; r < a.d_v; r++) to[r * a.so[2]] = acc[j * a.d_v + r] * inv;
+            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
+            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
+            float *to = a.o + t * a.so[0] + h * a.so[1];
+            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
         }
     }
 }
@@ -277,7 +359,8 @@ static void tinyi_attention_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,

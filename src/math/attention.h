@@ -16,14 +16,57 @@ typedef struct tiny_attention_params {
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
-#define TINYI_ATT_ROWS 32                   /* of a tile */
+/* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
+ *
+ * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
+ * sum of the weights under it, the sum of weighted values; (-inf, 0, 0) is the empty one. One task of one thread:
+ *
+ *   tinyi_att_tile_open(&tile, memory, d, d_v, n_row);                 names the parts of the memory; again later: the same tile
+ *   tinyi_att_tile_begin(&tile);                                       empty states
+ *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
+ *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
+ *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
+ *
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
+ * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+#define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
+#define TINYI_ATT_STEP 32
+#define TINYI_ATT_FEW 8
+#define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+
+typedef struct tinyi_att_tile {
+    float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
+    float *acc;                             /* (rows, d_v) */
+    float *s;                               /* (TINYI_ATT_KEYS, ld) */
+    float *m, *l, *f;                       /* (rows) */
+    tiny_idx d, d_v, ld;
+    int n, few;
+} tinyi_att_tile;
+
+TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
+/* the first float behind the tile */
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
+/* keys at .. at + n of the tile; f16 where the rows are few */
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
+/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+/* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
 #define TINYI_KERNELS_ATTENTION(K)                                                                                                \
-    K(attention_scores_f32, void, (float *s, const float *q, const float *kt, int n_row, tiny_idx d))                             \
-    K(attention_weights_f32, float, (float *s, int n, float softcap, float *m, float *l))                                         \
-    K(attention_mix_f32, void, (float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v))
+    K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
+    K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
+    K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
 #endif

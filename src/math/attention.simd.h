@@ -1,130 +1,194 @@
-/* src/math/attention.simd.h - the three steps of a tile of TINYI_ATT_ROWS rows by TINYI_ATT_KEYS keys */
+/* src/math/attention.simd.h - the steps of a tile: rows of queries against up to TINYI_ATT_KEYS keys
+ *
+ * Scores lie turned round, s[c][j] for key c and row j, ld numbers apart: so keys and values are read as they lie, a lane of
+ * a vector is a row, the maximum and the sum of a row need no sum across lanes, and six or twelve rows of one key stand side
+ * by side for the product with the values. The registers are those of the f32 product (math/gemm_f32.simd.h): six keys by
+ * two vectors of rows for the scores, six rows by two vectors of numbers for the values; twelve where there are 32.       */
 
-#define TINYI_ATT_SCORES(R)                                                                        \
-    do {                                                                                           \
-        v_f32 a[R], b[R];                                                                          \
-        for (c = 0; c < TINYI_ATT_KEYS; c += (2 * V_LANES)) {                                     \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
-            for (i = 0; i < d; i++) {                                                              \
-                const float *row = kt + i * TINYI_ATT_KEYS + c;                                    \
-                v_f32 k0 = v_load(row), k1 = v_load(row + V_LANES);               \
-                TINYI_UNROLL for (j = 0; j < R; j++) {                                                          \
-                    v_f32 x = v_set(q[j * d + i]);                                                 \
-                    a[j] = v_fma(x, k0, a[j]);                                                     \
-                    b[j] = v_fma(x, k1, b[j]);                                                     \
-                }                                                                                  \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                v_store(s + j * TINYI_ATT_KEYS + c, a[j]);                                         \
-                v_store(s + j * TINYI_ATT_KEYS + c + V_LANES, b[j]);              \
-            }                                                                                      \
-        }                                                                                          \
-    } while (0)
-
-/* s[r][c] = sum_i q[r][i] * kt[i][c]: four rows and two vectors of keys stay in registers */
-static void TINY_FN(tinyi_attention_scores_f32)(float *s, const float *q, const float *kt, int n_row, tiny_idx d)
+/* s[c][j] = sum_i k[c][i] q[i][j], rows j0 <= j < j1; q (d, ldq). Whole vectors are written: ld and ldq have room for
+ * TINYI_ATT_PAD rows more. */
+static void TINY_FN(tinyi_attention_scores_f32)(float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)
 {
-    tiny_idx i;
     int c, j;
-    for (; n_row >= 4; n_row -= 4, q += 4 * d, s += 4 * TINYI_ATT_KEYS) TINYI_ATT_SCORES(4);
-    for (; n_row >= 1; n_row -= 1, q += d, s += TINYI_ATT_KEYS) TINYI_ATT_SCORES(1);
+    for (j = j0; j < j1; j += TINYI_GEMM_NR)
+        for (c = 0; c < n; c += TINYI_GEMM_MR)
+            TINY_FN(tinyi_gemm_f32_rows)(s + c * ld + j, ld, k + c * ldk, ldk, q + j, ldq, (size_t)d, TINYI_MIN(n - c, TINYI_GEMM_MR), TINYI_GEMM_NR, 0);
 }
-#undef TINYI_ATT_SCORES
 
-/* One row of scores becomes weights under the running maximum; the answer is the factor for what was summed before. */
-static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap, float *m, float *l)
+static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j0, int j1, float cap)
 {
-    v_f32 top = v_set(-INFINITY), sum = v_zero(), mn;
-    float most, f;
-    int i;
-    if (softcap > 0.0f) {
-        v_f32 c = v_set(softcap), inv = v_set(1.0f / softcap);
-        for (i = 0; i + V_LANES <= n; i += V_LANES) v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
-        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, (size_t)(n - i)), inv))), (size_t)(n - i));
-    }
-    for (i = 0; i + V_LANES <= n; i += V_LANES) top = v_max(v_load(s + i), top);
-    if (i < n) top = v_select(v_first((size_t)(n - i)), v_max(v_load_n(s + i, (size_t)(n - i)), top), top);
-    most = v_hmax(top);
-    if (most < *m) most = *m;
-    if (most == -INFINITY && *l == 0.0f) {
-        /* every key is hidden so far, or a score is NaN: exp(NaN) must still reach the sum */
-        for (i = 0; i < n; i++) {
-            s[i] = s[i] == -INFINITY ? 0.0f : s[i];
-            *l += s[i];
+    const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
+    int i, j;
+    for (i = 0; i < n; i++, s += ld)
+        for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
+}
+
+/* e^x of x <= 0, 0 below e^-87: one factor 2^n is enough then */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
+{
+    const v_mask low = v_lt(x, v_set(-87.0f));
+    const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
+    const v_f32 p = TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(y, n));
+    return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
+}
+
+/* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
+ * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
+static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 before = v_load(m + j);
+        v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
         }
-        return 1.0f;
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        top = v_max(top1, top);
+        to = v_select(v_eq(top, none), v_zero(), top);
+        for (c = 0; c + 2 <= n; c += 2) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to)), p1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + (c + 1) * ld), to));
+            v_store(x + c * ld, p);
+            v_store(x + (c + 1) * ld, p1);
+            sum = v_add(sum, p);
+            sum1 = v_add(sum1, p1);
+        }
+        if (c < n) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to));
+            v_store(x + c * ld, p);
+            sum = v_add(sum, p);
+        }
+        old = TINY_FN(tinyi_attention_exp)(v_sub(before, to));
+        v_store(m + j, top);
+        v_store(f + j, old);
+        v_store(l + j, v_fma(old, v_load(l + j), v_add(sum, sum1)));
     }
-    mn = v_set(most);
-    for (i = 0; i + V_LANES <= n; i += V_LANES) {
-        v_f32 p = v_exp(v_sub(v_load(s + i), mn));
-        v_store(s + i, p);
-        sum = v_add(sum, p);
-    }
-    if (i < n) {
-        v_f32 p = v_select(v_first((size_t)(n - i)), v_exp(v_sub(v_load_n(s + i, (size_t)(n - i)), mn)), v_zero());
-        v_store_n(s + i, p, (size_t)(n - i));
-        sum = v_add(sum, p);
-    }
-    f = *m == -INFINITY ? 0.0f : tinyi_exp_ref(*m - most);
-    *m = most;
-    *l = f * *l + v_sum(sum);
-    return f;
 }
 
-/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
-#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
-    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
-        v_f32 a[R][U], x[U];                                                                       \
-        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
-            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
-        for (c = 0; c < n; c++) {                                                                  \
-            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
-                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
-            }                                                                                      \
-        }                                                                                          \
-        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
-            for (c = n; c < n_vis[j]; c++)                                                         \
-                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
-                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
-            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
-        }                                                                                          \
+/* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
+#define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
+#define TINYI_ATT_STORE(i)                                                              \
+    if (i < mr) {                                                                       \
+        float *r = y + i * y_row;                                                       \
+        const v_f32 w = v_set(f[i]);                                                    \
+        v_store(r, v_fma(w, v_load(r), a##i));                                          \
+        v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
     }
-#define TINYI_ATT_MIX(R, U)                                                                        \
-    do {                                                                                           \
-        int n = n_vis[0];                                                                          \
-        for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        i = 0;                                                                                     \
-        TINYI_ATT_MIX_STEP(R, U)                                                                   \
-        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
-        for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                float a = f[j] * acc[j * d_v + i];                                                 \
-                for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
-                acc[j * d_v + i] = a;                                                              \
-            }                                                                                      \
-    } while (0)
-#define TINYI_ATT_MIX_ROWS(R, U) \
-    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
+#define TINYI_ATT_MIX(MR, LIST)                                                                                             \
+    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    {                                                                                                                       \
+        v_f32 x0, x1;                                                                                                       \
+        LIST(TINYI_GEMM_ZERO)                                                                                               \
+        for (; n > 0; n--, p += ld, v += ldv) {                                                                             \
+            x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                       \
+            LIST(TINYI_ATT_ADD)                                                                                             \
+        }                                                                                                                   \
+        LIST(TINYI_ATT_STORE)                                                                                               \
+    }
+#if TINYI_GEMM_MR == 12
+TINYI_ATT_MIX(12, TINYI_G12)
+TINYI_ATT_MIX(8, TINYI_G8)
+#else
+TINYI_ATT_MIX(6, TINYI_G6)
+#endif
+TINYI_ATT_MIX(4, TINYI_G4)
 
-/* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
-static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
+/* one or two rows: as many vectors of each as make eight sums */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int two)
 {
-    tiny_idx i;
-    int c, j, u;
-    TINYI_ATT_MIX_ROWS(8, 1);
-    TINYI_ATT_MIX_ROWS(4, 2);
-    TINYI_ATT_MIX_ROWS(2, 4);
-    TINYI_ATT_MIX_ROWS(1, 4);
+    v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), b0 = v_zero(), b1 = v_zero(), b2 = v_zero(), b3 = v_zero();
+    v_f32 w = v_set(f[0]);
+    for (; n > 0; n--, p += ld, v += ldv) {
+        const v_f32 x0 = v_load(v), x1 = v_load(v + V_LANES), x2 = v_load(v + 2 * V_LANES), x3 = v_load(v + 3 * V_LANES), p0 = v_set(p[0]);
+        a0 = v_fma(p0, x0, a0); a1 = v_fma(p0, x1, a1); a2 = v_fma(p0, x2, a2); a3 = v_fma(p0, x3, a3);
+        if (two) {
+            const v_f32 p1 = v_set(p[1]);
+            b0 = v_fma(p1, x0, b0); b1 = v_fma(p1, x1, b1); b2 = v_fma(p1, x2, b2); b3 = v_fma(p1, x3, b3);
+        }
+    }
+    v_store(y, v_fma(w, v_load(y), a0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), a1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), a2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), a3));
+    if (!two) return;
+    w = v_set(f[1]);
+    y += y_row;
+    v_store(y, v_fma(w, v_load(y), b0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), b1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), b2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), b3));
 }
+
+static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)
+{
+    tiny_idx i = 0;
+    int c, j, mr;
+    if (n_row < 3)
+        for (; i + 4 * V_LANES <= d_v; i += 4 * V_LANES) {
+            if (n_row == 2) TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 1);
+            else TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 0);
+        }
+    for (; i + TINYI_GEMM_NR <= d_v; i += TINYI_GEMM_NR)
+        for (j = 0; j < n_row; j += mr) {
+            mr = TINYI_MIN(n_row - j, TINYI_GEMM_MR);
+#if TINYI_GEMM_MR == 12
+            if (mr > 8) TINY_FN(tinyi_attention_mix12)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+            else if (mr > 4) TINY_FN(tinyi_attention_mix8)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#else
+            if (mr > 4) TINY_FN(tinyi_attention_mix6)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#endif
+            else TINY_FN(tinyi_attention_mix4)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+        }
+    for (; i < d_v; i += V_LANES) {         /* the last numbers of a value, a vector at a time */
+        const size_t r = (size_t)TINYI_MIN(d_v - i, V_LANES);
+        for (j = 0; j < n_row; j++) {
+            v_f32 a = v_mul(v_set(f[j]), v_load_n(acc + j * d_v + i, r));
+            for (c = 0; c < n; c++) a = v_fma(v_set(p[c * ld + j]), v_load_n(v + c * ldv + i, r), a);
+            v_store_n(acc + j * d_v + i, a, r);
+        }
+    }
+}
+#undef TINYI_ATT_ADD
+#undef TINYI_ATT_STORE
 #undef TINYI_ATT_MIX
-#undef TINYI_ATT_MIX_STEP
-#undef TINYI_ATT_MIX_ROWS
+
+/* every number is finite */
+static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
+{
+    v_f32 odd = v_zero();
+    tiny_idx i;
+    int c;
+    for (c = 0; c < n; c++, v += ldv) {
+        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {
+            const v_f32 x = v_load(v + i);
+            odd = v_add(odd, v_sub(x, x));
+        }
+        if (i < d_v) {
+            const v_f32 x = v_load_n(v + i, (size_t)(d_v - i));
+            odd = v_add(odd, v_sub(x, x));
+        }
+    }
+    return v_sum(odd) == 0.0f;
+}
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
     TINYI_USE(k, attention_scores_f32);
+    TINYI_USE(k, attention_cap_f32);
     TINYI_USE(k, attention_weights_f32);
     TINYI_USE(k, attention_mix_f32);
+    TINYI_USE(k, attention_finite_f32);
 }
+#undef TINYI_GEMM_PIN
+#undef TINYI_G2
+#undef TINYI_G4
+#undef TINYI_G6
+#undef TINYI_G8
+#undef TINYI_G12
+#undef TINYI_GEMM_NR
+#undef TINYI_GEMM_MR
+#undef TINYI_GEMM_ZERO
+#undef TINYI_GEMM_FMA

@@ -301,16 +301,7 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
     TINYI_USE(k, gemm_f32_rows);
 }
 
-#undef TINYI_GEMM_PIN
-#undef TINYI_G2
-#undef TINYI_G4
-#undef TINYI_G6
-#undef TINYI_G8
-#undef TINYI_G12
-#undef TINYI_GEMM_NR
-#undef TINYI_GEMM_MR
-#undef TINYI_GEMM_ZERO
-#undef TINYI_GEMM_FMA
+/* the lists, the sizes and TINYI_GEMM_FMA serve math/attention.simd.h too, which ends them */
 #undef TINYI_GEMM_STORE
 #undef TINYI_GEMM_FETCH
 #undef TINYI_GEMM_KEEP

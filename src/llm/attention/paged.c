@@ -7,14 +7,16 @@
  *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
  *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
+ *          are rows of the same tile, masks hide what lies beside their paths.
  * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/attention/paged.h"
 #include "core/half.h"
 #include "math/table.h"
+#include "math/elem.h"
 #include <string.h>
 
-#define TINYI_PAGED_DOTS 8                  /* rows up to which keys are met as they lie */
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
@@ -80,7 +82,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -191,7 +193,7 @@ TINY_REF_END
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
 /* how an operation is cut; the same on every thread */
-typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
+typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of a tile, at most */
 
 /* queries of one sequence from t on whose cells lie together: pages in a gap between them were not looked at */
 static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
@@ -212,42 +214,98 @@ static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
-    tiny_idx t, n, longest = 0, most = 1;
-    c.n_task = 0;
-    for (t = 0; t < a->n_query; t += n) {
-        n = tinyi_paged_run(a, t);
-        most = TINYI_MAX(most, n);
-        c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
-        longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
-    }
-    c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
+    tiny_idx t, n, longest = 0, most;
+    c.rows = TINYI_ATT_ROWS + TINYI_ATT_STEP;
+    do {                                    /* smaller tiles where larger ones would leave threads without one */
+        c.rows -= TINYI_ATT_STEP;
+        c.n_task = 0;
+        most = 1;
+        for (t = 0; t < a->n_query; t += n) {
+            n = tinyi_paged_run(a, t);
+            most = TINYI_MAX(most, n);
+            c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
+            longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+        }
+    } while (c.rows > TINYI_ATT_STEP && c.n_task < 4 * n_threads);
     c.n_split = 1;
     if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
         c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
     return c;
 }
 
+/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
+static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v)
+{
+    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * heads * (d + d_v));
+}
 static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     const tllm_paged_params *p = (const tllm_paged_params *)op->params;
-    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d, keys = TINYI_ATT_KEYS, rows = TINYI_ATT_ROWS;
+    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d;
     const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
-    /* below 2 n tasks there are less than 4 n pieces, each with a state of a tile */
-    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * rows * (d_v + 2) * sizeof(float) : 0;
-    *own_bytes = sizeof(float) * (heads * rows * (d + d_v + 2) + rows * (keys + 1) + keys * d + keys * heads * (d + d_v));
+    const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
+    /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
+    if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
+    else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
+    *own_bytes = tinyi_paged_own(heads, d, d_v);
 }
 
-typedef struct tinyi_paged_tile {           /* the thread's own memory */
-    float *q, *acc, *m, *l;                 /* (heads, rows, d or d_v), (heads, rows) */
-    float *s, *f, *kt, *k, *v;              /* (rows, KEYS), (rows), (d, KEYS), (KEYS, heads * d), (KEYS, heads * d_v) */
-} tinyi_paged_tile;
+typedef struct tinyi_paged_memory {
+    float *tiles, *k, *v;
+    size_t each;                            /* floats of a tile */
+} tinyi_paged_memory;
+static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, void *own)
+{
+    x->tiles = (float *)own;
+    x->each = tinyi_att_tile_floats((size_t)a->d, (size_t)a->d_v);
+    x->k = x->tiles + (size_t)a->heads * x->each;
+    x->v = x->k + TINYI_ATT_KEYS * a->heads * a->d;
+}
 
-/* cnt rows of a page as floats: where they lie, or unpacked to room */
-static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, float *room)
+typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
+    tiny_idx part;
+    int n;
+    int32_t query[TINYI_ATT_ROWS], head[TINYI_ATT_ROWS];    /* head: inside its group */
+    signed char bit[TINYI_ATT_ROWS];        /* of its query in the masks of a tree */
+    int32_t lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];         /* cells that it sees */
+} tinyi_paged_rows;
+
+/* rows r0 .. r0 + n of the queries list[0], list[1] ...; list NULL: t0, t0 + 1 ... */
+static void tinyi_paged_rows_set(const tinyi_paged *a, tinyi_paged_rows *r, const int32_t *list, tiny_idx t0, tiny_idx r0, int n, tiny_idx part)
+{
+    int j;
+    r->part = part;
+    r->n = n;
+    for (j = 0; j < n; j++) {
+        const tiny_idx i = (r0 + j) / a->group;
+        r->query[j] = list ? list[i] : (int32_t)(t0 + i);
+        r->head[j] = (int32_t)((r0 + j) % a->group);
+        r->bit[j] = (signed char)(list ? i : 0);
+        r->lo[j] = a->rows[4 * r->query[j] + 1];
+        r->hi[j] = a->rows[4 * r->query[j] + 2];
+    }
+}
+static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r)
+{
+    tiny_idx g;
+    int j;
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile tile;
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        tinyi_att_tile_begin(&tile);
+        for (j = 0; j < r->n; j++)
+            tinyi_att_tile_query(&tile, j, a->q + r->query[j] * a->sq[0] + ((r->part * a->heads + g) * a->group + r->head[j]) * a->sq[1], a->sq[2], a->scale);
+    }
+}
+
+/* cnt rows of a page as floats: where they lie, or in room */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, int in_place, float *room)
 {
     tiny_idx i, b;
-    if (p->type->id == TLLM_FORMAT_F32) return (const float *)(const void *)row;
-    if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
+    if (p->type->id == TLLM_FORMAT_F32) {
+        if (in_place) return (const float *)(const void *)row;
+        memcpy(room, row, (size_t)(cnt * p->d_part) * sizeof *room);
+    } else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
     else if (p->type->id == TLLM_FORMAT_Q8_0) {
         const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
         const tiny_idx n = cnt * p->d_part / 32;
@@ -257,105 +315,109 @@ static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, con
     return room;
 }
 
-/* Rows r0 .. r0 + n of a run that starts at query t0, for one part, over the cells c0 .. c1: the states of x. */
-static void tinyi_paged_keys(tiny_team *team, const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int n, tiny_idx part, tiny_idx c0, tiny_idx c1)
+/* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
+ * tile's queries; NULL: rows see their cells lo .. hi, and the pieces follow each other. */
+static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g, const tllm_tree_piece *piece, int n_piece, int n_c,
+                            const uint64_t *mask, int j0, int j1)
 {
-    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
-    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    int j, c, k, i, hides = 0;
+    for (j = j0; j < j1; j++) {
+        float *s = tile->s + j;
+        if (a->slopes) {
+            const int32_t *row = a->rows + 4 * r->query[j], *pos = a->pos + row[0] * a->n_pos;
+            const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
+            for (k = c = 0; k < n_piece; k++)
+                for (i = 0; i < piece[k].n; i++, c++)
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)(row[3] - pos[piece[k].cell + i]);
+        }
+        if (mask) {
+            const int bit = r->bit[j];
+            for (c = 0; c < n_c; c++)
+                if (!(mask[c] >> bit & 1)) {
+                    s[c * tile->ld] = -INFINITY;
+                    hides = 1;
+                }
+        } else {
+            const int from = (int)TINYI_MIN(TINYI_MAX(r->lo[j] - piece[0].cell, 0), n_c), to = (int)TINYI_MAX(TINYI_MIN(r->hi[j] - piece[0].cell, n_c), from);
+            hides |= from > 0 || to < n_c;
+            for (c = 0; c < from; c++) s[c * tile->ld] = -INFINITY;
+            for (c = to; c < n_c; c++) s[c * tile->ld] = -INFINITY;
+        }
+    }
+    return hides;
+}
+
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece, const uint64_t *mask)
+{
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
-    const int32_t *table = a->table + a->rows[4 * t0] * a->n_table;
-    const tiny_idx block = a->k.block, dk = a->k.d_part, dv = vp->d_part, d = a->d, d_v = a->d_v, step_v = a->v.type ? d_v : d;
-    const int as_they_lie = n <= TINYI_PAGED_DOTS, half = a->k.type->id == TLLM_FORMAT_F16 && as_they_lie;
-    tiny_idx c, i, g, at, cnt;
-    int j, vis[TINYI_ATT_ROWS], lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];
-    for (c = c0; c < c1; c += TINYI_ATT_KEYS) {
-        const tiny_idx n_c = TINYI_MIN(c1 - c, TINYI_ATT_KEYS);
-        const void *kseg[TINYI_ATT_KEYS];
-        const float *vseg[TINYI_ATT_KEYS];
-        int off[TINYI_ATT_KEYS + 1], n_seg = 0, ragged = 0, k;
-        for (at = 0; at < n_c; at += cnt, n_seg++) {        /* runs of cells inside one page */
-            const int32_t page = table[(c + at) / block];
-            const tiny_idx in = (c + at) % block;
-            const unsigned char *krow = tinyi_pool_row(&a->k, page, part, in);
-            cnt = TINYI_MIN(block - in, n_c - at);
-            off[n_seg] = (int)at;
-            kseg[n_seg] = half ? (const void *)krow : (const void *)tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk);
-            if (!a->v.type) vseg[n_seg] = half ? tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk) : (const float *)kseg[n_seg];
-            else vseg[n_seg] = tinyi_paged_floats(team, &a->v, tinyi_pool_row(&a->v, page, part, in), cnt, x->v + at * dv);
+    const tiny_idx dk = a->k.d_part, dv = vp->d_part, step_v = a->v.type ? a->d_v : a->d;
+    const int few = r->n <= TINYI_ATT_FEW, half = few && a->k.type->id == TLLM_FORMAT_F16;
+    const void *k[TINYI_ATT_KEYS];
+    const float *v[TINYI_ATT_KEYS], *vg[TINYI_ATT_KEYS];
+    int end[TINYI_ATT_KEYS], n_c = 0, n_v, i, j0 = 0, j1 = r->n;
+    tiny_idx g;
+    for (i = 0; i < n_piece; n_c = end[i++]) {
+        const unsigned char *row = tinyi_pool_row(&a->k, piece[i].page, r->part, piece[i].in);
+        k[i] = half ? (const void *)row : (const void *)tinyi_paged_floats(team, &a->k, row, piece[i].n, few, x->k + n_c * dk);
+        v[i] = !a->v.type && !half ? (const float *)k[i] : tinyi_paged_floats(team, vp, tinyi_pool_row(vp, piece[i].page, r->part, piece[i].in), piece[i].n, few, a->v.type ? x->v + n_c * dv : x->k + n_c * dk);
+        end[i] = n_c + piece[i].n;
+    }
+    n_v = n_piece;
+    if (v[0] == (a->v.type ? x->v : x->k)) {            /* in room they follow each other */
+        end[0] = n_c;
+        n_v = 1;
+    }
+    if (!mask) {
+        const int32_t c0 = piece[0].cell, c1 = c0 + (int32_t)n_c;
+        for (; j1 > j0 && (r->hi[j1 - 1] <= c0 || r->lo[j1 - 1] >= c1); j1--) { }
+        for (; j0 + TINYI_ATT_STEP < j1; j0 += TINYI_ATT_STEP) {
+            for (i = 0; i < TINYI_ATT_STEP && (r->hi[j0 + i] <= c0 || r->lo[j0 + i] >= c1); i++) { }
+            if (i < TINYI_ATT_STEP) break;
         }
-        off[n_seg] = (int)n_c;
-        for (j = 0; j < n; j++) {           /* the cells of this tile that a row sees */
-            const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group);
-            lo[j] = (int)TINYI_MIN(TINYI_MAX(r[1] - c, 0), n_c);
-            hi[j] = (int)TINYI_MAX(TINYI_MIN(r[2] - c, n_c), lo[j]);
-            ragged |= lo[j] > 0;
-        }
-        for (g = 0; g < a->heads; g++) {
-            const float *q = x->q + g * TINYI_ATT_ROWS * d;
-            float *acc = x->acc + g * TINYI_ATT_ROWS * d_v, *m = x->m + g * TINYI_ATT_ROWS, *l = x->l + g * TINYI_ATT_ROWS;
-            if (as_they_lie) {
-                for (k = 0; k < n_seg; k++)
-                    for (j = 0; j < n; j += 4)
-                        dot(x->s + j * TINYI_ATT_KEYS + off[k], 1, TINYI_ATT_KEYS,
-                            half ? (const void *)((const uint16_t *)kseg[k] + g * d) : (const void *)((const float *)kseg[k] + g * d), half ? TINY_F16 : TINY_F32, dk,
-                            (size_t)(off[k + 1] - off[k]), q + j * d, d, TINYI_MIN(n - j, 4), (size_t)d);
-            } else {
-                for (k = 0; k < n_seg; k++)
-                    for (at = off[k]; at < off[k + 1]; at++) {
-                        const float *row = (const float *)kseg[k] + (at - off[k]) * dk + g * d;
-                        for (i = 0; i < d; i++) x->kt[i * TINYI_ATT_KEYS + at] = row[i];
-                    }
-                for (i = 0; i < d && n_c < TINYI_ATT_KEYS; i++) memset(x->kt + i * TINYI_ATT_KEYS + n_c, 0, (size_t)(TINYI_ATT_KEYS - n_c) * sizeof(float));
-                scores(x->s, q, x->kt, n, d);
-            }
-            for (j = 0; j < n; j++) {
-                float *s = x->s + j * TINYI_ATT_KEYS;
-                x->f[j] = 1.0f;
-                if (lo[j] == hi[j]) continue;
-                if (a->slopes) {
-                    const tiny_idx h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
-                    const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group), *pos = a->pos + r[0] * a->n_pos + c;
-                    for (k = lo[j]; k < hi[j]; k++) {
-                        if (a->softcap > 0.0f) s[k] = a->softcap * tinyi_tanh_ref(s[k] / a->softcap);
-                        s[k] -= a->slopes[h] * (float)(r[3] - pos[k]);
-                    }
-                }
-                x->f[j] = weights(s + lo[j], hi[j] - lo[j], a->slopes ? 0.0f : a->softcap, &m[j], &l[j]);
-            }
-            for (k = 0; k < n_seg; k++) {
-                const float *v = vseg[k] + g * step_v;
-                int any = 0;
-                if (ragged) {               /* the edge of a window: row by row */
-                    for (j = 0; j < n; j++) {
-                        const int from = TINYI_MAX(lo[j], off[k]), to = TINYI_MIN(hi[j], off[k + 1]), sees = to - from;
-                        if (sees > 0 || k == 0) {
-                            vis[0] = TINYI_MAX(sees, 0);
-                            mix(acc + j * d_v, x->s + j * TINYI_ATT_KEYS + (sees > 0 ? from : 0), &x->f[j], v + (sees > 0 ? from - off[k] : 0) * dv, dv, vis, 1, d_v);
-                            x->f[j] = 1.0f;
-                        }
-                    }
-                    continue;
-                }
-                for (j = 0; j < n; j++) {
-                    vis[j] = TINYI_MAX(TINYI_MIN(hi[j], off[k + 1]) - off[k], 0);
-                    any |= vis[j] > 0;
-                }
-                if (!any && k > 0) continue;
-                mix(acc, x->s + off[k], x->f, v, dv, vis, n, d_v);
-                for (j = 0; j < n; j++) x->f[j] = 1.0f;
-            }
-        }
+        if (j0 >= j1) return;
+        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
+        j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
+    }
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile tile;
+        int at;
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        if (!few) tinyi_att_tile_scores(team, &tile, (const float *)k[0] + g * a->d, TINY_F32, dk, 0, n_c, j0, j1);
+        else
+            for (i = at = 0; i < n_piece; at += (int)piece[i++].n)
+                tinyi_att_tile_scores(team, &tile, half ? (const void *)((const uint16_t *)k[i] + g * a->d) : (const void *)((const float *)k[i] + g * a->d), half ? TINY_F16 : TINY_F32, dk,
+                                      at, (int)piece[i].n, j0, j1);
+        if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &tile, n_c, a->softcap, j0, j1);
+        for (i = 0; i < n_v; i++) vg[i] = v[i] + g * step_v;
+        tinyi_att_tile_absorb(team, &tile, vg, dv, end, n_v, tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1), j0, j1);
     }
 }
 
-/* the state of row j of head g, with the sink, becomes the answer */
-static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int j, tiny_idx part, tiny_idx g)
+/* cells c0 .. c1 of one sequence */
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
-    const tiny_idx t = t0 + (r0 + j) / a->group, h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
-    const float *acc = x->acc + (g * TINYI_ATT_ROWS + j) * a->d_v;
-    float *to = a->o + t * a->so[0] + h * a->so[1], m = x->m[g * TINYI_ATT_ROWS + j], l = x->l[g * TINYI_ATT_ROWS + j], inv = 1.0f;
+    const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
+    const tiny_idx block = a->k.block;
+    for (; c0 < c1; c0 += TINYI_ATT_KEYS) {
+        const tiny_idx n_c = TINYI_MIN(c1 - c0, TINYI_ATT_KEYS);
+        tllm_tree_piece piece[TINYI_ATT_KEYS];
+        tiny_idx at;
+        int n = 0;
+        for (at = 0; at < n_c; at += piece[n++].n) {
+            piece[n].page = table[(c0 + at) / block];
+            piece[n].in = (int32_t)((c0 + at) % block);
+            piece[n].n = (int32_t)TINYI_MIN(block - piece[n].in, n_c - at);
+            piece[n].cell = (int32_t)(c0 + at);
+        }
+        tinyi_paged_meet(team, a, x, r, piece, n, NULL);
+    }
+}
+
+/* the state of a row, with the sink, becomes the answer */
+static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float m, float l, const float *acc)
+{
+    float *to = a->o + t * a->so[0] + h * a->so[1], inv = 1.0f;
     tiny_idx i;
     if (a->sinks && a->sinks[h] != -INFINITY) {
         if (m < a->sinks[h]) {
@@ -367,88 +429,140 @@ static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tin
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
+ * order of the blocks. */
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+{
+    const tiny_idx state = a->d_v + 2;
+    float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
+    tinyi_paged_memory x;
+    tinyi_paged_rows r;
+    tinyi_att_tile tile;
+    tiny_idx task, end, g, h, r0, i;
+    int j;
+    tinyi_paged_memory_at(&x, a, team->own);
+    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
+        const tllm_tree_item *item = &p->item[task / a->n_part];
+        const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
+        for (r0 = 0; r0 < n_row; r0 += TINYI_ATT_ROWS) {
+            tllm_tree_piece piece[TINYI_ATT_KEYS];
+            tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
+            tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
+            tinyi_paged_begin(a, &x, &r);
+            for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
+                tiny_idx room = TINYI_ATT_KEYS;
+                int n = 0;
+                for (; room && k < item->n_piece; n++) {
+                    piece[n] = p->piece[item->piece + k];
+                    piece[n].in += (int32_t)from;
+                    piece[n].cell += (int32_t)from;
+                    piece[n].n = (int32_t)TINYI_MIN(piece[n].n - from, room);
+                    room -= piece[n].n;
+                    from += piece[n].n;
+                    if (from == p->piece[item->piece + k].n) {
+                        from = 0;
+                        k++;
+                    }
+                }
+                tinyi_paged_meet(team, a, &x, &r, piece, n, p->mask + item->mask + at);
+                at += TINYI_ATT_KEYS - room;
+            }
+            for (g = 0; g < a->heads; g++) {
+                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
+                for (j = 0; j < r.n; j++) {
+                    float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
+                    memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
+                    to[a->d_v] = tile.m[j];
+                    to[a->d_v + 1] = tile.l[j];
+                }
+            }
+        }
+    }
+    tiny_barrier(team);
+    while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
+        for (h = 0; h < a->n_head; h++) {
+            float *sum = x.tiles;           /* acc m l */
+            for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
+            for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
+                const float *from = shared + (p->part[i] * a->n_head + h) * state;
+                tinyi_att_merge(sum + a->d_v, sum + a->d_v + 1, sum, from[a->d_v], from[a->d_v + 1], from, a->d_v);
+            }
+            tinyi_paged_end(a, task, h, sum[a->d_v], sum[a->d_v + 1], sum);
+        }
+}
+
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_paged a;
-    tinyi_paged_tile x;
+    tinyi_paged_memory x;
     tinyi_paged_cut cut;
-    tiny_idx task, end, i, g, state;
-    float *p = (float *)team->own;
+    tinyi_paged_rows r;
+    tinyi_att_tile tile;
+    tiny_idx task, end, g, state, row_max;
+    float *shared = (float *)team->shared;
+    int j;
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
+    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
+        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+        return;
+    }
     cut = tinyi_paged_plan(&a, team->n);
-    x.q = p;                 p += a.heads * TINYI_ATT_ROWS * a.d;
-    x.acc = p;               p += a.heads * TINYI_ATT_ROWS * a.d_v;
-    x.m = p;                 p += a.heads * TINYI_ATT_ROWS;
-    x.l = p;                 p += a.heads * TINYI_ATT_ROWS;
-    x.s = p;                 p += TINYI_ATT_ROWS * TINYI_ATT_KEYS;
-    x.f = p;                 p += TINYI_ATT_ROWS;
-    x.kt = p;                p += TINYI_ATT_KEYS * a.d;
-    x.k = p;                 p += TINYI_ATT_KEYS * a.heads * a.d;
-    x.v = p;
-    state = a.heads * TINYI_ATT_ROWS * (a.d_v + 2);     /* acc, m, l, as they lie in x */
+    tinyi_paged_memory_at(&x, &a, team->own);
+    row_max = TINYI_MIN(a.group, cut.rows);
+    state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
-        tiny_idx tile = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
-        int n, j;
-        for (;; t0 += n_run, tile -= tiles) {               /* the run in which the tile lies */
+        tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        for (;; t0 += n_run, tile_i -= tiles) {             /* the run in which the tile lies */
             n_run = tinyi_paged_run(&a, t0);
-            tiles = (n_run * a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
-            if (tile < tiles) break;
+            tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
+            if (tile_i < tiles) break;
         }
-        r0 = (tiles - 1 - tile) * TINYI_ATT_ROWS;           /* the last rows first: they see the most */
-        n = (int)TINYI_MIN(n_run * a.group - r0, TINYI_ATT_ROWS);
-        for (j = 0; j < n; j++) {
-            const tiny_idx t = t0 + (r0 + j) / a.group;
-            for (g = 0; g < a.heads; g++) {
-                const float *from = a.q + t * a.sq[0] + ((part * a.heads + g) * a.group + (r0 + j) % a.group) * a.sq[1];
-                float *to = x.q + (g * TINYI_ATT_ROWS + j) * a.d;
-                for (i = 0; i < a.d; i++) to[i] = from[i * a.sq[2]] * a.scale;
-                x.m[g * TINYI_ATT_ROWS + j] = -INFINITY;
-                x.l[g * TINYI_ATT_ROWS + j] = 0.0f;
+        r0 = (tiles - 1 - tile_i) * cut.rows;               /* the last rows first: they see the most */
+        tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(n_run * a.group - r0, cut.rows), part);
+        tinyi_paged_begin(&a, &x, &r);
+        for (j = 0; j < r.n; j++)
+            if (r.lo[j] < r.hi[j]) {
+                lo = TINYI_MIN(lo, r.lo[j]);
+                hi = TINYI_MAX(hi, r.hi[j]);
             }
-            if (a.rows[4 * t + 1] < a.rows[4 * t + 2]) {
-                lo = TINYI_MIN(lo, a.rows[4 * t + 1]);
-                hi = TINYI_MAX(hi, a.rows[4 * t + 2]);
-            }
-        }
-        for (g = 0; g < a.heads; g++) memset(x.acc + g * TINYI_ATT_ROWS * a.d_v, 0, (size_t)(n * a.d_v) * sizeof(float));
         if (cut.n_split > 1 && lo < hi) {
             const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
             lo = TINYI_MIN(lo + split * piece, hi);
             hi = TINYI_MIN(lo + piece, hi);
         }
-        if (lo < hi) tinyi_paged_keys(team, &a, &x, t0, r0, n, part, lo, hi);
-        if (cut.n_split > 1) memcpy((float *)team->shared + task * state, x.acc, (size_t)state * sizeof(float));
-        else for (g = 0; g < a.heads; g++) for (j = 0; j < n; j++) tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+        if (lo < hi) tinyi_paged_cells(team, &a, &x, &r, lo, hi);
+        for (g = 0; g < a.heads; g++) {
+            tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a.d, a.d_v, r.n);
+            for (j = 0; j < r.n; j++) {
+                float *to = shared + ((task * a.heads + g) * row_max + j) * state;
+                if (cut.n_split < 2) {
+                    tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], tile.m[j], tile.l[j], tile.acc + j * a.d_v);
+                    continue;
+                }
+                memcpy(to, tile.acc + j * a.d_v, (size_t)a.d_v * sizeof *to);
+                to[a.d_v] = tile.m[j];
+                to[a.d_v + 1] = tile.l[j];
+            }
+        }
     }
     if (cut.n_split < 2) return;
     tiny_barrier(team);
     while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
-        const tiny_idx tiles = (a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS, part = task % a.n_part, t0 = task / a.n_part / tiles;
-        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * TINYI_ATT_ROWS;
-        const int n = (int)TINYI_MIN(a.group - r0, TINYI_ATT_ROWS);
+        const tiny_idx tiles = (a.group + cut.rows - 1) / cut.rows, part = task % a.n_part, t0 = task / a.n_part / tiles;
+        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * cut.rows;
         tiny_idx s;
-        int j;
+        tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(a.group - r0, cut.rows), part);
         for (g = 0; g < a.heads; g++)
-            for (j = 0; j < n; j++) {
-                const tiny_idx row = g * TINYI_ATT_ROWS + j, n_acc = a.heads * TINYI_ATT_ROWS * a.d_v, n_m = a.heads * TINYI_ATT_ROWS;
-                float most = -INFINITY, *acc = x.acc + row * a.d_v;
-                memset(acc, 0, (size_t)a.d_v * sizeof *acc);
-                x.l[row] = 0.0f;
-                for (s = 0; s < cut.n_split; s++) {
-                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state;
-                    most = TINYI_MAX(most, from[n_acc + row]);
+            for (j = 0; j < r.n; j++) {
+                float *to = shared + ((task * cut.n_split * a.heads + g) * row_max + j) * state;
+                for (s = 1; s < cut.n_split; s++) {
+                    const float *from = to + s * a.heads * row_max * state;
+                    tinyi_att_merge(to + a.d_v, to + a.d_v + 1, to, from[a.d_v], from[a.d_v + 1], from, a.d_v);
                 }
-                for (s = 0; s < cut.n_split; s++) {
-                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state, l = from[n_acc + n_m + row];
-                    const float w = from[n_acc + row] == -INFINITY ? (l != l ? l : 0.0f) : tinyi_exp_ref(from[n_acc + row] - most);
-                    x.l[row] += w * l;
-                    for (i = 0; i < a.d_v; i++) acc[i] += w * from[row * a.d_v + i];
-                }
-                x.m[row] = most;
-                tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+                tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], to[a.d_v], to[a.d_v + 1], to);
             }
     }
 }
@@ -523,6 +637,16 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
             const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
             if (page < 0 || page >= k->dim[0])
                 return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    if (p && p->tree) {
+        if (p->tree->n_query != q->dim[0] || p->tree->block != k->dim[2])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td", p->tree->n_query,
+                              p->tree->block, q->dim[0], k->dim[2]);
+        for (j = 0; j < p->tree->n_piece; j++) {
+            const tllm_tree_piece *x = &p->tree->piece[j];
+            if (x->page < 0 || x->page >= k->dim[0] || (op->in[6] && x->cell + x->n > op->in[5]->dim[1]))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan reads block %d from cell %d on, there are %td blocks", (int)x->page, (int)x->cell, k->dim[0]);
         }
     }
     dim[0] = q->dim[0];
@@ -635,7 +759,7 @@ static void tinyi_paged_cases(tiny_case *c)
 }
 
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-    TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
+                                             TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
     tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,

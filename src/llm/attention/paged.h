@@ -19,6 +19,7 @@
 #define TINYI_PAGED_H
 #include "core/op.h"
 #include "llm/quant/format.h"
+#include "llm/attention/tree.h"
 TINYI_C_BEGIN
 
 typedef struct tllm_paged_params {
@@ -27,6 +28,7 @@ typedef struct tllm_paged_params {
     int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
+    const tllm_tree_plan *tree;             /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
 } tllm_paged_params;
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,

@@ -16,17 +16,6 @@ typedef struct tinyi_lm_mask {
 } tinyi_lm_mask;
 
 TINY_REF_BEGIN
-/* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
-static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
-{
-    tiny_idx two = 1;
-    double base, e;
-    while (2 * two <= n_head) two *= 2;
-    base = (double)most / (double)two;
-    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
-    return (float)tinyi_exp64(-e * 0.69314718055994530942);
-}
-
 /* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
 static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
 {
@@ -125,7 +114,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.in[2] = &vh;
         op.out[0] = &oh;
         mask.head = h;
-        if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
+        if (a->alibi > 0.0f) mask.slope = tinyi_alibi_slope(a->alibi, a->q.n_head, h);
         tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
@@ -220,6 +209,25 @@ static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, c
     f->used = used;
 }
 
+/* Continuations of one prompt hold its pages together. Reading those once is worth a plan when it saves a third of the cells, and not
+ * only a few. What is said of the tree holds for all layers of the step; without memory for it the step goes on without. */
+#define TINYI_LM_TREE_SAVES 512             /* cells */
+TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
+{
+    tllm_state *s = f->s;
+    tllm_tree_plan_desc d = { 256, 0, TLLM_TREE_FLAT };
+    tiny_tensor rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, f->n, 4), table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    tllm_tree_counts c;
+    tiny_idx i, together = 0;
+    for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
+        together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
+    if (!together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
+    if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
+    if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
+    c = tllm_tree_plan_counts(s->tree);
+    return c.n_path - c.n_tree >= TINYI_LM_TREE_SAVES && 3 * c.n_tree <= 2 * c.n_path ? s->tree : NULL;
+}
+
 TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l)
 {
     const size_t used = f->used;
@@ -252,7 +260,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
         memcpy(row + 4 * i, r, 4 * sizeof *r);
         row[4 * i + 1] = lo;
     }
-    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_alibi_slope(a->alibi, a->q.n_head, i);
     q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
@@ -269,6 +277,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.format_v = s->type_v->id;
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
+    p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
     op.row = tllm_paged_attention_row();
     op.in[0] = &q;
     op.in[1] = &k;

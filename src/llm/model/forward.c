@@ -405,6 +405,7 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
+    tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
 
@@ -551,6 +552,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             s->run[f.n_run - 1].n++;
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
+        f.tree = tinyi_lm_tree(&f);
         tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
         st = f.st;
         made += rows;

@@ -3,6 +3,7 @@
 #define TINYI_INSIDE_H
 #include "math/table.h"
 #include "llm/attention/paged.h"
+#include "llm/attention/position.h"
 #include "llm/attention/pages.h"
 #include "llm/model/arch.h"
 #include "llm/model/model.h"
@@ -204,6 +205,7 @@ struct tllm_state {
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
     uint64_t n_attach;                      /* how often they changed */
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
+    tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -226,6 +228,7 @@ typedef struct tinyi_lm_fwd {
     float *ple;                             /* (n, n_layer, n_ple) */
     float *first_v;                         /* rwkv7: values of layer 0 */
     const float *layer_in;                  /* the stream before the layer */
+    const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
 } tinyi_lm_fwd;
 
 /* scratch memory: 64-byte aligned; give it back with f->used = what it was */
@@ -302,6 +305,8 @@ typedef struct tinyi_lm_attend {
     tiny_idx ld_allow;
 } tinyi_lm_attend;
 /* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+/* the plan for the rows of this piece; NULL: its sequences share too little */
+TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f);
 TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
 /* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
 TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);

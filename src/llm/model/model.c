@@ -164,17 +164,6 @@ static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-/* YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; low and high are pair numbers between which it fades */
-static double tinyi_lm_yarn_at(double turns, double n, double context, double base)
-{
-    return n * tinyi_log64(context / (turns * 6.283185307179586477)) / (2.0 * tinyi_log64(base));
-}
-static double tinyi_lm_floor(double x)
-{
-    const double t = (double)(int64_t)x;
-    return t > x ? t - 1.0 : t;
-}
-
 static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_rot, double base, double factor, int yarn, const float *short_f, const float *long_f)
 {
     tllm_model *m = ld->m;
@@ -202,12 +191,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         return;
     }
     if (yarn) {
-        double c;
-        low = tinyi_lm_floor(tinyi_lm_yarn_at(beta_fast, (double)n_rot, (double)m->rope_original, base));
-        c = tinyi_lm_yarn_at(beta_slow, (double)n_rot, (double)m->rope_original, base);
-        high = -tinyi_lm_floor(-c);
-        low = low > 0.0 ? low : 0.0;
-        high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
+        tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
         if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {

@@ -1,0 +1,487 @@
+/* tests/llm/attention/tree.c - attention over a tree of sequences: the specification's proofs of entry 3 (DeFT)
+ *
+ * Truth    the worked tree of the specification; a plan that is carried out here in double, against each path by itself; the
+ *          reference of the operation, which knows no plan; what a list of nodes says that is kept here by itself.        */
+#include "t.h"
+
+enum { MOST = 20000 };
+
+static tllm_pages *open_pages(tiny_ctx *ctx, tiny_idx n_block, tiny_idx block, tiny_idx n_seq)
+{
+    tllm_pages_desc d;
+    tllm_pages *p = NULL;
+    memset(&d, 0, sizeof d);
+    d.n_block = n_block;
+    d.block = block;
+    d.n_seq = n_seq;
+    T_OK(tllm_pages_open(ctx, &d, &p));
+    return p;
+}
+
+/* a row for each live leaf, in the order of their numbers, that sees all of its path */
+static tiny_idx rows_of(const tllm_tree *tree, const tllm_pages *pages, int32_t n_node, int32_t *rows)
+{
+    tiny_idx n = 0;
+    int32_t i;
+    for (i = 0; i < n_node; i++) {
+        const tiny_idx seq = tllm_tree_seq(tree, i);
+        if (seq < 0) continue;
+        rows[4 * n] = (int32_t)seq;
+        rows[4 * n + 1] = 0;
+        rows[4 * n + 2] = (int32_t)tllm_pages_length(pages, seq);
+        rows[4 * n + 3] = rows[4 * n + 2] - 1;
+        n++;
+    }
+    return n;
+}
+
+/* root 6 cells; A 3, its children A1 and A2 1 each; B 2; blocks of 4 */
+static void test_proof_3_worked_tree(void)
+{
+    static const uint64_t want[13] = { 7, 7, 7, 7, 7, 7, 3, 3, 3, 1, 2, 4, 1 };
+    static const int32_t n_query[4] = { 3, 3, 3, 1 }, last[4] = { 4, 4, 4, 1 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_pages *pages = open_pages(ctx, 40, 1, 4);
+    tllm_tree *tree;
+    tllm_tree_plan *plan;
+    tllm_tree_plan_desc d = { 4, 0, TLLM_TREE_FLAT };
+    tllm_page_copy copy;
+    int32_t root, ab[2], a[2], rows[12];
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 3, 4), tt;
+    tllm_tree_counts c;
+    const tllm_tree_item *item;
+    const uint64_t *mask;
+    const int32_t *query;
+    tiny_idx n, i;
+    T_OK(tllm_tree_open(ctx, pages, &tree));
+    T_OK(tllm_tree_plan_open(ctx, &d, &plan));
+    T_OK(tllm_tree_prompt(tree, 6, &root));
+    T_OK(tllm_tree_branch(tree, root, 2, ab));
+    T_OK(tllm_tree_append(tree, ab[0], 3, &copy));
+    T_OK(tllm_tree_append(tree, ab[1], 2, &copy));
+    T_OK(tllm_tree_branch(tree, ab[0], 2, a));
+    T_OK(tllm_tree_append(tree, a[0], 1, &copy));
+    T_OK(tllm_tree_append(tree, a[1], 1, &copy));
+    for (i = 0; i < 3; i++) {                       /* queries: A1, A2, B */
+        const tiny_idx seq = tllm_tree_seq(tree, i < 2 ? a[i] : ab[1]);
+        rows[4 * i] = (int32_t)seq;
+        rows[4 * i + 1] = 0;
+        rows[4 * i + 2] = (int32_t)tllm_pages_length(pages, seq);
+        rows[4 * i + 3] = 0;
+    }
+    tt = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, 4, tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
+    T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
+    c = tllm_tree_plan_counts(plan);
+    item = tllm_tree_plan_items(plan, &n, NULL, &query, &mask);
+    T_EQ_INT(n, 4);
+    T_EQ_INT(c.n_tree, 13);
+    T_EQ_INT(c.n_path, 28);
+    T_EQ_INT(c.n_pair, 37);
+    T_EQ_INT(c.n_needed, 28);
+    T_EQ_INT(c.n_part, 10);
+    for (i = 0; i < 4 && n == 4; i++) {
+        T_EQ_INT(item[i].n_query, n_query[i]);
+        T_EQ_INT(item[i].n_cell, last[i]);
+    }
+    if (n == 4) T_EQ_INT(query[item[3].query], 2);
+    for (i = 0; i < 12; i++) T_EQ_INT(mask[i], want[i]);
+    T_EQ_INT(mask[12], want[12]);
+    /* a paused leaf has no row */
+    tr.dim[0] = 2;
+    T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
+    c = tllm_tree_plan_counts(plan);
+    T_EQ_INT(c.n_tree, 11);                         /* B's two cells are nobody's */
+    tllm_tree_plan_close(ctx, plan);
+    tllm_tree_close(ctx, tree);
+    tllm_pages_close(ctx, pages);
+    t_close(ctx);
+}
+
+/* ---- random trees ---- */
+
+typedef struct grown { tllm_pages *pages; tllm_tree *tree; int32_t n_node; tiny_idx cells; int32_t rows[4 * 64]; tiny_idx n; } grown;
+
+/* A tree of at most `leaves` leaves, depth up to 8, fan-out up to 5, nodes of 0 .. longest cells, some of them empty. cells: of all nodes. */
+static void grow(tiny_ctx *ctx, grown *g, tiny_idx n_block, tiny_idx block, tiny_idx leaves, uint32_t longest)
+{
+    int32_t node[512], depth[512], kids[5], root;
+    int n_live = 0, tries;
+    tllm_page_copy copy;
+    tiny_idx i;
+    memset(g, 0, sizeof *g);
+    g->pages = open_pages(ctx, n_block, block, leaves);
+    T_OK(tllm_tree_open(ctx, g->pages, &g->tree));
+    T_OK(tllm_tree_prompt(g->tree, 1 + (tiny_idx)t_rand_below(longest), &root));
+    node[n_live] = root;
+    depth[n_live++] = 1;
+    g->n_node = 1;
+    for (tries = 0; tries < 40; tries++) {
+        const int at = (int)t_rand_below((uint32_t)n_live), d = depth[at];
+        const tiny_idx n = 1 + (tiny_idx)t_rand_below(5);
+        if (d == 8 || tllm_tree_leaves(g->tree, root) + n - 1 > leaves) continue;
+        T_OK(tllm_tree_branch(g->tree, node[at], n, kids));
+        node[at] = node[--n_live];
+        depth[at] = depth[n_live];
+        for (i = 0; i < n; i++) {
+            if (t_rand_below(4)) T_OK(tllm_tree_append(g->tree, kids[i], (tiny_idx)t_rand_below(longest + 1), &copy));
+            node[n_live] = kids[i];
+            depth[n_live++] = d + 1;
+            if (kids[i] >= g->n_node) g->n_node = kids[i] + 1;
+        }
+    }
+    for (i = 0; i < g->n_node; i++) g->cells += tllm_tree_cells(g->tree, (int32_t)i);
+    g->n = rows_of(g->tree, g->pages, g->n_node, g->rows);
+}
+static void fell(tiny_ctx *ctx, grown *g)
+{
+    tllm_tree_close(ctx, g->tree);
+    tllm_pages_close(ctx, g->pages);
+}
+
+static tiny_tensor table_of(const tllm_pages *p, tiny_idx n_seq) { return tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(p, 0), TINY_I32, n_seq, tllm_pages_table(p, 1) - tllm_pages_table(p, 0)); }
+
+static const struct { tiny_idx len; int q, mode; } forms[] = {
+    { 128, 32, TLLM_TREE_FLAT }, { 1, 1, TLLM_TREE_FLAT }, { 7, 32, TLLM_TREE_FLAT }, { 128, 1, TLLM_TREE_FLAT }, { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE }
+};
+
+/* The plan carried out in double: partial results by items and masks, merged by query, are what each path gives by itself. */
+static void test_proof_3_plan_in_double(void)
+{
+    enum { D = 5 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    grown g;
+    int round;
+    size_t form;
+    for (round = 0; round < 6; round++) {
+        float *kv;
+        grow(ctx, &g, MOST, 1, 40, round < 3 ? 300 : 12);
+        kv = t_rand((size_t)MOST * (D + 1), -1.0f, 1.0f);           /* score, then a value, of each block */
+        for (form = 0; form < T_COUNT(forms); form++) {
+            tllm_tree_plan_desc d = { forms[form].len, forms[form].q, forms[form].mode };
+            tiny_tensor tr = tiny_tensor_2d(g.rows, TINY_I32, g.n, 4), tt = table_of(g.pages, 40);
+            tllm_tree_plan *plan;
+            const tllm_tree_item *item;
+            const tllm_tree_piece *piece;
+            const uint64_t *mask;
+            const int32_t *query;
+            tllm_tree_counts c;
+            tiny_idx n, i, j, k, x, paths = 0, once = 0, needed = 0, pairs = 0;
+            double sum[64][D + 1], w;
+            memset(sum, 0, sizeof sum);
+            T_OK(tllm_tree_plan_open(ctx, &d, &plan));
+            T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
+            item = tllm_tree_plan_items(plan, &n, &piece, &query, &mask);
+            c = tllm_tree_plan_counts(plan);
+            for (i = 0; i < n; i++) {
+                tiny_idx cell = 0;
+                T_TRUE(item[i].n_cell <= forms[form].len && item[i].n_query <= forms[form].q && item[i].n_query > 0);
+                if (item[i].first == i) once += item[i].n_cell;
+                pairs += (tiny_idx)item[i].n_cell * item[i].n_query;
+                for (k = 0; k < item[i].n_piece; k++)
+                    for (j = 0; j < piece[item[i].piece + k].n; j++, cell++) {
+                        const float *at = kv + (piece[item[i].piece + k].page + 0) * (D + 1);
+                        const uint64_t m = mask[item[i].mask + cell];
+                        int q;
+                        T_TRUE(item[i].n_query == 64 || !(m >> item[i].n_query));
+                        w = exp((double)at[0]);
+                        for (q = 0; q < item[i].n_query; q++)
+                            if (m >> q & 1) {
+                                const int32_t who = query[item[i].query + q];
+                                needed++;
+                                sum[who][D] += w;
+                                for (x = 0; x < D; x++) sum[who][x] += w * (double)at[1 + x];
+                            }
+                    }
+                T_EQ_INT(cell, item[i].n_cell);
+            }
+            for (i = 0; i < g.n; i++) {
+                const int32_t *table = tllm_pages_table(g.pages, g.rows[4 * i]);
+                double own[D + 1] = { 0 };
+                paths += g.rows[4 * i + 2];
+                for (j = 0; j < g.rows[4 * i + 2]; j++) {
+                    const float *at = kv + table[j] * (D + 1);
+                    w = exp((double)at[0]);
+                    own[D] += w;
+                    for (x = 0; x < D; x++) own[x] += w * (double)at[1 + x];
+                }
+                for (x = 0; x < D; x++) if (!T_CLOSE(sum[i][x] / sum[i][D], own[x] / own[D], 1e-14)) break;
+            }
+            T_EQ_INT(once, g.cells);                                /* each cell of the tree once: what the nodes say */
+            T_EQ_INT(c.n_tree, g.cells);
+            T_EQ_INT(c.n_path, paths);
+            T_EQ_INT(c.n_needed, paths);
+            T_EQ_INT(needed, paths);
+            T_EQ_INT(c.n_pair, pairs);
+            tllm_tree_plan_close(ctx, plan);
+        }
+        fell(ctx, &g);
+    }
+    t_close(ctx);
+}
+
+/* The operation with a plan against its reference, which knows none: pages of 1 and of 16, all forms, groups of heads, slopes and sinks. */
+static void attention(tiny_target target, int rounds)
+{
+    static const struct { tiny_idx block, kv, group, d, d_v; int format, extra; } shape[] = {
+        { 1, 2, 1, 8, 8, TLLM_FORMAT_F32, 0 }, { 16, 1, 4, 33, 20, TLLM_FORMAT_F32, 1 }, { 16, 2, 3, 32, 32, TLLM_FORMAT_F16, 2 }, { 5, 1, 2, 32, 32, TLLM_FORMAT_Q8_0, 3 }
+    };
+    tiny_ctx *ctx = t_ctx(target, 2), *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
+    size_t c;
+    for (c = 0; c < T_COUNT(shape) && (int)c < rounds; c++) {
+        const tiny_idx H = shape[c].kv * shape[c].group, leaves = 24, n_block = shape[c].block == 1 ? 3000 : 500;
+        const tllm_format *f = tllm_format_of(shape[c].format);
+        const tiny_dtype type = f->values > 1 ? TINY_U8 : shape[c].format == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
+        const size_t row_k = tllm_format_bytes(f, (uint64_t)shape[c].d), row_v = tllm_format_bytes(f, (uint64_t)shape[c].d_v), n_row = (size_t)(n_block * shape[c].kv * shape[c].block);
+        float *want, *got, *slopes = t_rand((size_t)H, 0.0f, 0.02f), *sinks = t_rand((size_t)H, -1.0f, 1.0f), top = 0.0f;
+        unsigned char *k = (unsigned char *)t_keep(n_row * row_k), *v = (unsigned char *)t_keep(n_row * row_v);
+        int32_t *pos;
+        tiny_tensor tq, tk, tv, tt, tr, to, tp, ts = tiny_tensor_1d(slopes, TINY_F32, H), tz = tiny_tensor_1d(sinks, TINY_F32, H);
+        tllm_paged_params p;
+        grown g;
+        size_t i, form, n;
+        grow(ctx, &g, n_block, shape[c].block, leaves, shape[c].block == 1 ? 60 : 90);
+        for (i = 0; i < n_row; i++) {
+            float x[33];
+            tiny_idx j;
+            for (j = 0; j < 33; j++) x[j] = t_rand_float(-1.7f, 1.7f);
+            f->pack(x, k + i * row_k, (size_t)shape[c].d, NULL);
+            for (j = 0; j < 33; j++) x[j] = t_rand_float(-1.7f, 1.7f);
+            f->pack(x, v + i * row_v, (size_t)shape[c].d_v, NULL);
+        }
+        tt = table_of(g.pages, leaves);
+        pos = (int32_t *)t_keep((size_t)(leaves * tt.dim[1] * shape[c].block) * sizeof *pos);
+        for (i = 0; i < (size_t)(leaves * tt.dim[1] * shape[c].block); i++) pos[i] = (int32_t)(i % (size_t)(tt.dim[1] * shape[c].block));
+        tp = tiny_tensor_2d(pos, TINY_I32, leaves, tt.dim[1] * shape[c].block);
+        n = (size_t)(g.n * H * shape[c].d_v);
+        tq = tiny_tensor_3d(t_rand((size_t)(g.n * H * shape[c].d), -1.7f, 1.7f), TINY_F32, g.n, H, shape[c].d);
+        tk = tiny_tensor_4d(k, type, n_block, shape[c].kv, shape[c].block, type == TINY_U8 ? (tiny_idx)row_k : shape[c].d);
+        tv = tiny_tensor_4d(v, type, n_block, shape[c].kv, shape[c].block, type == TINY_U8 ? (tiny_idx)row_v : shape[c].d_v);
+        if (shape[c].extra == 2 && g.n > 3) {               /* two rows see less, one of them from the middle on, one sees nothing */
+            g.rows[4 * 1 + 2] = g.rows[4 * 1 + 2] * 2 / 3;
+            g.rows[4 * 2 + 1] = g.rows[4 * 2 + 2] / 2;
+            g.rows[4 * 3 + 1] = g.rows[4 * 3 + 2];
+        }
+        tr = tiny_tensor_2d(g.rows, TINY_I32, g.n, 4);
+        want = t_guarded(n);
+        got = t_guarded(n);
+        memset(&p, 0, sizeof p);
+        p.format_k = p.format_v = shape[c].format;
+        p.d_v = shape[c].d_v;
+        if (shape[c].extra == 3) p.softcap = 3.0f;
+        to = tiny_tensor_3d(want, TINY_F32, g.n, H, shape[c].d_v);
+        T_OK(tllm_paged_attention(ref, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL, shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
+        for (i = 0; i < n; i++) top = fabsf(want[i]) > top ? fabsf(want[i]) : top;
+        to.data = got;
+        for (form = 0; form < T_COUNT(forms); form++) {
+            tllm_tree_plan_desc d = { forms[form].len, forms[form].q, forms[form].mode };
+            tllm_tree_plan *plan;
+            T_OK(tllm_tree_plan_open(ctx, &d, &plan));
+            T_OK(tllm_tree_plan_set(plan, &tr, &tt, shape[c].block));
+            p.tree = plan;
+            memset(got, 0xff, n * sizeof *got);
+            T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL, shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
+            T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+            for (i = 0; i < n; i++) if (!T_CLOSE(got[i], want[i], 200.0 * 5.9604645e-8 * (double)top)) break;
+            T_WALLS(got, n);
+            tllm_tree_plan_close(ctx, plan);
+        }
+        fell(ctx, &g);
+    }
+    t_close(ref);
+    t_close(ctx);
+}
+static void test_proof_3_attention(tiny_target target) { attention(target, 4); }
+
+/* Random operations: leaves and cells are what a plain count says, and no page is lost. */
+static void test_proof_3_counts_conserved(void)
+{
+    enum { SEQS = 12, NODES = 400 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_pages *pages = open_pages(ctx, 300, 1, SEQS);
+    tllm_tree *tree;
+    int32_t root, kids[8], up;
+    long step, done[5] = { 0 }, refused = 0;
+    T_OK(tllm_tree_open(ctx, pages, &tree));
+    for (step = 0; step < 20000; step++) {
+        tllm_page_copy copy;
+        int32_t i, leaves[SEQS];
+        tiny_idx n_live = 0, cells = 0, n;
+        for (i = 0; i < NODES; i++) if (tllm_tree_seq(tree, i) >= 0 && n_live < SEQS) leaves[n_live++] = i;
+        if (!n_live) {
+            T_EQ_INT(tllm_pages_free(pages), 300);
+            T_OK(tllm_tree_prompt(tree, 1 + (tiny_idx)t_rand_below(30), &root));
+            done[0]++;
+            continue;
+        }
+        i = leaves[t_rand_below((uint32_t)n_live)];
+        n = 1 + (tiny_idx)t_rand_below(6);
+        switch (t_rand_below(5)) {
+        case 0:
+            if (tllm_tree_branch(tree, i, n, kids) == TINY_OK) done[1]++;
+            else { refused++; T_TRUE(n_live + n - 1 > SEQS && tllm_tree_seq(tree, i) >= 0); }
+            break;
+        case 1: case 2: {
+            const tiny_idx before = tllm_pages_free(pages), had = tllm_tree_cells(tree, i);
+            if (tllm_tree_append(tree, i, n, &copy) == TINY_OK) done[2]++;
+            else { refused++; T_TRUE(before < n && tllm_pages_free(pages) == before && tllm_tree_cells(tree, i) == had); }
+            break;
+        }
+        case 3: T_OK(tllm_tree_cut(tree, i)); T_EQ_INT(tllm_tree_leaves(tree, i), 0); done[3]++; break;
+        default:
+            up = tllm_tree_parent(tree, i);
+            if (up >= 0 && tllm_tree_merge(tree, up, i) == TINY_OK) done[4]++;
+        }
+        for (i = 0, n_live = 0; i < NODES; i++) {
+            cells += tllm_tree_cells(tree, i);
+            n_live += tllm_tree_seq(tree, i) >= 0;
+        }
+        if (!T_EQ_INT(cells + tllm_pages_free(pages), 300)) break;
+        for (i = 0; i < NODES; i++) if (tllm_tree_leaves(tree, i) && tllm_tree_parent(tree, i) < 0) T_EQ_INT(tllm_tree_leaves(tree, i), n_live);
+    }
+    T_TRUE(done[0] > 10 && done[1] > 500 && done[2] > 500 && done[3] > 500 && done[4] > 100 && refused > 100);
+    tllm_tree_close(ctx, tree);
+    T_EQ_INT(tllm_pages_free(pages), 300);
+    tllm_pages_close(ctx, pages);
+    t_close(ctx);
+}
+
+static void test_proof_3_bad_input(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_pages *pages = open_pages(ctx, 20, 4, 3);
+    tllm_tree *tree, *other;
+    tllm_tree_plan *plan;
+    tllm_tree_plan_desc d = { -1, 0, 0 };
+    tllm_page_copy copy;
+    int32_t root, kids[3], rows[8] = { 0, 0, 5, 4, 1, 0, 5, 4 };
+    float x[64] = { 0 }, o[64];
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 2, 4), tt, q = tiny_tensor_3d(x, TINY_F32, 2, 1, 1), k = tiny_tensor_4d(x, TINY_F32, 10, 1, 4, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
+    tllm_paged_params p;
+    T_OK(tllm_tree_open(ctx, pages, &tree));
+    T_OK(tllm_tree_prompt(tree, 5, &root));
+    T_STATUS(tllm_tree_open(ctx, pages, &other), TINY_E_ARGUMENT, "sequence 0 holds 5 cells");
+    T_STATUS(tllm_tree_prompt(tree, 5, &root), TINY_E_ARGUMENT, "it has a prompt, and node 0 lives");
+    T_STATUS(tllm_tree_branch(tree, root, 4, kids), TINY_E_ARGUMENT, "4 children of node 0: at least one, and 2 sequences are left");
+    T_OK(tllm_tree_branch(tree, root, 2, kids));
+    T_STATUS(tllm_tree_cut(tree, root), TINY_E_ARGUMENT, "node 0 has 2 children: only a leaf");
+    T_STATUS(tllm_tree_merge(tree, root, kids[0]), TINY_E_ARGUMENT, "is not the only child of node 0");
+    T_STATUS(tllm_tree_merge(tree, kids[0], kids[0]), TINY_E_ARGUMENT, "is not the only child");
+    T_STATUS(tllm_tree_append(tree, kids[1], 1000, &copy), TINY_E_ARGUMENT, "no room for 1000 more");
+    T_STATUS(tllm_tree_branch(tree, 77, 2, kids), TINY_E_ARGUMENT, "node 77 is not alive");
+    T_OK(tllm_tree_cut(tree, kids[1]));
+    T_STATUS(tllm_tree_branch(tree, kids[1], 2, kids), TINY_E_ARGUMENT, "is not alive");
+    tllm_tree_close(ctx, tree);
+    T_STATUS(tllm_tree_plan_open(ctx, &d, &plan), TINY_E_ARGUMENT, "blocks of -1 cells");
+    d.block_len = 0;
+    d.max_q = 65;
+    T_STATUS(tllm_tree_plan_open(ctx, &d, &plan), TINY_E_ARGUMENT, "65 queries at once (1 to 64, the bits of a mask)");
+    T_OK(tllm_tree_plan_open(ctx, NULL, &plan));
+    tt = table_of(pages, 3);
+    T_STATUS(tllm_tree_plan_set(plan, &tr, &tt, 0), TINY_E_SHAPE, "a page must have cells");
+    rows[4] = 3;
+    T_STATUS(tllm_tree_plan_set(plan, &tr, &tt, 4), TINY_E_ARGUMENT, "row 1 asks for cells 0 to 5 of sequence 3");
+    memset(&p, 0, sizeof p);
+    p.tree = plan;
+    rows[4] = 1;
+    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT, "the plan was set for 0 queries");
+    ((int32_t *)tt.data)[0] = 11;                   /* the plan knows no pool: the operation does */
+    T_OK(tllm_tree_plan_set(plan, &tr, &tt, 4));
+    ((int32_t *)tt.data)[0] = 1;
+    T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to), TINY_E_ARGUMENT, "the plan reads block 11");
+    tllm_tree_plan_close(ctx, plan);
+    tllm_pages_close(ctx, pages);
+    t_close(ctx);
+}
+
+/* ---- sessions ---- */
+
+static int planned(void *user, const tiny_op *op, const tiny_op_row *row)
+{
+    if (row == tllm_paged_attention_row() && ((const tllm_paged_params *)op->params)->tree) {
+        const tllm_tree_counts c = tllm_tree_plan_counts(((const tllm_paged_params *)op->params)->tree);
+        int *seen = (int *)user;
+        seen[0]++;
+        if (c.n_path > 3 * c.n_tree) seen[1]++;
+    }
+    return 0;
+}
+static tiny_status never(void *user, const tiny_op *op, const tiny_op_row *row, char *says)
+{
+    (void)user; (void)op; (void)row; (void)says;
+    return TINY_E_UNSUPPORTED;
+}
+
+/* Eight texts behind one prompt of 200 tokens: the steps go through the tree, and the logits are those without it. */
+static void test_sessions_go_through_it(void)
+{
+    enum { N = 200, TEXTS = 8, STEPS = 3 };
+    const char *path = t_shared("data/tinystories/stories260K-f32.gguf");
+    tiny_ctx_desc cd;
+    tiny_accel spy;
+    int seen[2] = { 0, 0 }, i, j, t;
+    tiny_ctx *ctx = NULL, *alone_ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_state_desc d;
+    tllm_session *s = NULL, *alone = NULL;
+    int32_t prompt[N];
+    if (!path) { t_close(alone_ctx); return; }
+    memset(&spy, 0, sizeof spy);
+    spy.version = TINY_ACCEL_VERSION;
+    spy.name = "spy";
+    spy.user = seen;
+    spy.can_run = planned;
+    spy.run = never;
+    memset(&cd, 0, sizeof cd);
+    cd.accel = &spy;
+    cd.n_threads = 2;
+    T_OK(tiny_ctx_open(&cd, &ctx));
+    memset(&d, 0, sizeof d);
+    d.n_ctx = 256;
+    d.n_seq = TEXTS;
+    T_OK(tllm_session_open(ctx, path, &d, &s));
+    d.n_seq = 1;
+    T_OK(tllm_session_open(alone_ctx, path, &d, &alone));
+    for (i = 0; i < N; i++) prompt[i] = (int32_t)(3 + t_rand_below(500));
+    if (s && alone) {
+        tllm_state *state = tllm_session_state(s);
+        const float *x;
+        float *out = t_guarded(TEXTS * 512);
+        T_OK(tllm_session_feed(s, prompt, N, &x));
+        T_EQ_INT(seen[0], 0);
+        for (i = 1; i < TEXTS; i++) T_OK(tllm_seq_fork(state, 0, i));
+        for (t = 0; t < STEPS; t++) {
+            tllm_item item[TEXTS];
+            memset(item, 0, sizeof item);
+            for (i = 0; i < TEXTS; i++) {
+                item[i].token = (int32_t)(10 + 7 * i + t);
+                item[i].seq = (int32_t)i;
+                item[i].pos = -1;
+                item[i].want = 1;
+            }
+            T_OK(tllm_forward_batch(state, item, TEXTS, out));
+        }
+        T_TRUE(seen[0] >= STEPS && seen[1] == seen[0]);
+        for (i = 0; i < TEXTS; i++) {
+            T_OK(tllm_session_set(alone, prompt, N, NULL, NULL));
+            for (t = 0; t < STEPS; t++) {
+                const int32_t token = (int32_t)(10 + 7 * i + t);
+                T_OK(tllm_session_feed(alone, &token, 1, &x));
+            }
+            for (j = 0; j < 512; j++) if (!T_CLOSE(out[i * 512 + j], x[j], 2e-4)) break;
+        }
+    }
+    tllm_session_close(alone);
+    tllm_session_close(s);
+    tiny_ctx_close(ctx);
+    t_close(alone_ctx);
+}
+
+int main(void)
+{
+    T_RUN(test_proof_3_worked_tree);
+    T_RUN(test_proof_3_plan_in_double);
+    T_RUN_TARGETS(test_proof_3_attention);
+    T_RUN(test_proof_3_counts_conserved);
+    T_RUN(test_proof_3_bad_input);
+    T_RUN(test_sessions_go_through_it);
+    return t_done();
+}
