@@ -2,150 +2,150 @@
  *
  *     151  the manual
  *     223  math/kernels.h
- *    6342  options and names
- *    6920  core/config.h
- *    7044  core/status.h
- *    7077  core/tensor.h
- *    7130  core/ctx.h
- *    7207  core/mem.h
- *    7248  core/thread.h
- *    7299  core/rng.h
- *    7325  core/op.h
- *    7420  core/record.h
- *    7442  core/accel.h
- *    7479  core/bytes.h
- *    7507  core/json.h
- *    7553  core/safetensors.h
- *    7597  core/file.h
- *    7641  core/checkpoint.h
- *    7740  core/time.h
- *    7750  core/conform.h
- *    7833  math/binary.h
- *    7874  math/elem.h
- *    7941  math/convert.h
- *    7982  math/reduce.h
- *    8029  math/softmax.h
- *    8080  math/norm.h
- *    8129  math/matmul.h
- *    8197  math/layout.h
- *    8250  math/conv.h
- *    8304  math/sort.h
- *    8365  math/linalg_lu.h
- *    8382  math/linalg_qr.h
- *    8398  math/linalg_eig.h
- *    8411  math/linalg_svd.h
- *    8424  math/linalg.h
- *    8480  math/fft.h
- *    8549  math/fwht.h
- *    8572  math/attention.h
- *    8601  math/slope.h
- *    8622  math/loss.h
- *    8642  math/rope.h
- *    8663  math/patch.h
- *    8692  math/sparse.h
- *    8765  math/edges.h
- *    8836  math/ops.h
- *    8854  math/optim.h
- *    8967  math/tape.h
- *    9071  math/layer.h
- *    9116  math/train.h
- *    9170  math/all.h
- *    9176  the shared functions again, where the other header came first
- *    9579  gnn/graph/graph.h
- *    9668  gnn/graph/npy.h
- *    9700  gnn/graph/read.h
- *    9743  gnn/layer/layer.h
- *    9818  gnn/embed/fastrp.h
- *    9857  gnn/tinygnn.h
- *    9879  internal functions
- *    9965  core/status.c
- *    9975  core/atomic.h
- *   10027  core/state.h
- *   10121  core/tensor.c
- *   10272  core/cpu.h
- *   10306  core/ctx.c
- *   10546  core/mem.c
- *   10642  core/thread.c
- *   11118  core/rng.c
- *   11201  core/op.c
- *   11569  core/record.c
- *   11667  core/bytes.c
- *   11756  core/json.c
- *   12066  core/safetensors.c
- *   12281  core/file.c
- *   12520  core/hash.h
- *   12540  core/checkpoint.c
- *   13203  core/time.c
- *   13250  core/half.h
- *   13303  core/conform.c
- *   14062  math/grad.h
- *   14094  math/table.h
- *   14141  math/rows.h
- *   14206  math/walk.h
- *   14325  math/binary.c
- *   14616  math/elem.c
- *   15376  math/convert.c
- *   15851  math/reduce.c
- *   16369  math/softmax.c
- *   16732  math/norm.c
- *   17259  math/gemm.h
- *   17338  math/gemm_i8.h
- *   17354  math/matmul.c
- *   17714  math/layout.c
- *   18457  math/conv.c
- *   18981  math/sort.c
- *   19873  math/linalg_block.h
- *   20019  math/linalg_lu.c
- *   20364  math/linalg_qr.c
- *   20711  math/linalg_eig.c
- *   21219  math/linalg_svd.c
- *   21614  math/linalg.c
- *   21882  math/fft_way.h
- *   21949  math/fft.c
- *   22421  math/fwht.c
- *   22564  math/attention.c
- *   22861  math/slope.c
- *   23042  math/loss.c
- *   23208  math/rope.c
- *   23351  math/patch.c
- *   23649  math/sparse_lines.h
- *   23675  math/sparse_forms.h
- *   23694  math/sparse.c
- *   23998  math/edges.c
- *   24876  math/ops.c
- *   24913  math/optim.c
- *   25534  math/tape.c
- *   26382  math/layer.c
- *   26846  math/train.c
- *   27041  math/normal.c
- *   27060  core/target.h
- *   27384  math/targets.c
- *   27513  math/all.c
- *   27517  core/cpu.c
- *   27731  core/hash.c
- *   27834  math/grad.c
- *   28615  math/matvec.h
- *   28626  math/gemm.c
- *   29210  math/gemm_i8.c
- *   29433  math/linalg_block.c
- *   29966  math/fft_way.c
- *   30378  math/sparse_lines.c
- *   30849  math/sparse_forms.c
- *   31052  math/matvec.c
- *   31104  the shared functions forwarded, where the other header has their bodies
- *   31502  internal functions of this header
- *   31508  gnn/graph/inside.h
- *   31527  gnn/graph/graph.c
- *   32135  gnn/graph/inflate.h
- *   32152  gnn/graph/words.h
- *   32179  gnn/graph/npy.c
- *   32655  gnn/graph/read.c
- *   33356  gnn/layer/layer.c
- *   33877  gnn/embed/fastrp.c
- *   34248  gnn/graph/inflate.c
- *   34558  gnn/graph/words.c
- *   34705  gnn/tinygnn.c
- *   34716  the licence
+ *    6397  options and names
+ *    6975  core/config.h
+ *    7099  core/status.h
+ *    7132  core/tensor.h
+ *    7185  core/ctx.h
+ *    7262  core/mem.h
+ *    7303  core/thread.h
+ *    7354  core/rng.h
+ *    7380  core/op.h
+ *    7475  core/record.h
+ *    7497  core/accel.h
+ *    7534  core/bytes.h
+ *    7562  core/json.h
+ *    7608  core/safetensors.h
+ *    7652  core/file.h
+ *    7696  core/checkpoint.h
+ *    7795  core/time.h
+ *    7805  core/conform.h
+ *    7888  math/binary.h
+ *    7929  math/elem.h
+ *    7996  math/convert.h
+ *    8037  math/reduce.h
+ *    8084  math/softmax.h
+ *    8135  math/norm.h
+ *    8184  math/matmul.h
+ *    8252  math/layout.h
+ *    8305  math/conv.h
+ *    8359  math/sort.h
+ *    8420  math/linalg_lu.h
+ *    8437  math/linalg_qr.h
+ *    8453  math/linalg_eig.h
+ *    8466  math/linalg_svd.h
+ *    8479  math/linalg.h
+ *    8535  math/fft.h
+ *    8604  math/fwht.h
+ *    8627  math/attention.h
+ *    8692  math/slope.h
+ *    8713  math/loss.h
+ *    8733  math/rope.h
+ *    8754  math/patch.h
+ *    8783  math/sparse.h
+ *    8856  math/edges.h
+ *    8927  math/ops.h
+ *    8945  math/optim.h
+ *    9058  math/tape.h
+ *    9162  math/layer.h
+ *    9207  math/train.h
+ *    9261  math/all.h
+ *    9267  the shared functions again, where the other header came first
+ *    9670  gnn/graph/graph.h
+ *    9759  gnn/graph/npy.h
+ *    9791  gnn/graph/read.h
+ *    9834  gnn/layer/layer.h
+ *    9909  gnn/embed/fastrp.h
+ *    9948  gnn/tinygnn.h
+ *    9970  internal functions
+ *   10063  core/status.c
+ *   10073  core/atomic.h
+ *   10125  core/state.h
+ *   10219  core/tensor.c
+ *   10370  core/cpu.h
+ *   10404  core/ctx.c
+ *   10644  core/mem.c
+ *   10740  core/thread.c
+ *   11216  core/rng.c
+ *   11299  core/op.c
+ *   11667  core/record.c
+ *   11765  core/bytes.c
+ *   11854  core/json.c
+ *   12164  core/safetensors.c
+ *   12379  core/file.c
+ *   12618  core/hash.h
+ *   12638  core/checkpoint.c
+ *   13301  core/time.c
+ *   13348  core/half.h
+ *   13401  core/conform.c
+ *   14160  math/grad.h
+ *   14192  math/table.h
+ *   14239  math/rows.h
+ *   14304  math/walk.h
+ *   14423  math/binary.c
+ *   14714  math/elem.c
+ *   15474  math/convert.c
+ *   15949  math/reduce.c
+ *   16467  math/softmax.c
+ *   16830  math/norm.c
+ *   17357  math/gemm.h
+ *   17436  math/gemm_i8.h
+ *   17452  math/matmul.c
+ *   17812  math/layout.c
+ *   18555  math/conv.c
+ *   19079  math/sort.c
+ *   19971  math/linalg_block.h
+ *   20117  math/linalg_lu.c
+ *   20462  math/linalg_qr.c
+ *   20809  math/linalg_eig.c
+ *   21317  math/linalg_svd.c
+ *   21712  math/linalg.c
+ *   21980  math/fft_way.h
+ *   22047  math/fft.c
+ *   22519  math/fwht.c
+ *   22662  math/attention.c
+ *   23041  math/slope.c
+ *   23222  math/loss.c
+ *   23388  math/rope.c
+ *   23531  math/patch.c
+ *   23829  math/sparse_lines.h
+ *   23855  math/sparse_forms.h
+ *   23874  math/sparse.c
+ *   24178  math/edges.c
+ *   25056  math/ops.c
+ *   25093  math/optim.c
+ *   25714  math/tape.c
+ *   26562  math/layer.c
+ *   27026  math/train.c
+ *   27221  math/normal.c
+ *   27240  core/target.h
+ *   27564  math/targets.c
+ *   27693  math/all.c
+ *   27697  core/cpu.c
+ *   27911  core/hash.c
+ *   28014  math/grad.c
+ *   28795  math/matvec.h
+ *   28806  math/gemm.c
+ *   29390  math/gemm_i8.c
+ *   29613  math/linalg_block.c
+ *   30146  math/fft_way.c
+ *   30558  math/sparse_lines.c
+ *   31029  math/sparse_forms.c
+ *   31232  math/matvec.c
+ *   31284  the shared functions forwarded, where the other header has their bodies
+ *   31682  internal functions of this header
+ *   31688  gnn/graph/inside.h
+ *   31707  gnn/graph/graph.c
+ *   32315  gnn/graph/inflate.h
+ *   32332  gnn/graph/words.h
+ *   32359  gnn/graph/npy.c
+ *   32835  gnn/graph/read.c
+ *   33536  gnn/layer/layer.c
+ *   34057  gnn/embed/fastrp.c
+ *   34428  gnn/graph/inflate.c
+ *   34738  gnn/graph/words.c
+ *   34885  gnn/tinygnn.c
+ *   34896  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4258,137 +4258,6 @@ static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
 #undef f_read
 #undef f_write
 
-/* src/math/attention.simd.h - the three steps of a tile of TINYI_ATT_ROWS rows by TINYI_ATT_KEYS keys */
-
-#define TINYI_ATT_SCORES(R)                                                                        \
-    do {                                                                                           \
-        v_f32 a[R], b[R];                                                                          \
-        for (c = 0; c < TINYI_ATT_KEYS; c += (2 * V_LANES)) {                                     \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
-            for (i = 0; i < d; i++) {                                                              \
-                const float *row = kt + i * TINYI_ATT_KEYS + c;                                    \
-                v_f32 k0 = v_load(row), k1 = v_load(row + V_LANES);               \
-                TINYI_UNROLL for (j = 0; j < R; j++) {                                                          \
-                    v_f32 x = v_set(q[j * d + i]);                                                 \
-                    a[j] = v_fma(x, k0, a[j]);                                                     \
-                    b[j] = v_fma(x, k1, b[j]);                                                     \
-                }                                                                                  \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                v_store(s + j * TINYI_ATT_KEYS + c, a[j]);                                         \
-                v_store(s + j * TINYI_ATT_KEYS + c + V_LANES, b[j]);              \
-            }                                                                                      \
-        }                                                                                          \
-    } while (0)
-
-/* s[r][c] = sum_i q[r][i] * kt[i][c]: four rows and two vectors of keys stay in registers */
-static void TINY_FN(tinyi_attention_scores_f32)(float *s, const float *q, const float *kt, int n_row, tiny_idx d)
-{
-    tiny_idx i;
-    int c, j;
-    for (; n_row >= 4; n_row -= 4, q += 4 * d, s += 4 * TINYI_ATT_KEYS) TINYI_ATT_SCORES(4);
-    for (; n_row >= 1; n_row -= 1, q += d, s += TINYI_ATT_KEYS) TINYI_ATT_SCORES(1);
-}
-#undef TINYI_ATT_SCORES
-
-/* One row of scores becomes weights under the running maximum; the answer is the factor for what was summed before. */
-static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap, float *m, float *l)
-{
-    v_f32 top = v_set(-INFINITY), sum = v_zero(), mn;
-    float most, f;
-    int i;
-    if (softcap > 0.0f) {
-        v_f32 c = v_set(softcap), inv = v_set(1.0f / softcap);
-        for (i = 0; i + V_LANES <= n; i += V_LANES) v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
-        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, (size_t)(n - i)), inv))), (size_t)(n - i));
-    }
-    for (i = 0; i + V_LANES <= n; i += V_LANES) top = v_max(v_load(s + i), top);
-    if (i < n) top = v_select(v_first((size_t)(n - i)), v_max(v_load_n(s + i, (size_t)(n - i)), top), top);
-    most = v_hmax(top);
-    if (most < *m) most = *m;
-    if (most == -INFINITY && *l == 0.0f) {
-        /* every key is hidden so far, or a score is NaN: exp(NaN) must still reach the sum */
-        for (i = 0; i < n; i++) {
-            s[i] = s[i] == -INFINITY ? 0.0f : s[i];
-            *l += s[i];
-        }
-        return 1.0f;
-    }
-    mn = v_set(most);
-    for (i = 0; i + V_LANES <= n; i += V_LANES) {
-        v_f32 p = v_exp(v_sub(v_load(s + i), mn));
-        v_store(s + i, p);
-        sum = v_add(sum, p);
-    }
-    if (i < n) {
-        v_f32 p = v_select(v_first((size_t)(n - i)), v_exp(v_sub(v_load_n(s + i, (size_t)(n - i)), mn)), v_zero());
-        v_store_n(s + i, p, (size_t)(n - i));
-        sum = v_add(sum, p);
-    }
-    f = *m == -INFINITY ? 0.0f : tinyi_exp_ref(*m - most);
-    *m = most;
-    *l = f * *l + v_sum(sum);
-    return f;
-}
-
-/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
-#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
-    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
-        v_f32 a[R][U], x[U];                                                                       \
-        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
-            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
-        for (c = 0; c < n; c++) {                                                                  \
-            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
-                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
-            }                                                                                      \
-        }                                                                                          \
-        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
-            for (c = n; c < n_vis[j]; c++)                                                         \
-                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
-                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
-            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
-        }                                                                                          \
-    }
-#define TINYI_ATT_MIX(R, U)                                                                        \
-    do {                                                                                           \
-        int n = n_vis[0];                                                                          \
-        for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        i = 0;                                                                                     \
-        TINYI_ATT_MIX_STEP(R, U)                                                                   \
-        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
-        for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                float a = f[j] * acc[j * d_v + i];                                                 \
-                for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
-                acc[j * d_v + i] = a;                                                              \
-            }                                                                                      \
-    } while (0)
-#define TINYI_ATT_MIX_ROWS(R, U) \
-    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
-
-/* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
-static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
-{
-    tiny_idx i;
-    int c, j, u;
-    TINYI_ATT_MIX_ROWS(8, 1);
-    TINYI_ATT_MIX_ROWS(4, 2);
-    TINYI_ATT_MIX_ROWS(2, 4);
-    TINYI_ATT_MIX_ROWS(1, 4);
-}
-#undef TINYI_ATT_MIX
-#undef TINYI_ATT_MIX_STEP
-#undef TINYI_ATT_MIX_ROWS
-
-static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
-{
-    TINYI_USE(k, attention_scores_f32);
-    TINYI_USE(k, attention_weights_f32);
-    TINYI_USE(k, attention_mix_f32);
-}
-
 /* src/math/gemm_f32.simd.h - tiles of the f32 product
  *
  * A tile keeps mr x nr sums in registers, nr two vectors wide. Each step of k loads the two vectors of v once and
@@ -4692,16 +4561,7 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
     TINYI_USE(k, gemm_f32_rows);
 }
 
-#undef TINYI_GEMM_PIN
-#undef TINYI_G2
-#undef TINYI_G4
-#undef TINYI_G6
-#undef TINYI_G8
-#undef TINYI_G12
-#undef TINYI_GEMM_NR
-#undef TINYI_GEMM_MR
-#undef TINYI_GEMM_ZERO
-#undef TINYI_GEMM_FMA
+/* the lists, the sizes and TINYI_GEMM_FMA serve math/attention.simd.h too, which ends them */
 #undef TINYI_GEMM_STORE
 #undef TINYI_GEMM_FETCH
 #undef TINYI_GEMM_KEEP
@@ -4716,6 +4576,201 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 #undef TINYI_GEMM_BOTH
 #undef TINYI_GEMM_PICK
 #undef TINYI_GEMM_PACK
+
+/* src/math/attention.simd.h - the steps of a tile: rows of queries against up to TINYI_ATT_KEYS keys
+ *
+ * Scores lie turned round, s[c][j] for key c and row j, ld numbers apart: so keys and values are read as they lie, a lane of
+ * a vector is a row, the maximum and the sum of a row need no sum across lanes, and six or twelve rows of one key stand side
+ * by side for the product with the values. The registers are those of the f32 product (math/gemm_f32.simd.h): six keys by
+ * two vectors of rows for the scores, six rows by two vectors of numbers for the values; twelve where there are 32.       */
+
+/* s[c][j] = sum_i k[c][i] q[i][j], rows j0 <= j < j1; q (d, ldq). Whole vectors are written: ld and ldq have room for
+ * TINYI_ATT_PAD rows more. */
+static void TINY_FN(tinyi_attention_scores_f32)(float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)
+{
+    int c, j;
+    for (j = j0; j < j1; j += TINYI_GEMM_NR)
+        for (c = 0; c < n; c += TINYI_GEMM_MR)
+            TINY_FN(tinyi_gemm_f32_rows)(s + c * ld + j, ld, k + c * ldk, ldk, q + j, ldq, (size_t)d, TINYI_MIN(n - c, TINYI_GEMM_MR), TINYI_GEMM_NR, 0);
+}
+
+static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j0, int j1, float cap)
+{
+    const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
+    int i, j;
+    for (i = 0; i < n; i++, s += ld)
+        for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
+}
+
+/* e^x of x <= 0, 0 below e^-87: one factor 2^n is enough then */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
+{
+    const v_mask low = v_lt(x, v_set(-87.0f));
+    const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
+    const v_f32 p = TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(y, n));
+    return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
+}
+
+/* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
+ * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
+static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 before = v_load(m + j);
+        v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
+        }
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        top = v_max(top1, top);
+        to = v_select(v_eq(top, none), v_zero(), top);
+        for (c = 0; c + 2 <= n; c += 2) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to)), p1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + (c + 1) * ld), to));
+            v_store(x + c * ld, p);
+            v_store(x + (c + 1) * ld, p1);
+            sum = v_add(sum, p);
+            sum1 = v_add(sum1, p1);
+        }
+        if (c < n) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to));
+            v_store(x + c * ld, p);
+            sum = v_add(sum, p);
+        }
+        old = TINY_FN(tinyi_attention_exp)(v_sub(before, to));
+        v_store(m + j, top);
+        v_store(f + j, old);
+        v_store(l + j, v_fma(old, v_load(l + j), v_add(sum, sum1)));
+    }
+}
+
+/* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
+#define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
+#define TINYI_ATT_STORE(i)                                                              \
+    if (i < mr) {                                                                       \
+        float *r = y + i * y_row;                                                       \
+        const v_f32 w = v_set(f[i]);                                                    \
+        v_store(r, v_fma(w, v_load(r), a##i));                                          \
+        v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
+    }
+#define TINYI_ATT_MIX(MR, LIST)                                                                                             \
+    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    {                                                                                                                       \
+        v_f32 x0, x1;                                                                                                       \
+        LIST(TINYI_GEMM_ZERO)                                                                                               \
+        for (; n > 0; n--, p += ld, v += ldv) {                                                                             \
+            x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                       \
+            LIST(TINYI_ATT_ADD)                                                                                             \
+        }                                                                                                                   \
+        LIST(TINYI_ATT_STORE)                                                                                               \
+    }
+#if TINYI_GEMM_MR == 12
+TINYI_ATT_MIX(12, TINYI_G12)
+TINYI_ATT_MIX(8, TINYI_G8)
+#else
+TINYI_ATT_MIX(6, TINYI_G6)
+#endif
+TINYI_ATT_MIX(4, TINYI_G4)
+
+/* one or two rows: as many vectors of each as make eight sums */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int two)
+{
+    v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), b0 = v_zero(), b1 = v_zero(), b2 = v_zero(), b3 = v_zero();
+    v_f32 w = v_set(f[0]);
+    for (; n > 0; n--, p += ld, v += ldv) {
+        const v_f32 x0 = v_load(v), x1 = v_load(v + V_LANES), x2 = v_load(v + 2 * V_LANES), x3 = v_load(v + 3 * V_LANES), p0 = v_set(p[0]);
+        a0 = v_fma(p0, x0, a0); a1 = v_fma(p0, x1, a1); a2 = v_fma(p0, x2, a2); a3 = v_fma(p0, x3, a3);
+        if (two) {
+            const v_f32 p1 = v_set(p[1]);
+            b0 = v_fma(p1, x0, b0); b1 = v_fma(p1, x1, b1); b2 = v_fma(p1, x2, b2); b3 = v_fma(p1, x3, b3);
+        }
+    }
+    v_store(y, v_fma(w, v_load(y), a0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), a1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), a2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), a3));
+    if (!two) return;
+    w = v_set(f[1]);
+    y += y_row;
+    v_store(y, v_fma(w, v_load(y), b0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), b1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), b2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), b3));
+}
+
+static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)
+{
+    tiny_idx i = 0;
+    int c, j, mr;
+    if (n_row < 3)
+        for (; i + 4 * V_LANES <= d_v; i += 4 * V_LANES) {
+            if (n_row == 2) TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 1);
+            else TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 0);
+        }
+    for (; i + TINYI_GEMM_NR <= d_v; i += TINYI_GEMM_NR)
+        for (j = 0; j < n_row; j += mr) {
+            mr = TINYI_MIN(n_row - j, TINYI_GEMM_MR);
+#if TINYI_GEMM_MR == 12
+            if (mr > 8) TINY_FN(tinyi_attention_mix12)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+            else if (mr > 4) TINY_FN(tinyi_attention_mix8)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#else
+            if (mr > 4) TINY_FN(tinyi_attention_mix6)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#endif
+            else TINY_FN(tinyi_attention_mix4)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+        }
+    for (; i < d_v; i += V_LANES) {         /* the last numbers of a value, a vector at a time */
+        const size_t r = (size_t)TINYI_MIN(d_v - i, V_LANES);
+        for (j = 0; j < n_row; j++) {
+            v_f32 a = v_mul(v_set(f[j]), v_load_n(acc + j * d_v + i, r));
+            for (c = 0; c < n; c++) a = v_fma(v_set(p[c * ld + j]), v_load_n(v + c * ldv + i, r), a);
+            v_store_n(acc + j * d_v + i, a, r);
+        }
+    }
+}
+#undef TINYI_ATT_ADD
+#undef TINYI_ATT_STORE
+#undef TINYI_ATT_MIX
+
+/* every number is finite */
+static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
+{
+    v_f32 odd = v_zero();
+    tiny_idx i;
+    int c;
+    for (c = 0; c < n; c++, v += ldv) {
+        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {
+            const v_f32 x = v_load(v + i);
+            odd = v_add(odd, v_sub(x, x));
+        }
+        if (i < d_v) {
+            const v_f32 x = v_load_n(v + i, (size_t)(d_v - i));
+            odd = v_add(odd, v_sub(x, x));
+        }
+    }
+    return v_sum(odd) == 0.0f;
+}
+
+static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
+{
+    TINYI_USE(k, attention_scores_f32);
+    TINYI_USE(k, attention_cap_f32);
+    TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_mix_f32);
+    TINYI_USE(k, attention_finite_f32);
+}
+#undef TINYI_GEMM_PIN
+#undef TINYI_G2
+#undef TINYI_G4
+#undef TINYI_G6
+#undef TINYI_G8
+#undef TINYI_G12
+#undef TINYI_GEMM_NR
+#undef TINYI_GEMM_MR
+#undef TINYI_GEMM_ZERO
+#undef TINYI_GEMM_FMA
 
 /* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
  *
@@ -6360,7 +6415,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd969693c
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc8abf35
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6915,7 +6970,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xd969693c
+#define TINYI_SHARED_DECLARED 0xfc8abf35
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -8586,14 +8641,50 @@ typedef struct tiny_attention_params {
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
-#define TINYI_ATT_ROWS 32                   /* of a tile */
+/* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
+ *
+ * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
+ * sum of the weights under it, the sum of weighted values; (-inf, 0, 0) is the empty one. One task of one thread:
+ *
+ *   tinyi_att_tile_open(&tile, memory, d, d_v, n_row);                 names the parts of the memory; again later: the same tile
+ *   tinyi_att_tile_begin(&tile);                                       empty states
+ *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
+ *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
+ *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
+ *
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
+ * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+#define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
+#define TINYI_ATT_STEP 32
+#define TINYI_ATT_FEW 8
+#define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+
+typedef struct tinyi_att_tile {
+    float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
+    float *acc;                             /* (rows, d_v) */
+    float *s;                               /* (TINYI_ATT_KEYS, ld) */
+    float *m, *l, *f;                       /* (rows) */
+    tiny_idx d, d_v, ld;
+    int n, few;
+} tinyi_att_tile;
+
+TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
+/* the first float behind the tile */
+/* keys at .. at + n of the tile; f16 where the rows are few */
+/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
+/* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
 #define TINYI_KERNELS_ATTENTION(K)                                                                                                \
-    K(attention_scores_f32, void, (float *s, const float *q, const float *kt, int n_row, tiny_idx d))                             \
-    K(attention_weights_f32, float, (float *s, int n, float softcap, float *m, float *l))                                         \
-    K(attention_mix_f32, void, (float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v))
+    K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
+    K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
+    K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
 #endif
@@ -9870,7 +9961,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009874
+#line 0009965
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -9958,6 +10049,13 @@ TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
  * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
 TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
 TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
 TINYI_C_END
@@ -22568,7 +22666,7 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 32 x (d + d_v + 64) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -22667,112 +22765,193 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
-/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
- * and such values, its sums leave them out one by one. */
-TINY_REF_BEGIN
-static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* ---- the tile */
+
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
 {
-    float odd = 0.0f;
-    tiny_idx c, i;
-    for (c = 0; c < n_c; c++)
-        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
-    return odd == 0.0f;
+    t->n = n_row;
+    t->few = n_row <= TINYI_ATT_FEW;
+    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->d = d;
+    t->d_v = d_v;
+    t->s = memory;                          /* aligned first */
+    t->q = t->s + TINYI_ATT_ROWS * TINYI_ATT_KEYS + 16;         /* a product of few rows reads the weights of its neighbours */
+    t->acc = t->q + TINYI_ATT_ROWS * d;
+    t->m = t->acc + TINYI_ATT_ROWS * d_v;
+    t->l = t->m + TINYI_ATT_ROWS;
+    t->f = t->l + TINYI_ATT_ROWS;
+    return t->f + TINYI_ATT_ROWS;
 }
 
-static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
+{
+    int j;
+    for (j = 0; j < t->ld; j++) {
+        t->m[j] = -INFINITY;
+        t->l[j] = 0.0f;
+    }
+    memset(t->acc, 0, (size_t)(t->n * t->d_v) * sizeof(float));
+    /* rows that are not there: lanes that are computed and dropped, but not with what would be slow */
+    if (t->few) memset(t->s, 0, TINYI_ATT_KEYS * TINYI_ATT_FEW_LD * sizeof(float));
+    else if (t->n % TINYI_ATT_STEP) {
+        const int end = (t->n / TINYI_ATT_STEP + 1) * TINYI_ATT_STEP;
+        tiny_idx i;
+        for (i = 0; i < t->d; i++) memset(t->q + i * TINYI_ATT_ROWS + t->n, 0, (size_t)(end - t->n) * sizeof(float));
+    }
+}
+
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale)
 {
     tiny_idx i;
-    int c, j;
-    for (j = 0; j < n_row; j++)
-        for (i = 0; i < d_v; i++) {
-            float a = f[j] * acc[j * d_v + i];
-            for (c = 0; c < n_vis[j]; c++)
-                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
-            acc[j * d_v + i] = a;
+    if (t->few) for (i = 0; i < t->d; i++) t->q[j * t->d + i] = q[i * step] * scale;
+    else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+{
+    float *s = t->s + at * t->ld;
+    if (t->few) {
+        const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
+{
+    TINYI_K(team, attention_cap_f32)(t->s, t->ld, n, j0, j1, cap);
+}
+
+/* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+{
+    tiny_idx i;
+    int c, j, piece, from;
+    for (j = j0; j < j1; j++)
+        for (i = 0; i < t->d_v; i++) {
+            float a = t->f[j] * t->acc[j * t->d_v + i];
+            for (piece = c = 0; piece < n_piece; piece++)
+                for (from = c; c < end[piece]; c++)
+                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
-/* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
+    int piece, at, c, j, odd = 0;
+    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    for (j = j0; j < j1 && odd; j++)
+        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    if (odd) {
+        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
+        return;
+    }
+    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
+        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
+        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
+    }
+}
+
+TINY_REF_BEGIN
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v)
+{
+    const float top = *m < m2 ? m2 : *m;
+    /* a state without keys has weight 0; the sum of one whose scores were NaN is NaN, and stays so */
+    const float w = *m == top ? 1.0f : *m == -INFINITY ? (*l == *l ? 0.0f : 1.0f) : tinyi_exp_ref(*m - top);
+    const float w2 = m2 == top ? 1.0f : m2 == -INFINITY ? (l2 == l2 ? 0.0f : 1.0f) : tinyi_exp_ref(m2 - top);
+    tiny_idx i;
+    *m = top;
+    *l = w * *l + w2 * l2;
+    for (i = 0; i < d_v; i++) acc[i] = w * acc[i] + w2 * acc2[i];
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
-    *own_bytes = sizeof(float) * (TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS) + TINYI_ATT_KEYS * (d + d_v));
+    *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+}
+
+/* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
+static const float *tinyi_att_rows(const float *x, tiny_idx step, tiny_idx each, tiny_idx n, tiny_idx d, int few, float *room, tiny_idx *ld)
+{
+    tiny_idx c, i;
+    *ld = step;
+    if ((each == 1 || d == 1) && (few || step == d)) return x;
+    *ld = d;
+    for (c = 0; c < n; c++)
+        if (each == 1) memcpy(room + c * d, x + c * step, (size_t)d * sizeof *x);
+        else for (i = 0; i < d; i++) room[c * d + i] = x[c * step + i * each];
+    return room;
+}
+
+/* bias is added, hidden keys get -inf; whether some score may be -inf */
+static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx row0, tiny_idx kv, tiny_idx c0, int n_c, int j0, int j1)
+{
+    int c, j, hides = a->bias != NULL;
+    for (j = j0; j < j1; j++) {
+        const tiny_idx t = (row0 + j) / a->group, h = kv * a->group + (row0 + j) % a->group, sees = tinyi_att_sees(a, t) - c0;
+        const float *bias = a->bias ? a->bias + h * a->sb[0] + t * a->sb[1] + c0 * a->sb[2] : NULL;
+        float *s = x->s + j;
+        if (bias) for (c = 0; c < n_c; c++) s[c * x->ld] += bias[c * a->sb[2]];
+        for (c = (int)TINYI_MAX(sees, 0); c < n_c; c++) {
+            s[c * x->ld] = -INFINITY;
+            hides = 1;
+        }
+    }
+    return hides;
 }
 
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
-    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
     tinyi_att a;
-    float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
-    tiny_idx tiles, n_rows, task, end, r, i, c, c0;
-    int n_vis[TINYI_ATT_ROWS];
-    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
+    tinyi_att_tile x;
+    float *room_k, *room_v;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
     tinyi_att_read(op, &a);
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
-    tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
-    q = (float *)team->own;
-    s = q + TINYI_ATT_ROWS * a.d;
-    acc = s + TINYI_ATT_ROWS * TINYI_ATT_KEYS;
-    kt = acc + TINYI_ATT_ROWS * a.d_v;
-    vc = kt + TINYI_ATT_KEYS * a.d;
+    while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    tiles = (n_rows + most_rows - 1) / most_rows;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * TINYI_ATT_ROWS, most = 0;
-        int n = (int)TINYI_MIN(n_rows - row0, TINYI_ATT_ROWS), j;
-        for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float *from = a.q + t * a.sq[0] + h * a.sq[1];
-            for (i = 0; i < a.d; i++) q[j * a.d + i] = from[i * a.sq[2]] * a.scale;
-            m[j] = -INFINITY;
-            l[j] = 0.0f;
-            most = TINYI_MAX(most, tinyi_att_sees(&a, t));
-        }
-        memset(acc, 0, (size_t)(n * a.d_v) * sizeof *acc);
+        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
+        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
+        int j, j0 = 0;
+        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
+        room_v = room_k + TINYI_ATT_KEYS * a.d;
+        tinyi_att_tile_begin(&x);
+        for (j = 0; j < n; j++)
+            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            tiny_idx n_c = TINYI_MIN(most - c0, TINYI_ATT_KEYS), ldv = a.sv[0];
-            const float *k = a.k + c0 * a.sk[0] + kv * a.sk[1], *v = a.v + c0 * a.sv[0] + kv * a.sv[1];
-            for (i = 0; i < a.d; i++) {
-                for (c = 0; c < n_c; c++) kt[i * TINYI_ATT_KEYS + c] = k[c * a.sk[0] + i * a.sk[2]];
-                for (; c < TINYI_ATT_KEYS; c++) kt[i * TINYI_ATT_KEYS + c] = 0.0f;
-            }
-            if (a.sv[2] != 1 && a.d_v > 1) {
-                for (c = 0; c < n_c; c++) for (i = 0; i < a.d_v; i++) vc[c * a.d_v + i] = v[c * a.sv[0] + i * a.sv[2]];
-                v = vc;
-                ldv = a.d_v;
-            }
-            scores(s, q, kt, n, a.d);
-            any = 0;
-            for (j = 0; j < n; j++) {
-                tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
-                float *row = s + j * TINYI_ATT_KEYS;
-                n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
-                f[j] = 1.0f;
-                hidden[j] = 0;
-                if (!n_vis[j]) continue;
-                if (!a.bias) {
-                    f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
-                    continue;
-                }
-                if (a.softcap > 0.0f)
-                    for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
-                for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
-                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
-                any |= hidden[j];
-                f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
-            }
-            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
-            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
+            tiny_idx ldk, ldv;
+            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
+            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
+            /* rows that see none of these keys stand in front of the others */
+            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
+            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
+            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
+            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
         }
         for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            float *to = a.o + t * a.so[0] + h * a.so[1], inv = l[j] != 0.0f ? 1.0f / l[j] : 0.0f;
-            for (r = 0; r < a.d_v; r++) to[r * a.so[2]] = acc[j * a.d_v + r] * inv;
+            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
+            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
+            float *to = a.o + t * a.so[0] + h * a.so[1];
+            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
         }
     }
 }
@@ -22838,7 +23017,8 @@ static void tinyi_attention_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,

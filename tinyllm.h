@@ -1,243 +1,247 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     243  the manual
- *     313  math/kernels.h
- *    6430  llm/quant/kernels.h
- *    9185  options and names
- *    9763  core/config.h
- *    9887  core/status.h
- *    9920  core/tensor.h
- *    9973  core/ctx.h
- *   10050  core/mem.h
- *   10091  core/thread.h
- *   10142  core/rng.h
- *   10168  core/op.h
- *   10263  core/record.h
- *   10285  core/accel.h
- *   10322  core/bytes.h
- *   10350  core/json.h
- *   10396  core/safetensors.h
- *   10440  core/file.h
- *   10484  core/checkpoint.h
- *   10583  core/time.h
- *   10593  core/conform.h
- *   10676  math/binary.h
- *   10717  math/elem.h
- *   10784  math/convert.h
- *   10825  math/reduce.h
- *   10872  math/softmax.h
- *   10923  math/norm.h
- *   10972  math/matmul.h
- *   11040  math/layout.h
- *   11093  math/conv.h
- *   11147  math/sort.h
- *   11208  math/linalg_lu.h
- *   11225  math/linalg_qr.h
- *   11241  math/linalg_eig.h
- *   11254  math/linalg_svd.h
- *   11267  math/linalg.h
- *   11323  math/fft.h
- *   11392  math/fwht.h
- *   11415  math/attention.h
- *   11444  math/slope.h
- *   11465  math/loss.h
- *   11485  math/rope.h
- *   11506  math/patch.h
- *   11535  math/sparse.h
- *   11608  math/edges.h
- *   11679  math/ops.h
- *   11697  math/optim.h
- *   11810  math/tape.h
- *   11914  math/layer.h
- *   11959  math/train.h
- *   12013  math/all.h
- *   12019  the shared functions again, where the other header came first
- *   12422  llm/quant/format.h
- *   12511  llm/quant/matmul.h
- *   12540  llm/file/fd.h
- *   12552  llm/file/gguf.h
- *   12648  llm/file/gguf_write.h
- *   12704  llm/file/safetensors.h
- *   12723  llm/file/llama2c.h
- *   12742  llm/file/open.h
- *   12763  llm/token/unicode.h
- *   12790  llm/token/split.h
- *   12840  llm/token/vocab.h
- *   12961  llm/chat/template.h
- *   13029  llm/attention/pages.h
- *   13108  llm/attention/paged.h
- *   13160  llm/model/model.h
- *   13286  llm/model/adapter.h
- *   13336  llm/sample/sample.h
- *   13431  llm/sample/stop.h
- *   13458  llm/sample/grammar.h
- *   13509  llm/sample/schema.h
- *   13531  llm/session/session.h
- *   13629  llm/session/beam.h
- *   13675  llm/train/story.h
- *   13763  llm/train/trainer.h
- *   13853  llm/train/judge.h
- *   13899  llm/tinyllm.h
- *   13921  internal functions
- *   14007  core/status.c
- *   14017  core/atomic.h
- *   14069  core/state.h
- *   14163  core/tensor.c
- *   14314  core/cpu.h
- *   14348  core/ctx.c
- *   14588  core/mem.c
- *   14684  core/thread.c
- *   15160  core/rng.c
- *   15243  core/op.c
- *   15611  core/record.c
- *   15709  core/bytes.c
- *   15798  core/json.c
- *   16108  core/safetensors.c
- *   16323  core/file.c
- *   16562  core/hash.h
- *   16582  core/checkpoint.c
- *   17245  core/time.c
- *   17292  core/half.h
- *   17345  core/conform.c
- *   18104  math/grad.h
- *   18136  math/table.h
- *   18183  math/rows.h
- *   18248  math/walk.h
- *   18367  math/binary.c
- *   18658  math/elem.c
- *   19418  math/convert.c
- *   19893  math/reduce.c
- *   20411  math/softmax.c
- *   20774  math/norm.c
- *   21301  math/gemm.h
- *   21380  math/gemm_i8.h
- *   21396  math/matmul.c
- *   21756  math/layout.c
- *   22499  math/conv.c
- *   23023  math/sort.c
- *   23915  math/linalg_block.h
- *   24061  math/linalg_lu.c
- *   24406  math/linalg_qr.c
- *   24753  math/linalg_eig.c
- *   25261  math/linalg_svd.c
- *   25656  math/linalg.c
- *   25924  math/fft_way.h
- *   25991  math/fft.c
- *   26463  math/fwht.c
- *   26606  math/attention.c
- *   26903  math/slope.c
- *   27084  math/loss.c
- *   27250  math/rope.c
- *   27393  math/patch.c
- *   27691  math/sparse_lines.h
- *   27717  math/sparse_forms.h
- *   27736  math/sparse.c
- *   28040  math/edges.c
- *   28918  math/ops.c
- *   28955  math/optim.c
- *   29576  math/tape.c
- *   30424  math/layer.c
- *   30888  math/train.c
- *   31083  math/normal.c
- *   31102  core/target.h
- *   31426  math/targets.c
- *   31555  math/all.c
- *   31559  core/cpu.c
- *   31773  core/hash.c
- *   31876  math/grad.c
- *   32657  math/matvec.h
- *   32668  math/gemm.c
- *   33252  math/gemm_i8.c
- *   33475  math/linalg_block.c
- *   34008  math/fft_way.c
- *   34420  math/sparse_lines.c
- *   34891  math/sparse_forms.c
- *   35094  math/matvec.c
- *   35146  the shared functions forwarded, where the other header has their bodies
- *   35544  internal functions of this header
- *   35567  llm/quant/blocks.h
- *   35632  llm/quant/direct.h
- *   35647  llm/quant/kformats.h
- *   35658  llm/quant/lattice.h
- *   35669  llm/quant/format.c
- *   35715  llm/quant/block.h
- *   35798  llm/quant/matmul.c
- *   36320  llm/file/fd.c
- *   36441  llm/file/store.h
- *   36518  llm/file/gguf.c
- *   36803  llm/file/gguf_write.c
- *   37432  llm/file/safetensors.c
- *   37559  llm/file/llama2c.c
- *   37836  llm/file/open.c
- *   37945  llm/token/unicode.c
- *   38430  llm/token/split.c
- *   39013  llm/token/parts.h
- *   39169  llm/token/vocab.c
- *   39956  llm/chat/value.h
- *   40073  llm/chat/compile.h
- *   40136  llm/chat/builtin.h
- *   40168  llm/chat/template.c
- *   40891  llm/attention/pages.c
- *   41190  llm/attention/paged.c
- *   41846  llm/model/arch.h
- *   41956  llm/model/inside.h
- *   42335  llm/model/model.c
- *   42936  llm/model/adapter.c
- *   43727  llm/sample/sample.c
- *   44471  llm/sample/stop.c
- *   44598  llm/sample/grammar_read.h
- *   44629  llm/sample/grammar.c
- *   45077  llm/sample/schema.c
- *   45508  llm/session/inside.h
- *   45529  llm/session/session.c
- *   46015  llm/session/beam.c
- *   46349  llm/train/story.c
- *   47081  llm/train/decoder.h
- *   47132  llm/train/trainer.c
- *   47943  llm/train/judge.c
- *   48218  llm/quant/direct.c
- *   48740  llm/quant/kformats.c
- *   49573  llm/quant/lattice.c
- *   50246  llm/quant/block.c
- *   50389  llm/file/store.c
- *   50918  llm/token/parts.c
- *   51390  llm/chat/value.c
- *   51978  llm/chat/parse.h
- *   52053  llm/chat/compile.c
- *   52666  llm/chat/rows.h
- *   52718  llm/chat/text.h
- *   52755  llm/chat/builtin.c
- *   53141  llm/model/arch.c
- *   53321  llm/sample/grammar_read.c
- *   53900  llm/train/decoder.c
- *   54507  llm/chat/text.c
- *   54865  llm/token/encode.c
- *   55093  llm/token/decode.c
- *   55272  llm/token/spm.c
- *   55372  llm/token/bpe.c
- *   55519  llm/token/wordpiece.c
- *   55599  llm/token/unigram.c
- *   55828  llm/token/rwkv.c
- *   55854  llm/chat/value_text.c
- *   56100  llm/chat/filters.c
- *   56510  llm/chat/methods.c
- *   56861  llm/chat/emit.c
- *   56954  llm/chat/words.c
- *   57128  llm/chat/expression.c
- *   57609  llm/model/load.c
- *   57941  llm/model/step.c
- *   58395  llm/model/attn.c
- *   58993  llm/model/mla.c
- *   59182  llm/model/delta.c
- *   59479  llm/model/ssm.c
- *   59850  llm/model/rwkv.c
- *   60309  llm/model/ffn.c
- *   60661  llm/model/streams.c
- *   60910  llm/model/forward.c
- *   61562  llm/model/seq.c
- *   61767  llm/model/save.c
- *   62102  llm/tinyllm.c
- *   62115  the licence
+ *     247  the manual
+ *     317  math/kernels.h
+ *    6489  llm/quant/kernels.h
+ *    9244  options and names
+ *    9822  core/config.h
+ *    9946  core/status.h
+ *    9979  core/tensor.h
+ *   10032  core/ctx.h
+ *   10109  core/mem.h
+ *   10150  core/thread.h
+ *   10201  core/rng.h
+ *   10227  core/op.h
+ *   10322  core/record.h
+ *   10344  core/accel.h
+ *   10381  core/bytes.h
+ *   10409  core/json.h
+ *   10455  core/safetensors.h
+ *   10499  core/file.h
+ *   10543  core/checkpoint.h
+ *   10642  core/time.h
+ *   10652  core/conform.h
+ *   10735  math/binary.h
+ *   10776  math/elem.h
+ *   10843  math/convert.h
+ *   10884  math/reduce.h
+ *   10931  math/softmax.h
+ *   10982  math/norm.h
+ *   11031  math/matmul.h
+ *   11099  math/layout.h
+ *   11152  math/conv.h
+ *   11206  math/sort.h
+ *   11267  math/linalg_lu.h
+ *   11284  math/linalg_qr.h
+ *   11300  math/linalg_eig.h
+ *   11313  math/linalg_svd.h
+ *   11326  math/linalg.h
+ *   11382  math/fft.h
+ *   11451  math/fwht.h
+ *   11474  math/attention.h
+ *   11539  math/slope.h
+ *   11560  math/loss.h
+ *   11580  math/rope.h
+ *   11601  math/patch.h
+ *   11630  math/sparse.h
+ *   11703  math/edges.h
+ *   11774  math/ops.h
+ *   11792  math/optim.h
+ *   11905  math/tape.h
+ *   12009  math/layer.h
+ *   12054  math/train.h
+ *   12108  math/all.h
+ *   12114  the shared functions again, where the other header came first
+ *   12517  llm/quant/format.h
+ *   12606  llm/quant/matmul.h
+ *   12635  llm/file/fd.h
+ *   12647  llm/file/gguf.h
+ *   12743  llm/file/gguf_write.h
+ *   12799  llm/file/safetensors.h
+ *   12818  llm/file/llama2c.h
+ *   12837  llm/file/open.h
+ *   12858  llm/token/unicode.h
+ *   12885  llm/token/split.h
+ *   12935  llm/token/vocab.h
+ *   13056  llm/chat/template.h
+ *   13124  llm/attention/pages.h
+ *   13203  llm/attention/tree.h
+ *   13305  llm/attention/paged.h
+ *   13358  llm/attention/position.h
+ *   13397  llm/model/model.h
+ *   13523  llm/model/adapter.h
+ *   13573  llm/sample/sample.h
+ *   13668  llm/sample/stop.h
+ *   13695  llm/sample/grammar.h
+ *   13746  llm/sample/schema.h
+ *   13768  llm/session/session.h
+ *   13866  llm/session/beam.h
+ *   13912  llm/train/story.h
+ *   14000  llm/train/trainer.h
+ *   14090  llm/train/judge.h
+ *   14136  llm/tinyllm.h
+ *   14158  internal functions
+ *   14251  core/status.c
+ *   14261  core/atomic.h
+ *   14313  core/state.h
+ *   14407  core/tensor.c
+ *   14558  core/cpu.h
+ *   14592  core/ctx.c
+ *   14832  core/mem.c
+ *   14928  core/thread.c
+ *   15404  core/rng.c
+ *   15487  core/op.c
+ *   15855  core/record.c
+ *   15953  core/bytes.c
+ *   16042  core/json.c
+ *   16352  core/safetensors.c
+ *   16567  core/file.c
+ *   16806  core/hash.h
+ *   16826  core/checkpoint.c
+ *   17489  core/time.c
+ *   17536  core/half.h
+ *   17589  core/conform.c
+ *   18348  math/grad.h
+ *   18380  math/table.h
+ *   18427  math/rows.h
+ *   18492  math/walk.h
+ *   18611  math/binary.c
+ *   18902  math/elem.c
+ *   19662  math/convert.c
+ *   20137  math/reduce.c
+ *   20655  math/softmax.c
+ *   21018  math/norm.c
+ *   21545  math/gemm.h
+ *   21624  math/gemm_i8.h
+ *   21640  math/matmul.c
+ *   22000  math/layout.c
+ *   22743  math/conv.c
+ *   23267  math/sort.c
+ *   24159  math/linalg_block.h
+ *   24305  math/linalg_lu.c
+ *   24650  math/linalg_qr.c
+ *   24997  math/linalg_eig.c
+ *   25505  math/linalg_svd.c
+ *   25900  math/linalg.c
+ *   26168  math/fft_way.h
+ *   26235  math/fft.c
+ *   26707  math/fwht.c
+ *   26850  math/attention.c
+ *   27229  math/slope.c
+ *   27410  math/loss.c
+ *   27576  math/rope.c
+ *   27719  math/patch.c
+ *   28017  math/sparse_lines.h
+ *   28043  math/sparse_forms.h
+ *   28062  math/sparse.c
+ *   28366  math/edges.c
+ *   29244  math/ops.c
+ *   29281  math/optim.c
+ *   29902  math/tape.c
+ *   30750  math/layer.c
+ *   31214  math/train.c
+ *   31409  math/normal.c
+ *   31428  core/target.h
+ *   31752  math/targets.c
+ *   31881  math/all.c
+ *   31885  core/cpu.c
+ *   32099  core/hash.c
+ *   32202  math/grad.c
+ *   32983  math/matvec.h
+ *   32994  math/gemm.c
+ *   33578  math/gemm_i8.c
+ *   33801  math/linalg_block.c
+ *   34334  math/fft_way.c
+ *   34746  math/sparse_lines.c
+ *   35217  math/sparse_forms.c
+ *   35420  math/matvec.c
+ *   35472  the shared functions forwarded, where the other header has their bodies
+ *   35870  internal functions of this header
+ *   35897  llm/quant/blocks.h
+ *   35962  llm/quant/direct.h
+ *   35977  llm/quant/kformats.h
+ *   35988  llm/quant/lattice.h
+ *   35999  llm/quant/format.c
+ *   36045  llm/quant/block.h
+ *   36128  llm/quant/matmul.c
+ *   36650  llm/file/fd.c
+ *   36771  llm/file/store.h
+ *   36848  llm/file/gguf.c
+ *   37133  llm/file/gguf_write.c
+ *   37762  llm/file/safetensors.c
+ *   37889  llm/file/llama2c.c
+ *   38166  llm/file/open.c
+ *   38275  llm/token/unicode.c
+ *   38760  llm/token/split.c
+ *   39343  llm/token/parts.h
+ *   39499  llm/token/vocab.c
+ *   40286  llm/chat/value.h
+ *   40403  llm/chat/compile.h
+ *   40466  llm/chat/builtin.h
+ *   40498  llm/chat/template.c
+ *   41221  llm/attention/pages.c
+ *   41520  llm/attention/tree.c
+ *   42043  llm/attention/paged.c
+ *   42822  llm/attention/position.c
+ *   42908  llm/model/arch.h
+ *   43018  llm/model/inside.h
+ *   43401  llm/model/model.c
+ *   43986  llm/model/adapter.c
+ *   44777  llm/sample/sample.c
+ *   45521  llm/sample/stop.c
+ *   45648  llm/sample/grammar_read.h
+ *   45679  llm/sample/grammar.c
+ *   46127  llm/sample/schema.c
+ *   46558  llm/session/inside.h
+ *   46579  llm/session/session.c
+ *   47065  llm/session/beam.c
+ *   47399  llm/train/story.c
+ *   48131  llm/train/decoder.h
+ *   48182  llm/train/trainer.c
+ *   48993  llm/train/judge.c
+ *   49268  llm/quant/direct.c
+ *   49790  llm/quant/kformats.c
+ *   50623  llm/quant/lattice.c
+ *   51296  llm/quant/block.c
+ *   51439  llm/file/store.c
+ *   51968  llm/token/parts.c
+ *   52440  llm/chat/value.c
+ *   53028  llm/chat/parse.h
+ *   53103  llm/chat/compile.c
+ *   53716  llm/chat/rows.h
+ *   53768  llm/chat/text.h
+ *   53805  llm/chat/builtin.c
+ *   54191  llm/model/arch.c
+ *   54371  llm/sample/grammar_read.c
+ *   54950  llm/train/decoder.c
+ *   55557  llm/chat/text.c
+ *   55915  llm/token/encode.c
+ *   56143  llm/token/decode.c
+ *   56322  llm/token/spm.c
+ *   56422  llm/token/bpe.c
+ *   56569  llm/token/wordpiece.c
+ *   56649  llm/token/unigram.c
+ *   56878  llm/token/rwkv.c
+ *   56904  llm/chat/value_text.c
+ *   57150  llm/chat/filters.c
+ *   57560  llm/chat/methods.c
+ *   57911  llm/chat/emit.c
+ *   58004  llm/chat/words.c
+ *   58178  llm/chat/expression.c
+ *   58659  llm/model/load.c
+ *   58991  llm/model/step.c
+ *   59445  llm/model/attn.c
+ *   60052  llm/model/mla.c
+ *   60241  llm/model/delta.c
+ *   60538  llm/model/ssm.c
+ *   60909  llm/model/rwkv.c
+ *   61368  llm/model/ffn.c
+ *   61720  llm/model/streams.c
+ *   61969  llm/model/forward.c
+ *   62623  llm/model/seq.c
+ *   62828  llm/model/save.c
+ *   63163  llm/tinyllm.c
+ *   63176  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4348,137 +4352,6 @@ static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
 #undef f_read
 #undef f_write
 
-/* src/math/attention.simd.h - the three steps of a tile of TINYI_ATT_ROWS rows by TINYI_ATT_KEYS keys */
-
-#define TINYI_ATT_SCORES(R)                                                                        \
-    do {                                                                                           \
-        v_f32 a[R], b[R];                                                                          \
-        for (c = 0; c < TINYI_ATT_KEYS; c += (2 * V_LANES)) {                                     \
-            TINYI_UNROLL for (j = 0; j < R; j++) a[j] = b[j] = v_zero();                                        \
-            for (i = 0; i < d; i++) {                                                              \
-                const float *row = kt + i * TINYI_ATT_KEYS + c;                                    \
-                v_f32 k0 = v_load(row), k1 = v_load(row + V_LANES);               \
-                TINYI_UNROLL for (j = 0; j < R; j++) {                                                          \
-                    v_f32 x = v_set(q[j * d + i]);                                                 \
-                    a[j] = v_fma(x, k0, a[j]);                                                     \
-                    b[j] = v_fma(x, k1, b[j]);                                                     \
-                }                                                                                  \
-            }                                                                                      \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                              \
-                v_store(s + j * TINYI_ATT_KEYS + c, a[j]);                                         \
-                v_store(s + j * TINYI_ATT_KEYS + c + V_LANES, b[j]);              \
-            }                                                                                      \
-        }                                                                                          \
-    } while (0)
-
-/* s[r][c] = sum_i q[r][i] * kt[i][c]: four rows and two vectors of keys stay in registers */
-static void TINY_FN(tinyi_attention_scores_f32)(float *s, const float *q, const float *kt, int n_row, tiny_idx d)
-{
-    tiny_idx i;
-    int c, j;
-    for (; n_row >= 4; n_row -= 4, q += 4 * d, s += 4 * TINYI_ATT_KEYS) TINYI_ATT_SCORES(4);
-    for (; n_row >= 1; n_row -= 1, q += d, s += TINYI_ATT_KEYS) TINYI_ATT_SCORES(1);
-}
-#undef TINYI_ATT_SCORES
-
-/* One row of scores becomes weights under the running maximum; the answer is the factor for what was summed before. */
-static float TINY_FN(tinyi_attention_weights_f32)(float *s, int n, float softcap, float *m, float *l)
-{
-    v_f32 top = v_set(-INFINITY), sum = v_zero(), mn;
-    float most, f;
-    int i;
-    if (softcap > 0.0f) {
-        v_f32 c = v_set(softcap), inv = v_set(1.0f / softcap);
-        for (i = 0; i + V_LANES <= n; i += V_LANES) v_store(s + i, v_mul(c, v_tanh(v_mul(v_load(s + i), inv))));
-        if (i < n) v_store_n(s + i, v_mul(c, v_tanh(v_mul(v_load_n(s + i, (size_t)(n - i)), inv))), (size_t)(n - i));
-    }
-    for (i = 0; i + V_LANES <= n; i += V_LANES) top = v_max(v_load(s + i), top);
-    if (i < n) top = v_select(v_first((size_t)(n - i)), v_max(v_load_n(s + i, (size_t)(n - i)), top), top);
-    most = v_hmax(top);
-    if (most < *m) most = *m;
-    if (most == -INFINITY && *l == 0.0f) {
-        /* every key is hidden so far, or a score is NaN: exp(NaN) must still reach the sum */
-        for (i = 0; i < n; i++) {
-            s[i] = s[i] == -INFINITY ? 0.0f : s[i];
-            *l += s[i];
-        }
-        return 1.0f;
-    }
-    mn = v_set(most);
-    for (i = 0; i + V_LANES <= n; i += V_LANES) {
-        v_f32 p = v_exp(v_sub(v_load(s + i), mn));
-        v_store(s + i, p);
-        sum = v_add(sum, p);
-    }
-    if (i < n) {
-        v_f32 p = v_select(v_first((size_t)(n - i)), v_exp(v_sub(v_load_n(s + i, (size_t)(n - i)), mn)), v_zero());
-        v_store_n(s + i, p, (size_t)(n - i));
-        sum = v_add(sum, p);
-    }
-    f = *m == -INFINITY ? 0.0f : tinyi_exp_ref(*m - most);
-    *m = most;
-    *l = f * *l + v_sum(sum);
-    return f;
-}
-
-/* R rows, U vectors of each at a time: R * U sums that do not wait for each other */
-#define TINYI_ATT_MIX_STEP(R, U)                                                                   \
-    for (; i + U * V_LANES <= d_v; i += U * V_LANES) {                                             \
-        v_f32 a[R][U], x[U];                                                                       \
-        TINYI_UNROLL for (j = 0; j < R; j++)                                                       \
-            TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_mul(v_set(f[j]), v_load(acc + j * d_v + i + u * V_LANES)); \
-        for (c = 0; c < n; c++) {                                                                  \
-            TINYI_UNROLL for (u = 0; u < U; u++) x[u] = v_load(v + c * ldv + i + u * V_LANES);     \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                const v_f32 w = v_set(p[j * TINYI_ATT_KEYS + c]);                                  \
-                TINYI_UNROLL for (u = 0; u < U; u++) a[j][u] = v_fma(w, x[u], a[j][u]);            \
-            }                                                                                      \
-        }                                                                                          \
-        TINYI_UNROLL for (j = 0; j < R; j++) {                                                     \
-            for (c = n; c < n_vis[j]; c++)                                                         \
-                TINYI_UNROLL for (u = 0; u < U; u++)                                               \
-                    a[j][u] = v_fma(v_set(p[j * TINYI_ATT_KEYS + c]), v_load(v + c * ldv + i + u * V_LANES), a[j][u]); \
-            TINYI_UNROLL for (u = 0; u < U; u++) v_store(acc + j * d_v + i + u * V_LANES, a[j][u]); \
-        }                                                                                          \
-    }
-#define TINYI_ATT_MIX(R, U)                                                                        \
-    do {                                                                                           \
-        int n = n_vis[0];                                                                          \
-        for (j = 1; j < R; j++) if (n_vis[j] < n) n = n_vis[j];                                    \
-        i = 0;                                                                                     \
-        TINYI_ATT_MIX_STEP(R, U)                                                                   \
-        TINYI_ATT_MIX_STEP(R, 1)                                                                   \
-        for (; i < d_v; i++)                                                                       \
-            TINYI_UNROLL for (j = 0; j < R; j++) {                                                 \
-                float a = f[j] * acc[j * d_v + i];                                                 \
-                for (c = 0; c < n_vis[j]; c++) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];    \
-                acc[j * d_v + i] = a;                                                              \
-            }                                                                                      \
-    } while (0)
-#define TINYI_ATT_MIX_ROWS(R, U) \
-    for (; n_row >= R; n_row -= R, acc += R * d_v, p += R * TINYI_ATT_KEYS, f += R, n_vis += R) TINYI_ATT_MIX(R, U)
-
-/* acc[r] = f[r] * acc[r] + sum_c p[r][c] * v[c], over the keys that row r sees: what a hidden key holds does not matter */
-static void TINY_FN(tinyi_attention_mix_f32)(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v)
-{
-    tiny_idx i;
-    int c, j, u;
-    TINYI_ATT_MIX_ROWS(8, 1);
-    TINYI_ATT_MIX_ROWS(4, 2);
-    TINYI_ATT_MIX_ROWS(2, 4);
-    TINYI_ATT_MIX_ROWS(1, 4);
-}
-#undef TINYI_ATT_MIX
-#undef TINYI_ATT_MIX_STEP
-#undef TINYI_ATT_MIX_ROWS
-
-static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
-{
-    TINYI_USE(k, attention_scores_f32);
-    TINYI_USE(k, attention_weights_f32);
-    TINYI_USE(k, attention_mix_f32);
-}
-
 /* src/math/gemm_f32.simd.h - tiles of the f32 product
  *
  * A tile keeps mr x nr sums in registers, nr two vectors wide. Each step of k loads the two vectors of v once and
@@ -4782,16 +4655,7 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
     TINYI_USE(k, gemm_f32_rows);
 }
 
-#undef TINYI_GEMM_PIN
-#undef TINYI_G2
-#undef TINYI_G4
-#undef TINYI_G6
-#undef TINYI_G8
-#undef TINYI_G12
-#undef TINYI_GEMM_NR
-#undef TINYI_GEMM_MR
-#undef TINYI_GEMM_ZERO
-#undef TINYI_GEMM_FMA
+/* the lists, the sizes and TINYI_GEMM_FMA serve math/attention.simd.h too, which ends them */
 #undef TINYI_GEMM_STORE
 #undef TINYI_GEMM_FETCH
 #undef TINYI_GEMM_KEEP
@@ -4806,6 +4670,201 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 #undef TINYI_GEMM_BOTH
 #undef TINYI_GEMM_PICK
 #undef TINYI_GEMM_PACK
+
+/* src/math/attention.simd.h - the steps of a tile: rows of queries against up to TINYI_ATT_KEYS keys
+ *
+ * Scores lie turned round, s[c][j] for key c and row j, ld numbers apart: so keys and values are read as they lie, a lane of
+ * a vector is a row, the maximum and the sum of a row need no sum across lanes, and six or twelve rows of one key stand side
+ * by side for the product with the values. The registers are those of the f32 product (math/gemm_f32.simd.h): six keys by
+ * two vectors of rows for the scores, six rows by two vectors of numbers for the values; twelve where there are 32.       */
+
+/* s[c][j] = sum_i k[c][i] q[i][j], rows j0 <= j < j1; q (d, ldq). Whole vectors are written: ld and ldq have room for
+ * TINYI_ATT_PAD rows more. */
+static void TINY_FN(tinyi_attention_scores_f32)(float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)
+{
+    int c, j;
+    for (j = j0; j < j1; j += TINYI_GEMM_NR)
+        for (c = 0; c < n; c += TINYI_GEMM_MR)
+            TINY_FN(tinyi_gemm_f32_rows)(s + c * ld + j, ld, k + c * ldk, ldk, q + j, ldq, (size_t)d, TINYI_MIN(n - c, TINYI_GEMM_MR), TINYI_GEMM_NR, 0);
+}
+
+static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j0, int j1, float cap)
+{
+    const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
+    int i, j;
+    for (i = 0; i < n; i++, s += ld)
+        for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
+}
+
+/* e^x of x <= 0, 0 below e^-87: one factor 2^n is enough then */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
+{
+    const v_mask low = v_lt(x, v_set(-87.0f));
+    const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
+    const v_f32 p = TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(y, n));
+    return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
+}
+
+/* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
+ * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
+static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 before = v_load(m + j);
+        v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
+        }
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        top = v_max(top1, top);
+        to = v_select(v_eq(top, none), v_zero(), top);
+        for (c = 0; c + 2 <= n; c += 2) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to)), p1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + (c + 1) * ld), to));
+            v_store(x + c * ld, p);
+            v_store(x + (c + 1) * ld, p1);
+            sum = v_add(sum, p);
+            sum1 = v_add(sum1, p1);
+        }
+        if (c < n) {
+            const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + c * ld), to));
+            v_store(x + c * ld, p);
+            sum = v_add(sum, p);
+        }
+        old = TINY_FN(tinyi_attention_exp)(v_sub(before, to));
+        v_store(m + j, top);
+        v_store(f + j, old);
+        v_store(l + j, v_fma(old, v_load(l + j), v_add(sum, sum1)));
+    }
+}
+
+/* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
+#define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
+#define TINYI_ATT_STORE(i)                                                              \
+    if (i < mr) {                                                                       \
+        float *r = y + i * y_row;                                                       \
+        const v_f32 w = v_set(f[i]);                                                    \
+        v_store(r, v_fma(w, v_load(r), a##i));                                          \
+        v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
+    }
+#define TINYI_ATT_MIX(MR, LIST)                                                                                             \
+    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    {                                                                                                                       \
+        v_f32 x0, x1;                                                                                                       \
+        LIST(TINYI_GEMM_ZERO)                                                                                               \
+        for (; n > 0; n--, p += ld, v += ldv) {                                                                             \
+            x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                       \
+            LIST(TINYI_ATT_ADD)                                                                                             \
+        }                                                                                                                   \
+        LIST(TINYI_ATT_STORE)                                                                                               \
+    }
+#if TINYI_GEMM_MR == 12
+TINYI_ATT_MIX(12, TINYI_G12)
+TINYI_ATT_MIX(8, TINYI_G8)
+#else
+TINYI_ATT_MIX(6, TINYI_G6)
+#endif
+TINYI_ATT_MIX(4, TINYI_G4)
+
+/* one or two rows: as many vectors of each as make eight sums */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_attention_mix_thin)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int two)
+{
+    v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), b0 = v_zero(), b1 = v_zero(), b2 = v_zero(), b3 = v_zero();
+    v_f32 w = v_set(f[0]);
+    for (; n > 0; n--, p += ld, v += ldv) {
+        const v_f32 x0 = v_load(v), x1 = v_load(v + V_LANES), x2 = v_load(v + 2 * V_LANES), x3 = v_load(v + 3 * V_LANES), p0 = v_set(p[0]);
+        a0 = v_fma(p0, x0, a0); a1 = v_fma(p0, x1, a1); a2 = v_fma(p0, x2, a2); a3 = v_fma(p0, x3, a3);
+        if (two) {
+            const v_f32 p1 = v_set(p[1]);
+            b0 = v_fma(p1, x0, b0); b1 = v_fma(p1, x1, b1); b2 = v_fma(p1, x2, b2); b3 = v_fma(p1, x3, b3);
+        }
+    }
+    v_store(y, v_fma(w, v_load(y), a0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), a1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), a2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), a3));
+    if (!two) return;
+    w = v_set(f[1]);
+    y += y_row;
+    v_store(y, v_fma(w, v_load(y), b0));
+    v_store(y + V_LANES, v_fma(w, v_load(y + V_LANES), b1));
+    v_store(y + 2 * V_LANES, v_fma(w, v_load(y + 2 * V_LANES), b2));
+    v_store(y + 3 * V_LANES, v_fma(w, v_load(y + 3 * V_LANES), b3));
+}
+
+static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)
+{
+    tiny_idx i = 0;
+    int c, j, mr;
+    if (n_row < 3)
+        for (; i + 4 * V_LANES <= d_v; i += 4 * V_LANES) {
+            if (n_row == 2) TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 1);
+            else TINY_FN(tinyi_attention_mix_thin)(acc + i, d_v, p, ld, f, v + i, ldv, n, 0);
+        }
+    for (; i + TINYI_GEMM_NR <= d_v; i += TINYI_GEMM_NR)
+        for (j = 0; j < n_row; j += mr) {
+            mr = TINYI_MIN(n_row - j, TINYI_GEMM_MR);
+#if TINYI_GEMM_MR == 12
+            if (mr > 8) TINY_FN(tinyi_attention_mix12)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+            else if (mr > 4) TINY_FN(tinyi_attention_mix8)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#else
+            if (mr > 4) TINY_FN(tinyi_attention_mix6)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+#endif
+            else TINY_FN(tinyi_attention_mix4)(acc + j * d_v + i, d_v, p + j, ld, f + j, v + i, ldv, n, mr);
+        }
+    for (; i < d_v; i += V_LANES) {         /* the last numbers of a value, a vector at a time */
+        const size_t r = (size_t)TINYI_MIN(d_v - i, V_LANES);
+        for (j = 0; j < n_row; j++) {
+            v_f32 a = v_mul(v_set(f[j]), v_load_n(acc + j * d_v + i, r));
+            for (c = 0; c < n; c++) a = v_fma(v_set(p[c * ld + j]), v_load_n(v + c * ldv + i, r), a);
+            v_store_n(acc + j * d_v + i, a, r);
+        }
+    }
+}
+#undef TINYI_ATT_ADD
+#undef TINYI_ATT_STORE
+#undef TINYI_ATT_MIX
+
+/* every number is finite */
+static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
+{
+    v_f32 odd = v_zero();
+    tiny_idx i;
+    int c;
+    for (c = 0; c < n; c++, v += ldv) {
+        for (i = 0; i + V_LANES <= d_v; i += V_LANES) {
+            const v_f32 x = v_load(v + i);
+            odd = v_add(odd, v_sub(x, x));
+        }
+        if (i < d_v) {
+            const v_f32 x = v_load_n(v + i, (size_t)(d_v - i));
+            odd = v_add(odd, v_sub(x, x));
+        }
+    }
+    return v_sum(odd) == 0.0f;
+}
+
+static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
+{
+    TINYI_USE(k, attention_scores_f32);
+    TINYI_USE(k, attention_cap_f32);
+    TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_mix_f32);
+    TINYI_USE(k, attention_finite_f32);
+}
+#undef TINYI_GEMM_PIN
+#undef TINYI_G2
+#undef TINYI_G4
+#undef TINYI_G6
+#undef TINYI_G8
+#undef TINYI_G12
+#undef TINYI_GEMM_NR
+#undef TINYI_GEMM_MR
+#undef TINYI_GEMM_ZERO
+#undef TINYI_GEMM_FMA
 
 /* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
  *
@@ -9203,7 +9262,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xd969693c
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc8abf35
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9758,7 +9817,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_params_load tinyllm_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xd969693c
+#define TINYI_SHARED_DECLARED 0xfc8abf35
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -11429,14 +11488,50 @@ typedef struct tiny_attention_params {
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
-#define TINYI_ATT_ROWS 32                   /* of a tile */
+/* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
+ *
+ * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
+ * sum of the weights under it, the sum of weighted values; (-inf, 0, 0) is the empty one. One task of one thread:
+ *
+ *   tinyi_att_tile_open(&tile, memory, d, d_v, n_row);                 names the parts of the memory; again later: the same tile
+ *   tinyi_att_tile_begin(&tile);                                       empty states
+ *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
+ *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
+ *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
+ *
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
+ * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+#define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
+#define TINYI_ATT_STEP 32
+#define TINYI_ATT_FEW 8
+#define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+
+typedef struct tinyi_att_tile {
+    float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
+    float *acc;                             /* (rows, d_v) */
+    float *s;                               /* (TINYI_ATT_KEYS, ld) */
+    float *m, *l, *f;                       /* (rows) */
+    tiny_idx d, d_v, ld;
+    int n, few;
+} tinyi_att_tile;
+
+TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
+/* the first float behind the tile */
+/* keys at .. at + n of the tile; f16 where the rows are few */
+/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
+/* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
 #define TINYI_KERNELS_ATTENTION(K)                                                                                                \
-    K(attention_scores_f32, void, (float *s, const float *q, const float *kt, int n_row, tiny_idx d))                             \
-    K(attention_weights_f32, float, (float *s, int n, float softcap, float *m, float *l))                                         \
-    K(attention_mix_f32, void, (float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, int n_row, tiny_idx d_v))
+    K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
+    K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
+    K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
 #endif
@@ -13105,6 +13200,108 @@ struct tllm_pages {
 TINYI_C_END
 #endif
 
+/* src/llm/attention/tree.h - sequences that share their beginnings: a tree of texts, and how attention reads each page once
+ *
+ *   tllm_tree_plan *plan;
+ *   tllm_tree_plan_open(ctx, NULL, &plan);
+ *   tllm_tree_plan_set(plan, &rows, &table, block);         the rows and the table that the attention is to be called with
+ *   params.tree = plan;                                     if it pays: tllm_tree_plan_counts
+ *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, &params, &o);
+ *
+ * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv 2404.00242).
+ * Where sequences were forked (tllm_pages_fork) their tables name the same pages: the tree stands in the tables. A plan lays its
+ * cells into one stream, depth first, cuts the stream into blocks of equal length, and says for each block which queries read
+ * it, and for each cell which of them. Then keys and values are read once for all, not once a text.
+ *
+ * A plan is for the rows and tables it was set with; a page that is appended, forked or dropped wants it set again: once a step,
+ * for all layers. One caller at a time.                                                                                */
+#ifndef TINYI_TREE_H
+#define TINYI_TREE_H
+TINYI_C_BEGIN
+
+typedef struct tllm_tree_plan tllm_tree_plan;
+typedef enum tllm_tree_mode {
+    TLLM_TREE_FLAT,                         /* blocks of block_len cells, whatever nodes they come from */
+    TLLM_TREE_NODE,                         /* a block a node, cut into pieces of block_len */
+    TLLM_TREE_BREADTH                       /* as FLAT, nodes level by level: the same answers, more pairs */
+} tllm_tree_mode;
+typedef struct tllm_tree_plan_desc {
+    tiny_idx block_len;                     /* cells of a block; 0: 128 */
+    int max_q;                              /* queries that are computed together, 1..64; 0: 32 */
+    int mode;                               /* tllm_tree_mode */
+} tllm_tree_plan_desc;
+
+/* desc may be NULL */
+TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_desc *desc, tllm_tree_plan **out);
+TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /* takes NULL */
+/* rows (n_query, 4) and table (n_seq, n_table), i32, as tllm_paged_attention takes them; block: tokens of a page. After a failure
+ * the plan is empty. */
+TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
+
+typedef struct tllm_tree_counts {
+    tiny_idx n_tree, n_path;                /* cells that are read: each once; each once a sequence, as without a plan */
+    tiny_idx n_block;                       /* blocks of cells */
+    tiny_idx n_part;                        /* partial results: pairs of a block and a query */
+    tiny_idx n_pair, n_needed;              /* pairs of a cell and a query: computed; of these not hidden */
+    tiny_idx mask_bytes;
+} tllm_tree_counts;
+TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *plan);
+
+/* One block with one group of queries that read it; a block with more than max_q queries is several items with the same cells. */
+typedef struct tllm_tree_item {
+    int32_t piece, n_piece;                 /* its cells: pieces of pages, in order */
+    int32_t n_cell, first;                  /* first: the first item of its block */
+    int32_t query, n_query;                 /* place in the list of queries */
+    int32_t mask;                           /* place of its masks: bit i of the mask of a cell: query i of the item sees it */
+} tllm_tree_item;
+typedef struct tllm_tree_piece { int32_t page, in, n, cell; } tllm_tree_piece; /* n rows of a page from row in on: cells cell, cell + 1 ... */
+TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *plan, tiny_idx *n, const tllm_tree_piece **pieces, const int32_t **queries, const uint64_t **masks);
+
+/* ---- a tree as beam searches and trees of thought grow it: nodes over the sequences of a pool of pages ----
+ *
+ * A live leaf is one sequence; an inner node is what the sequences below it share. Numbers of nodes go up from 0; a node that
+ * nobody holds any more is dead, and its number is used again. After a failure everything is as it was.                     */
+typedef struct tllm_tree tllm_tree;
+TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree **out);     /* all sequences of pages are empty, and the tree's from here on */
+TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *tree);      /* takes NULL; leaves the sequences empty */
+/* n cells of a prompt, as the only node: a leaf. */
+TINY_API tiny_status tllm_tree_prompt(tllm_tree *tree, tiny_idx n, int32_t *leaf);
+/* A leaf becomes an inner node with n new leaves. copies is not wanted: nothing is written yet. */
+TINY_API tiny_status tllm_tree_branch(tllm_tree *tree, int32_t leaf, tiny_idx n, int32_t *leaves);
+/* n more cells at a leaf; copy as in tllm_pages_append. */
+TINY_API tiny_status tllm_tree_append(tllm_tree *tree, int32_t leaf, tiny_idx n, tllm_page_copy *copy);
+/* The leaf dies, and every node above it that has no live leaf left. */
+TINY_API tiny_status tllm_tree_cut(tllm_tree *tree, int32_t leaf);
+/* A node and its only child become one: the child's number stays. */
+TINY_API tiny_status tllm_tree_merge(tllm_tree *tree, int32_t node, int32_t child);
+TINY_API int32_t tllm_tree_parent(const tllm_tree *tree, int32_t node);        /* -1: none, or not a live node */
+TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *tree, int32_t node);       /* live leaves at or below it; 0: dead */
+TINY_API tiny_idx tllm_tree_cells(const tllm_tree *tree, int32_t node);        /* of the node alone */
+TINY_API tiny_idx tllm_tree_seq(const tllm_tree *tree, int32_t leaf);          /* its sequence of pages; -1: no live leaf */
+
+/* ---- for tllm_paged_attention ---- */
+struct tllm_tree_plan {
+    tiny_ctx *ctx;
+    tiny_idx block_len;
+    int max_q, mode;
+    tiny_idx n_query, block;                /* what it was set with; n_query 0: nothing */
+    tllm_tree_counts counts;
+    tllm_tree_item *item;
+    tllm_tree_piece *piece;
+    int32_t *query;                         /* of the items, one after the other: a partial result each */
+    int32_t *part, *part_at;                /* partial results by query: part_at (n_query + 1), ascending inside */
+    uint64_t *mask;
+    int32_t *scratch;
+    tiny_idx n_item, n_piece, n_list, n_mask;
+    struct tinyi_tree_run *run;             /* pages that are read by the same queries, depth first */
+    int32_t *member, *piece_run;            /* queries of the runs; the run of each piece */
+    tiny_idx n_run;
+    tiny_idx most_item, most_piece, most_piece_run, most_list, most_mask, most_query, most_part, most_run, most_member, most_scratch;   /* room */
+};
+
+TINYI_C_END
+#endif
+
 /* src/llm/attention/paged.h - attention of queries over keys and values that lie in pages
  *
  *   tllm_paged_attention(ctx, &q, &k, &v, &table, &rows, NULL, NULL, NULL, NULL, &o);
@@ -13132,6 +13329,7 @@ typedef struct tllm_paged_params {
     int format_k, format_v;                 /* tllm_format ids of pages of bytes; for f32 and f16 not read */
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
+    const tllm_tree_plan *tree;             /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
 } tllm_paged_params;
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
@@ -13153,6 +13351,45 @@ TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, ti
 {
     return p->at + (size_t)(((tiny_idx)page * p->n_part + part) * p->block + i) * p->row_bytes;
 }
+
+TINYI_C_END
+#endif
+
+/* src/llm/attention/position.h - how positions enter attention: frequencies of rotations in all their scalings, slopes of ALiBi
+ *
+ *   tllm_rope_desc d = { 0 };  d.n_rot = 128;  d.kind = TLLM_ROPE_YARN;  d.factor = 16;  d.trained = 4096;
+ *   tllm_rope_frequencies(ctx, &d, freq, &size);        angle = position * freq[i]; cos and sin are multiplied by size
+ *
+ * Keys that are cached turned keep the frequencies of their step: under TLLM_ROPE_DYNAMIC, whose frequencies follow the length,
+ * they must be cached as they were before the turn, or be turned again. */
+#ifndef TINYI_POSITION_H
+#define TINYI_POSITION_H
+TINYI_C_BEGIN
+
+typedef enum tllm_rope_kind {
+    TLLM_ROPE_PLAIN,                        /* base^(-2i / n_rot) */
+    TLLM_ROPE_LINEAR,                       /* divided by factor: positions are interpolated */
+    TLLM_ROPE_NTK,                          /* base' = base factor^(n / (n - 2)) */
+    TLLM_ROPE_DYNAMIC,                      /* base' = base (factor length / trained - (factor - 1))^(n / (n - 2)) behind `trained` tokens */
+    TLLM_ROPE_YARN,                         /* low pairs kept, high ones divided, a ramp between; size 1 + 0.1 ln factor */
+    TLLM_ROPE_LLAMA3                        /* by wavelength: short ones kept, long ones divided, a blend between */
+} tllm_rope_kind;
+
+typedef struct tllm_rope_desc {
+    tiny_idx n_rot;                         /* numbers of a head that turn: even, at least 2 */
+    int kind;
+    double base;                            /* 0: 10000 */
+    double factor;                          /* 0: 1 */
+    double trained;                         /* tokens that the model was trained on; DYNAMIC, YARN, LLAMA3 */
+    double length;                          /* DYNAMIC: tokens of the text */
+    double beta_fast, beta_slow;            /* YARN; 0: 32 and 1 */
+    double low, high;                       /* LLAMA3; 0: 1 and 4 */
+} tllm_rope_desc;
+
+/* freq: n_rot / 2 numbers; size: NULL, or what cos and sin are multiplied by */
+TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *desc, double *freq, double *size);
+/* slope (n_head): ALiBi, -slope[h] (position of the query - position of the key) is added to a score; most: 8 in the paper */
+TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float most, float *slope);
 
 TINYI_C_END
 #endif
@@ -13912,7 +14149,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0013916
+#line 0014153
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14000,6 +14237,13 @@ TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
  * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
 TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
 TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
 TINYI_C_END
@@ -26610,7 +26854,7 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 32 x (d + d_v + 64) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -26709,112 +26953,193 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - TINYI_ATT_KEYS)    /* numbers of a head at most */
-/* Keys that a bias of -inf hides have weight 0, and 0 times what was never written may be NaN: where a tile has such keys
- * and such values, its sums leave them out one by one. */
-TINY_REF_BEGIN
-static int tinyi_att_finite(const float *v, tiny_idx ldv, tiny_idx n_c, tiny_idx d_v)
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+/* ---- the tile */
+
+TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
 {
-    float odd = 0.0f;
-    tiny_idx c, i;
-    for (c = 0; c < n_c; c++)
-        for (i = 0; i < d_v; i++) odd += v[c * ldv + i] - v[c * ldv + i];
-    return odd == 0.0f;
+    t->n = n_row;
+    t->few = n_row <= TINYI_ATT_FEW;
+    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->d = d;
+    t->d_v = d_v;
+    t->s = memory;                          /* aligned first */
+    t->q = t->s + TINYI_ATT_ROWS * TINYI_ATT_KEYS + 16;         /* a product of few rows reads the weights of its neighbours */
+    t->acc = t->q + TINYI_ATT_ROWS * d;
+    t->m = t->acc + TINYI_ATT_ROWS * d_v;
+    t->l = t->m + TINYI_ATT_ROWS;
+    t->f = t->l + TINYI_ATT_ROWS;
+    return t->f + TINYI_ATT_ROWS;
 }
 
-static void tinyi_att_mix_seen(float *acc, const float *p, const float *f, const float *v, tiny_idx ldv, const int *n_vis, const uint64_t *hidden, int n_row, tiny_idx d_v)
+TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
+{
+    int j;
+    for (j = 0; j < t->ld; j++) {
+        t->m[j] = -INFINITY;
+        t->l[j] = 0.0f;
+    }
+    memset(t->acc, 0, (size_t)(t->n * t->d_v) * sizeof(float));
+    /* rows that are not there: lanes that are computed and dropped, but not with what would be slow */
+    if (t->few) memset(t->s, 0, TINYI_ATT_KEYS * TINYI_ATT_FEW_LD * sizeof(float));
+    else if (t->n % TINYI_ATT_STEP) {
+        const int end = (t->n / TINYI_ATT_STEP + 1) * TINYI_ATT_STEP;
+        tiny_idx i;
+        for (i = 0; i < t->d; i++) memset(t->q + i * TINYI_ATT_ROWS + t->n, 0, (size_t)(end - t->n) * sizeof(float));
+    }
+}
+
+TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale)
 {
     tiny_idx i;
-    int c, j;
-    for (j = 0; j < n_row; j++)
-        for (i = 0; i < d_v; i++) {
-            float a = f[j] * acc[j * d_v + i];
-            for (c = 0; c < n_vis[j]; c++)
-                if (!(hidden[j] >> c & 1)) a += p[j * TINYI_ATT_KEYS + c] * v[c * ldv + i];
-            acc[j * d_v + i] = a;
+    if (t->few) for (i = 0; i < t->d; i++) t->q[j * t->d + i] = q[i * step] * scale;
+    else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+{
+    float *s = t->s + at * t->ld;
+    if (t->few) {
+        const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
+{
+    TINYI_K(team, attention_cap_f32)(t->s, t->ld, n, j0, j1, cap);
+}
+
+/* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
+TINY_REF_BEGIN
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+{
+    tiny_idx i;
+    int c, j, piece, from;
+    for (j = j0; j < j1; j++)
+        for (i = 0; i < t->d_v; i++) {
+            float a = t->f[j] * t->acc[j * t->d_v + i];
+            for (piece = c = 0; piece < n_piece; piece++)
+                for (from = c; c < end[piece]; c++)
+                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
-/* floats of workspace of one thread: rows of q, scores, outputs; keys turned round; values where they lie apart */
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
+    int piece, at, c, j, odd = 0;
+    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    for (j = j0; j < j1 && odd; j++)
+        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    if (odd) {
+        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
+        return;
+    }
+    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
+        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
+        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
+    }
+}
+
+TINY_REF_BEGIN
+TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v)
+{
+    const float top = *m < m2 ? m2 : *m;
+    /* a state without keys has weight 0; the sum of one whose scores were NaN is NaN, and stays so */
+    const float w = *m == top ? 1.0f : *m == -INFINITY ? (*l == *l ? 0.0f : 1.0f) : tinyi_exp_ref(*m - top);
+    const float w2 = m2 == top ? 1.0f : m2 == -INFINITY ? (l2 == l2 ? 0.0f : 1.0f) : tinyi_exp_ref(m2 - top);
+    tiny_idx i;
+    *m = top;
+    *l = w * *l + w2 * l2;
+    for (i = 0; i < d_v; i++) acc[i] = w * acc[i] + w2 * acc2[i];
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
-    *own_bytes = sizeof(float) * (TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS) + TINYI_ATT_KEYS * (d + d_v));
+    *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+}
+
+/* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
+static const float *tinyi_att_rows(const float *x, tiny_idx step, tiny_idx each, tiny_idx n, tiny_idx d, int few, float *room, tiny_idx *ld)
+{
+    tiny_idx c, i;
+    *ld = step;
+    if ((each == 1 || d == 1) && (few || step == d)) return x;
+    *ld = d;
+    for (c = 0; c < n; c++)
+        if (each == 1) memcpy(room + c * d, x + c * step, (size_t)d * sizeof *x);
+        else for (i = 0; i < d; i++) room[c * d + i] = x[c * step + i * each];
+    return room;
+}
+
+/* bias is added, hidden keys get -inf; whether some score may be -inf */
+static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx row0, tiny_idx kv, tiny_idx c0, int n_c, int j0, int j1)
+{
+    int c, j, hides = a->bias != NULL;
+    for (j = j0; j < j1; j++) {
+        const tiny_idx t = (row0 + j) / a->group, h = kv * a->group + (row0 + j) % a->group, sees = tinyi_att_sees(a, t) - c0;
+        const float *bias = a->bias ? a->bias + h * a->sb[0] + t * a->sb[1] + c0 * a->sb[2] : NULL;
+        float *s = x->s + j;
+        if (bias) for (c = 0; c < n_c; c++) s[c * x->ld] += bias[c * a->sb[2]];
+        for (c = (int)TINYI_MAX(sees, 0); c < n_c; c++) {
+            s[c * x->ld] = -INFINITY;
+            hides = 1;
+        }
+    }
+    return hides;
 }
 
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
-    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
     tinyi_att a;
-    float *q, *s, *acc, *kt, *vc, m[TINYI_ATT_ROWS], l[TINYI_ATT_ROWS], f[TINYI_ATT_ROWS];
-    tiny_idx tiles, n_rows, task, end, r, i, c, c0;
-    int n_vis[TINYI_ATT_ROWS];
-    uint64_t hidden[TINYI_ATT_ROWS], any;   /* a bit for each of TINYI_ATT_KEYS */
+    tinyi_att_tile x;
+    float *room_k, *room_v;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
     tinyi_att_read(op, &a);
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
-    tiles = (n_rows + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
-    q = (float *)team->own;
-    s = q + TINYI_ATT_ROWS * a.d;
-    acc = s + TINYI_ATT_ROWS * TINYI_ATT_KEYS;
-    kt = acc + TINYI_ATT_ROWS * a.d_v;
-    vc = kt + TINYI_ATT_KEYS * a.d;
+    while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    tiles = (n_rows + most_rows - 1) / most_rows;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * TINYI_ATT_ROWS, most = 0;
-        int n = (int)TINYI_MIN(n_rows - row0, TINYI_ATT_ROWS), j;
-        for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float *from = a.q + t * a.sq[0] + h * a.sq[1];
-            for (i = 0; i < a.d; i++) q[j * a.d + i] = from[i * a.sq[2]] * a.scale;
-            m[j] = -INFINITY;
-            l[j] = 0.0f;
-            most = TINYI_MAX(most, tinyi_att_sees(&a, t));
-        }
-        memset(acc, 0, (size_t)(n * a.d_v) * sizeof *acc);
+        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
+        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
+        int j, j0 = 0;
+        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
+        room_v = room_k + TINYI_ATT_KEYS * a.d;
+        tinyi_att_tile_begin(&x);
+        for (j = 0; j < n; j++)
+            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            tiny_idx n_c = TINYI_MIN(most - c0, TINYI_ATT_KEYS), ldv = a.sv[0];
-            const float *k = a.k + c0 * a.sk[0] + kv * a.sk[1], *v = a.v + c0 * a.sv[0] + kv * a.sv[1];
-            for (i = 0; i < a.d; i++) {
-                for (c = 0; c < n_c; c++) kt[i * TINYI_ATT_KEYS + c] = k[c * a.sk[0] + i * a.sk[2]];
-                for (; c < TINYI_ATT_KEYS; c++) kt[i * TINYI_ATT_KEYS + c] = 0.0f;
-            }
-            if (a.sv[2] != 1 && a.d_v > 1) {
-                for (c = 0; c < n_c; c++) for (i = 0; i < a.d_v; i++) vc[c * a.d_v + i] = v[c * a.sv[0] + i * a.sv[2]];
-                v = vc;
-                ldv = a.d_v;
-            }
-            scores(s, q, kt, n, a.d);
-            any = 0;
-            for (j = 0; j < n; j++) {
-                tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group, sees = tinyi_att_sees(&a, t) - c0;
-                float *row = s + j * TINYI_ATT_KEYS;
-                n_vis[j] = (int)(sees < 0 ? 0 : TINYI_MIN(sees, n_c));
-                f[j] = 1.0f;
-                hidden[j] = 0;
-                if (!n_vis[j]) continue;
-                if (!a.bias) {
-                    f[j] = weights(row, n_vis[j], a.softcap, &m[j], &l[j]);
-                    continue;
-                }
-                if (a.softcap > 0.0f)
-                    for (c = 0; c < n_vis[j]; c++) row[c] = a.softcap * tinyi_tanh_ref(row[c] / a.softcap);
-                for (c = 0; c < n_vis[j]; c++) row[c] += a.bias[h * a.sb[0] + t * a.sb[1] + (c0 + c) * a.sb[2]];
-                for (c = 0; c < n_vis[j]; c++) hidden[j] |= (uint64_t)(row[c] == -INFINITY) << c;
-                any |= hidden[j];
-                f[j] = weights(row, n_vis[j], 0.0f, &m[j], &l[j]);
-            }
-            if (any && !tinyi_att_finite(v, ldv, n_c, a.d_v)) tinyi_att_mix_seen(acc, s, f, v, ldv, n_vis, hidden, n, a.d_v);
-            else mix(acc, s, f, v, ldv, n_vis, n, a.d_v);
+            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
+            tiny_idx ldk, ldv;
+            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
+            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
+            /* rows that see none of these keys stand in front of the others */
+            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
+            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
+            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
+            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
         }
         for (j = 0; j < n; j++) {
-            tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            float *to = a.o + t * a.so[0] + h * a.so[1], inv = l[j] != 0.0f ? 1.0f / l[j] : 0.0f;
-            for (r = 0; r < a.d_v; r++) to[r * a.so[2]] = acc[j * a.d_v + r] * inv;
+            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
+            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
+            float *to = a.o + t * a.so[0] + h * a.so[1];
+            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
         }
     }
 }
@@ -26880,7 +27205,8 @@ static void tinyi_attention_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32, -1 };
+static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
@@ -35562,6 +35888,10 @@ TINYI_FN void tinyi_pool_write(const tinyi_pool *p, int32_t page, tiny_idx i, co
 TINYI_FN void tinyi_pool_read(const tinyi_pool *p, int32_t page, tiny_idx i, float *x);
 TINYI_FN void tinyi_pool_copy(const tinyi_pool *p, int32_t from, int32_t to, tiny_idx n);        /* the first n rows of a page */
 TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block);
+
+TINYI_FN float tinyi_alibi_slope(float most, tiny_idx n_head, tiny_idx h);
+/* the numbers of the pairs between which YaRN fades from what is kept to what is divided */
+TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_rot, double trained, double base, double *low, double *high);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -41187,6 +41517,529 @@ TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tll
     return TINY_OK;
 }
 
+/* src/llm/attention/tree.c - the plan of attention over a tree of sequences, and the tree
+ * Paper    J. Yao et al., 2024 (arXiv 2404.00242): guided by keys and values (3.2), flattened tree, equal blocks, bit masks (3.3)
+ * Formula  stream: the cells of the tree, depth first, children in the order of their first query; block b: cells
+ *          b block_len .. of it; its queries U: those that see a cell of it, ascending, in groups of at most max_q;
+ *          mask[cell]: bit i: query i of the group sees the cell. Depth first, a parent's queries contain its children's: what
+ *          lies side by side is read by much the same queries, and few pairs are computed to be hidden.
+ * Sharing  two cells are one if their tables name the same page at the same place, behind the same pages (the invariant of
+ *          pages.c): so the tables are a trie, walked here page by page with the queries that go the same way.
+ * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of n_path.
+ * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all layers. */
+#include <string.h>
+
+#define TINYI_TREE_MOST (1 << 26)           /* cells, as in pages.c */
+
+typedef struct tinyi_tree_run {             /* pages i0 .. i1 of the sequences of its queries, which are the same ones throughout */
+    int32_t seq, i0, i1, level;
+    int32_t member, n_member;               /* in list */
+} tinyi_tree_run;
+
+TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_desc *desc, tllm_tree_plan **out)
+{
+    static const tllm_tree_plan_desc zero = { 0, 0, 0 };
+    tllm_tree_plan *p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: a place for the plan is needed");
+    *out = NULL;
+    if (!desc) desc = &zero;
+    if (desc->block_len < 0 || desc->block_len > TINYI_TREE_MOST || desc->max_q < 0 || desc->max_q > 64 || desc->mode < TLLM_TREE_FLAT || desc->mode > TLLM_TREE_BREADTH)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: blocks of %td cells (1 to %d), %d queries at once (1 to 64, the bits of a mask), mode %d (0 to 2)", desc->block_len,
+                          TINYI_TREE_MOST, desc->max_q, desc->mode);
+    p = (tllm_tree_plan *)tiny_alloc(ctx, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->block_len = desc->block_len ? desc->block_len : 128;
+    p->max_q = desc->max_q ? desc->max_q : 32;
+    p->mode = desc->mode;
+    *out = p;
+    return TINY_OK;
+}
+TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *p)
+{
+    if (!p) return;
+    tiny_free(ctx, p->item);
+    tiny_free(ctx, p->piece);
+    tiny_free(ctx, p->query);
+    tiny_free(ctx, p->part);
+    tiny_free(ctx, p->part_at);
+    tiny_free(ctx, p->mask);
+    tiny_free(ctx, p->scratch);
+    tiny_free(ctx, p->run);
+    tiny_free(ctx, p->member);
+    tiny_free(ctx, p->piece_run);
+    tiny_free(ctx, p);
+}
+TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *p) { return p->counts; }
+TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tiny_idx *n, const tllm_tree_piece **pieces, const int32_t **queries, const uint64_t **masks)
+{
+    if (n) *n = p->n_item;
+    if (pieces) *pieces = p->piece;
+    if (queries) *queries = p->query;
+    if (masks) *masks = p->mask;
+    return p->item;
+}
+
+/* room for n things in all: at least doubled when it grows, so that a text that goes on seldom asks */
+static tiny_status tinyi_tree_room(tiny_ctx *ctx, void *array, tiny_idx *most, tiny_idx n, size_t each)
+{
+    tiny_idx want = TINYI_MAX(n, 2 * *most);
+    void *old, *grown;
+    size_t bytes;
+    if (n <= *most) return TINY_OK;
+    memcpy(&old, array, sizeof old);
+    if (want > INT32_MAX / 2 || !tinyi_size_mul((size_t)want, each, &bytes)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "tree: a plan of %td parts", n);
+    grown = tiny_alloc(ctx, bytes);
+    if (!grown) return tiny_ctx_status(ctx);
+    if (old) memcpy(grown, old, (size_t)*most * each);
+    tiny_free(ctx, old);
+    memcpy(array, &grown, sizeof grown);
+    *most = want;
+    return TINY_OK;
+}
+
+/* ---- the walk: tables to runs ------------------------------------------------------------------------------------ */
+
+typedef struct tinyi_tree_walk {
+    tllm_tree_plan *p;
+    const int32_t *rows, *table;
+    tiny_idx n_table, block;
+    int32_t *perm, *rest, *stack;           /* (n_query) queries of a class side by side; room; (n_query, 4) classes to come */
+} tinyi_tree_walk;
+
+/* Those of perm[s .. s + n) whose page i is that of the first go to the front, the others behind them, in their order. */
+static tiny_idx tinyi_tree_part(const tinyi_tree_walk *w, tiny_idx s, tiny_idx n, tiny_idx i)
+{
+    int32_t *x = w->perm + s;
+    const int32_t page = w->table[w->rows[4 * x[0]] * w->n_table + i];
+    tiny_idx k = 0, r = 0, j;
+    for (j = 0; j < n; j++) {
+        if (w->table[w->rows[4 * x[j]] * w->n_table + i] == page) x[k++] = x[j];
+        else w->rest[r++] = x[j];
+    }
+    memcpy(x + k, w->rest, (size_t)r * sizeof *x);
+    return k;
+}
+/* drops those that end in front of cell c */
+static tiny_idx tinyi_tree_live(const tinyi_tree_walk *w, tiny_idx s, tiny_idx n, tiny_idx c)
+{
+    tiny_idx k = 0, j;
+    for (j = 0; j < n; j++) if (w->rows[4 * w->perm[s + j] + 2] > c) w->perm[s + k++] = w->perm[s + j];
+    return k;
+}
+
+static tiny_status tinyi_tree_runs(tinyi_tree_walk *w, tiny_idx n)
+{
+    tllm_tree_plan *p = w->p;
+    tiny_idx n_stack = 0, n_member = 0, i, j, k, s;
+    tiny_status st = TINY_OK;
+    p->n_run = 0;
+    if (n) {
+        int32_t *t = w->stack;
+        t[0] = 0; t[1] = (int32_t)n; t[2] = t[3] = 0;
+        n_stack = 1;
+    }
+    while (n_stack && !st) {
+        const int32_t *top = w->stack + 4 * --n_stack;
+        const int32_t level = top[3];
+        int open = 0;
+        s = top[0]; n = top[1]; i = top[2];
+        for (;; i++) {
+            const tiny_idx live = tinyi_tree_live(w, s, n, i * w->block);
+            int seen = 0;
+            if (live != n) open = 0;
+            n = live;
+            if (!n) break;
+            k = tinyi_tree_part(w, s, n, i);
+            if (k < n) {                    /* they part: the first way is gone first, so it lies on top */
+                tiny_idx n_way = 1, at = k;
+                while (at < n) {
+                    at += tinyi_tree_part(w, s + at, n - at, i);
+                    n_way++;
+                }
+                for (at = 0, j = n_way - 1; at < n; j--) {
+                    int32_t *t = w->stack + 4 * (n_stack + j);
+                    k = tinyi_tree_part(w, s + at, n - at, i);
+                    t[0] = (int32_t)(s + at); t[1] = (int32_t)k; t[2] = (int32_t)i; t[3] = level + 1;
+                    at += k;
+                }
+                n_stack += n_way;
+                break;
+            }
+            for (j = 0; j < n && !seen; j++) seen = w->rows[4 * w->perm[s + j] + 1] < (i + 1) * w->block;
+            if (!seen) { open = 0; continue; }          /* in front of every window: not read, and not to be looked at */
+            if (!open) {
+                tinyi_tree_run *r;
+                st = tinyi_tree_room(p->ctx, &p->run, &p->most_run, p->n_run + 1, sizeof *p->run);
+                if (!st) st = tinyi_tree_room(p->ctx, &p->member, &p->most_member, n_member + n, sizeof *p->member);
+                if (st) break;
+                r = &p->run[p->n_run++];
+                r->seq = w->rows[4 * w->perm[s]];
+                r->i0 = (int32_t)i;
+                r->level = level;
+                r->member = (int32_t)n_member;
+                r->n_member = (int32_t)n;
+                memcpy(p->member + n_member, w->perm + s, (size_t)n * sizeof *p->member);
+                n_member += n;
+                open = 1;
+            }
+            p->run[p->n_run - 1].i1 = (int32_t)(i + 1);
+        }
+    }
+    return st;
+}
+
+/* ---- the stream: runs to blocks ---------------------------------------------------------------------------------- */
+
+typedef struct tinyi_tree_cut {
+    tinyi_tree_walk w;
+    int32_t *in;                            /* (n_query) the place of a query in its group, or -1 */
+    tiny_idx first, n_cell;                 /* of the open block: its first piece, its cells so far */
+} tinyi_tree_cut;
+
+static int tinyi_tree_sees(const tinyi_tree_cut *c, int32_t q, const tllm_tree_piece *x)
+{
+    return c->w.rows[4 * q + 1] < x->cell + x->n && c->w.rows[4 * q + 2] > x->cell;
+}
+
+/* the masks of one item, from the pieces first ..; run: of each piece */
+static void tinyi_tree_masks(tinyi_tree_cut *c, const tllm_tree_item *item)
+{
+    tllm_tree_plan *p = c->w.p;
+    uint64_t *mask = p->mask + item->mask;
+    tiny_idx k, j, i;
+    for (k = 0; k < item->n_piece; k++) {
+        const tllm_tree_piece *x = &p->piece[item->piece + k];
+        const tinyi_tree_run *r = &p->run[p->piece_run[item->piece + k]];
+        for (i = 0; i < x->n; i++) mask[i] = 0;
+        for (j = 0; j < r->n_member; j++) {
+            const int32_t q = p->member[r->member + j], *row = c->w.rows + 4 * q;
+            if (c->in[q] < 0) continue;
+            for (i = TINYI_MAX(row[1] - x->cell, 0); i < TINYI_MIN(row[2] - x->cell, x->n); i++) {
+                mask[i] |= (uint64_t)1 << c->in[q];
+                p->counts.n_needed++;
+            }
+        }
+        mask += x->n;
+    }
+    p->counts.n_pair += (tiny_idx)item->n_cell * item->n_query;
+}
+
+/* the open block is full */
+static tiny_status tinyi_tree_close(tinyi_tree_cut *c)
+{
+    tllm_tree_plan *p = c->w.p;
+    int32_t *found = c->w.rest;             /* those who see a cell of it, then all of them ascending */
+    tiny_idx k, j, n = 0, g, head = p->n_item;
+    tiny_status st = TINY_OK;
+    if (!c->n_cell) return TINY_OK;
+    for (k = c->first; k < p->n_piece; k++) {
+        const tinyi_tree_run *r = &p->run[p->piece_run[k]];
+        for (j = 0; j < r->n_member; j++) {
+            const int32_t q = p->member[r->member + j];
+            if (c->in[q] == -1 && tinyi_tree_sees(c, q, &p->piece[k])) {
+                c->in[q] = -2;
+                n++;
+            }
+        }
+    }
+    for (j = k = 0; k < n; j++) if (c->in[j] == -2) {
+        c->in[j] = -1;
+        found[k++] = (int32_t)j;
+    }
+    for (g = 0; g < n && !st; g += p->max_q) {
+        tllm_tree_item *item;
+        const tiny_idx n_q = TINYI_MIN(n - g, p->max_q);
+        st = tinyi_tree_room(p->ctx, &p->item, &p->most_item, p->n_item + 1, sizeof *p->item);
+        if (!st) st = tinyi_tree_room(p->ctx, &p->query, &p->most_list, p->n_list + n_q, sizeof *p->query);
+        if (!st) st = tinyi_tree_room(p->ctx, &p->mask, &p->most_mask, p->n_mask + c->n_cell, sizeof *p->mask);
+        if (st) break;
+        item = &p->item[p->n_item++];
+        item->piece = (int32_t)c->first;
+        item->n_piece = (int32_t)(p->n_piece - c->first);
+        item->n_cell = (int32_t)c->n_cell;
+        item->first = (int32_t)head;
+        item->query = (int32_t)p->n_list;
+        item->n_query = (int32_t)n_q;
+        item->mask = (int32_t)p->n_mask;
+        memcpy(p->query + p->n_list, found + g, (size_t)n_q * sizeof *found);
+        for (j = 0; j < n_q; j++) c->in[found[g + j]] = (int32_t)j;
+        tinyi_tree_masks(c, item);
+        for (j = 0; j < n_q; j++) c->in[found[g + j]] = -1;
+        p->n_list += n_q;
+        p->n_mask += c->n_cell;
+    }
+    if (n) {
+        p->counts.n_tree += c->n_cell;
+        p->counts.n_block++;
+    } else p->n_piece = c->first;
+    c->first = p->n_piece;
+    c->n_cell = 0;
+    return st;
+}
+
+static tiny_status tinyi_tree_emit(tinyi_tree_cut *c, tiny_idx run)
+{
+    tllm_tree_plan *p = c->w.p;
+    const tinyi_tree_run r = p->run[run];
+    tiny_idx lo = (tiny_idx)r.i1 * c->w.block, hi = 0, j;
+    tiny_status st = TINY_OK;
+    for (j = 0; j < r.n_member; j++) {
+        lo = TINYI_MIN(lo, (tiny_idx)c->w.rows[4 * p->member[r.member + j] + 1]);
+        hi = TINYI_MAX(hi, (tiny_idx)c->w.rows[4 * p->member[r.member + j] + 2]);
+    }
+    lo = TINYI_MAX(lo, (tiny_idx)r.i0 * c->w.block);
+    hi = TINYI_MIN(hi, (tiny_idx)r.i1 * c->w.block);
+    while (lo < hi && !st) {
+        tllm_tree_piece *x;
+        st = tinyi_tree_room(p->ctx, &p->piece, &p->most_piece, p->n_piece + 1, sizeof *p->piece);
+        if (!st) st = tinyi_tree_room(p->ctx, &p->piece_run, &p->most_piece_run, p->n_piece + 1, sizeof *p->piece_run);
+        if (st) break;
+        p->piece_run[p->n_piece] = (int32_t)run;
+        x = &p->piece[p->n_piece++];
+        x->page = c->w.table[r.seq * c->w.n_table + lo / c->w.block];
+        x->in = (int32_t)(lo % c->w.block);
+        x->n = (int32_t)TINYI_MIN(TINYI_MIN(c->w.block - x->in, hi - lo), p->block_len - c->n_cell);
+        x->cell = (int32_t)lo;
+        lo += x->n;
+        c->n_cell += x->n;
+        if (c->n_cell == p->block_len) st = tinyi_tree_close(c);
+    }
+    if (!st && p->mode == TLLM_TREE_NODE) st = tinyi_tree_close(c);
+    return st;
+}
+
+/* partial results of each query, in the order of the blocks */
+static tiny_status tinyi_tree_parts(tllm_tree_plan *p, tiny_idx n_query)
+{
+    tiny_idx i, sum = 0;
+    tiny_status st = tinyi_tree_room(p->ctx, &p->part_at, &p->most_query, n_query + 2, sizeof *p->part_at);
+    if (!st) st = tinyi_tree_room(p->ctx, &p->part, &p->most_part, p->n_list, sizeof *p->part);
+    if (st) return st;
+    for (i = 0; i < n_query + 2; i++) p->part_at[i] = 0;
+    for (i = 0; i < p->n_list; i++) p->part_at[p->query[i] + 2]++;
+    for (i = 0; i < n_query + 2; i++) p->part_at[i] = (int32_t)(sum += p->part_at[i]);
+    for (i = 0; i < p->n_list; i++) p->part[p->part_at[p->query[i] + 1]++] = (int32_t)i;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tree_check(const tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block)
+{
+    tiny_idx t;
+    if (!rows || !table || rows->rank != 2 || table->rank != 2 || rows->dim[1] != 4 || rows->dtype != TINY_I32 || table->dtype != TINY_I32 || !tiny_tensor_is_dense(rows) ||
+        !tiny_tensor_is_dense(table) || (rows->dim[0] && !rows->data) || block < 1 || rows->dim[0] > TINYI_TREE_MOST)
+        return tinyi_fail(p->ctx, TINY_E_SHAPE, "tree: rows must be (queries, 4) and the table (sequences, pages), dense i32, and a page must have cells");
+    for (t = 0; t < rows->dim[0]; t++) {
+        const int32_t *r = (const int32_t *)rows->data + 4 * t;
+        if (r[0] < 0 || r[0] >= table->dim[0] || r[1] < 0 || r[2] > TINYI_TREE_MOST || (r[1] < r[2] && (r[2] - 1) / block >= table->dim[1]))
+            return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "tree: row %td asks for cells %d to %d of sequence %d; there are %td sequences of %td pages of %td", t, (int)r[1], (int)r[2], (int)r[0],
+                              table->dim[0], table->dim[1], block);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block)
+{
+    tinyi_tree_cut c;
+    tiny_idx n, i, live = 0, level, most = 0, done;
+    tiny_status st;
+    p->n_query = p->n_item = p->n_piece = p->n_list = p->n_mask = 0;
+    memset(&p->counts, 0, sizeof p->counts);
+    st = tinyi_tree_check(p, rows, table, block);
+    if (st) return st;
+    n = rows->dim[0];
+    st = tinyi_tree_room(p->ctx, &p->scratch, &p->most_scratch, 7 * n, sizeof *p->scratch);
+    if (st) return st;
+    memset(&c, 0, sizeof c);
+    c.w.p = p;
+    c.w.rows = (const int32_t *)rows->data;
+    c.w.table = (const int32_t *)table->data;
+    c.w.n_table = table->dim[1];
+    c.w.block = block;
+    c.w.perm = p->scratch;
+    c.w.rest = p->scratch + n;
+    c.in = p->scratch + 2 * n;
+    c.w.stack = p->scratch + 3 * n;
+    for (i = 0; i < n; i++) {
+        const int32_t *r = c.w.rows + 4 * i;
+        c.in[i] = -1;
+        if (r[1] >= r[2]) continue;
+        c.w.perm[live++] = (int32_t)i;
+        /* without a plan, queries of one sequence behind each other read its cells together */
+        p->counts.n_path += i && r[0] == r[-4] && r[-3] < r[-2] ? TINYI_MAX(r[2] - TINYI_MAX(r[1], r[-2]), 0) : r[2] - r[1];
+    }
+    st = tinyi_tree_runs(&c.w, live);
+    for (i = 0; i < p->n_run; i++) most = TINYI_MAX(most, p->run[i].level);
+    for (level = 0, done = 0; !st && done < p->n_run && level <= most; level++)
+        for (i = 0; i < p->n_run && !st; i++) {
+            if (p->mode == TLLM_TREE_BREADTH && p->run[i].level != level) continue;
+            st = tinyi_tree_emit(&c, i);
+            done++;
+        }
+    if (!st) st = tinyi_tree_close(&c);
+    if (!st) st = tinyi_tree_parts(p, n);
+    if (st) {
+        p->n_item = 0;
+        memset(&p->counts, 0, sizeof p->counts);
+        return st;
+    }
+    p->n_query = n;
+    p->block = block;
+    p->counts.n_part = p->n_list;
+    p->counts.mask_bytes = p->n_mask * (tiny_idx)sizeof *p->mask;
+    return TINY_OK;
+}
+
+/* ---- the tree ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_tree_node { int32_t parent, n_child, seq; tiny_idx cells, leaves; } tinyi_tree_node;      /* leaves 0: dead; seq -1: inner */
+struct tllm_tree {
+    tiny_ctx *ctx;
+    tllm_pages *pages;
+    tinyi_tree_node *node;
+    int32_t *taken;                         /* (sequences): the leaf that has it, or -1 */
+    tiny_idx n_node, most_node;
+};
+
+TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree **out)
+{
+    tllm_tree *t;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !pages) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: pages and a place for the result are needed");
+    *out = NULL;
+    for (i = 0; i < pages->n_seq; i++)
+        if (tllm_pages_length(pages, i)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: sequence %td holds %td cells: all must be empty", i, tllm_pages_length(pages, i));
+    t = (tllm_tree *)tiny_alloc(ctx, sizeof *t);
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    t->ctx = ctx;
+    t->pages = pages;
+    t->taken = (int32_t *)tiny_alloc(ctx, (size_t)pages->n_seq * sizeof *t->taken);
+    if (!t->taken) {
+        tiny_free(ctx, t);
+        return tiny_ctx_status(ctx);
+    }
+    for (i = 0; i < pages->n_seq; i++) t->taken[i] = -1;
+    *out = t;
+    return TINY_OK;
+}
+TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *t)
+{
+    tiny_idx i;
+    if (!t) return;
+    for (i = 0; i < t->pages->n_seq; i++) if (t->taken[i] >= 0) (void)tllm_pages_trim(t->pages, i, 0);
+    tiny_free(ctx, t->node);
+    tiny_free(ctx, t->taken);
+    tiny_free(ctx, t);
+}
+
+static int tinyi_tree_lives(const tllm_tree *t, int32_t node) { return node >= 0 && node < t->n_node && t->node[node].leaves > 0; }
+TINY_API int32_t tllm_tree_parent(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].parent : -1; }
+TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].leaves : 0; }
+TINY_API tiny_idx tllm_tree_cells(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].cells : 0; }
+TINY_API tiny_idx tllm_tree_seq(const tllm_tree *t, int32_t leaf) { return tinyi_tree_lives(t, leaf) ? t->node[leaf].seq : -1; }
+
+static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
+{
+    if (!tinyi_tree_lives(t, node)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive, there have been %td", (int)node, t->n_node);
+    if (t->node[node].seq < 0) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d has %d children: only a leaf can grow, branch or be cut", (int)node, (int)t->node[node].n_child);
+    return TINY_OK;
+}
+
+/* a number that nobody has; there is room for it */
+static int32_t tinyi_tree_new(tllm_tree *t, int32_t parent, int32_t seq)
+{
+    tinyi_tree_node *x;
+    tiny_idx i = 0;
+    while (i < t->n_node && t->node[i].leaves) i++;
+    if (i == t->n_node) t->n_node++;
+    x = &t->node[i];
+    x->parent = parent;
+    x->n_child = 0;
+    x->seq = seq;
+    x->cells = 0;
+    x->leaves = 1;
+    t->taken[seq] = (int32_t)i;
+    return (int32_t)i;
+}
+
+TINY_API tiny_status tllm_tree_prompt(tllm_tree *t, tiny_idx n, int32_t *leaf)
+{
+    tllm_page_copy copy;
+    tiny_idx i;
+    tiny_status st;
+    for (i = 0; i < t->n_node; i++)
+        if (t->node[i].leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it has a prompt, and node %td lives", i);
+    st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, 1, sizeof *t->node);
+    if (!st) st = tllm_pages_append(t->pages, 0, n, &copy);
+    if (st) return st;
+    *leaf = tinyi_tree_new(t, -1, 0);
+    t->node[*leaf].cells = n;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, int32_t *leaves)
+{
+    tiny_idx i, s = 0, n_free = 0;
+    int32_t up;
+    tiny_status st = tinyi_tree_leaf(t, leaf);
+    if (st) return st;
+    for (i = 0; i < t->pages->n_seq; i++) n_free += t->taken[i] < 0;
+    if (n < 1 || n - 1 > n_free) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: %td children of node %d: at least one, and %td sequences are left", n, (int)leaf, n_free);
+    st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, t->n_node + n, sizeof *t->node);
+    if (st) return st;
+    for (i = 0; i < n; i++) {
+        int32_t seq = t->node[leaf].seq;
+        if (i) {
+            while (t->taken[s] >= 0) s++;
+            (void)tllm_pages_fork(t->pages, seq, s);    /* both sequences are there: it cannot fail */
+            seq = (int32_t)s;
+        }
+        leaves[i] = tinyi_tree_new(t, leaf, seq);
+    }
+    t->node[leaf].seq = -1;
+    t->node[leaf].n_child = (int32_t)n;
+    for (up = leaf; up >= 0; up = t->node[up].parent) t->node[up].leaves += n - 1;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_tree_append(tllm_tree *t, int32_t leaf, tiny_idx n, tllm_page_copy *copy)
+{
+    tiny_status st = tinyi_tree_leaf(t, leaf);
+    copy->from = copy->to = -1;
+    copy->n = 0;
+    if (!st) st = tllm_pages_append(t->pages, t->node[leaf].seq, n, copy);
+    if (!st) t->node[leaf].cells += n;
+    return st;
+}
+
+TINY_API tiny_status tllm_tree_cut(tllm_tree *t, int32_t leaf)
+{
+    int32_t up;
+    tiny_status st = tinyi_tree_leaf(t, leaf);
+    if (st) return st;
+    (void)tllm_pages_trim(t->pages, t->node[leaf].seq, 0);
+    t->taken[t->node[leaf].seq] = -1;
+    for (up = leaf; up >= 0; up = t->node[up].parent)
+        if (!--t->node[up].leaves && t->node[up].parent >= 0) t->node[t->node[up].parent].n_child--;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
+{
+    if (!tinyi_tree_lives(t, node) || !tinyi_tree_lives(t, child) || t->node[child].parent != node || t->node[node].n_child != 1)
+        return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not the only child of node %d", (int)child, (int)node);
+    t->node[child].cells += t->node[node].cells;
+    t->node[child].parent = t->node[node].parent;
+    t->node[node].leaves = 0;
+    return TINY_OK;
+}
+
 /* src/llm/attention/paged.c - attention over pages
  * Papers   W. Kwon et al., 2023 (arXiv 2309.06180), 4; running maximum: T. Dao et al., 2022 (arXiv 2205.14135); the split
  *          over keys: T. Dao et al., "Flash-Decoding", 2023; sinks: gpt-oss; slopes: O. Press et al., 2021 (arXiv 2108.12409).
@@ -41196,11 +42049,12 @@ TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tll
  *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
  *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
+ *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
+ *          are rows of the same tile, masks hide what lies beside their paths.
  * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include <string.h>
 
-#define TINYI_PAGED_DOTS 8                  /* rows up to which keys are met as they lie */
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
@@ -41266,7 +42120,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0 };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -41377,7 +42231,7 @@ TINY_REF_END
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
 /* how an operation is cut; the same on every thread */
-typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of the largest tile of one head */
+typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of a tile, at most */
 
 /* queries of one sequence from t on whose cells lie together: pages in a gap between them were not looked at */
 static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
@@ -41398,42 +42252,98 @@ static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
-    tiny_idx t, n, longest = 0, most = 1;
-    c.n_task = 0;
-    for (t = 0; t < a->n_query; t += n) {
-        n = tinyi_paged_run(a, t);
-        most = TINYI_MAX(most, n);
-        c.n_task += (n * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS * a->n_part;
-        longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
-    }
-    c.rows = TINYI_MIN(most * a->group, TINYI_ATT_ROWS);
+    tiny_idx t, n, longest = 0, most;
+    c.rows = TINYI_ATT_ROWS + TINYI_ATT_STEP;
+    do {                                    /* smaller tiles where larger ones would leave threads without one */
+        c.rows -= TINYI_ATT_STEP;
+        c.n_task = 0;
+        most = 1;
+        for (t = 0; t < a->n_query; t += n) {
+            n = tinyi_paged_run(a, t);
+            most = TINYI_MAX(most, n);
+            c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
+            longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
+        }
+    } while (c.rows > TINYI_ATT_STEP && c.n_task < 4 * n_threads);
     c.n_split = 1;
     if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
         c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
     return c;
 }
 
+/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
+static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v)
+{
+    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * heads * (d + d_v));
+}
 static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
     const tllm_paged_params *p = (const tllm_paged_params *)op->params;
-    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d, keys = TINYI_ATT_KEYS, rows = TINYI_ATT_ROWS;
+    const size_t d = (size_t)op->in[0]->dim[2], d_v = p && p->d_v ? (size_t)p->d_v : d;
     const size_t n_part = (size_t)op->in[1]->dim[1], n_kv = p && p->n_kv ? (size_t)p->n_kv : n_part, heads = n_part ? n_kv / n_part : 1;
-    /* below 2 n tasks there are less than 4 n pieces, each with a state of a tile */
-    *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * rows * (d_v + 2) * sizeof(float) : 0;
-    *own_bytes = sizeof(float) * (heads * rows * (d + d_v + 2) + rows * (keys + 1) + keys * d + keys * heads * (d + d_v));
+    const size_t group = n_kv ? (size_t)op->in[0]->dim[1] / n_kv : 1;
+    /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
+    if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
+    else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
+    *own_bytes = tinyi_paged_own(heads, d, d_v);
 }
 
-typedef struct tinyi_paged_tile {           /* the thread's own memory */
-    float *q, *acc, *m, *l;                 /* (heads, rows, d or d_v), (heads, rows) */
-    float *s, *f, *kt, *k, *v;              /* (rows, KEYS), (rows), (d, KEYS), (KEYS, heads * d), (KEYS, heads * d_v) */
-} tinyi_paged_tile;
+typedef struct tinyi_paged_memory {
+    float *tiles, *k, *v;
+    size_t each;                            /* floats of a tile */
+} tinyi_paged_memory;
+static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, void *own)
+{
+    x->tiles = (float *)own;
+    x->each = tinyi_att_tile_floats((size_t)a->d, (size_t)a->d_v);
+    x->k = x->tiles + (size_t)a->heads * x->each;
+    x->v = x->k + TINYI_ATT_KEYS * a->heads * a->d;
+}
 
-/* cnt rows of a page as floats: where they lie, or unpacked to room */
-static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, float *room)
+typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
+    tiny_idx part;
+    int n;
+    int32_t query[TINYI_ATT_ROWS], head[TINYI_ATT_ROWS];    /* head: inside its group */
+    signed char bit[TINYI_ATT_ROWS];        /* of its query in the masks of a tree */
+    int32_t lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];         /* cells that it sees */
+} tinyi_paged_rows;
+
+/* rows r0 .. r0 + n of the queries list[0], list[1] ...; list NULL: t0, t0 + 1 ... */
+static void tinyi_paged_rows_set(const tinyi_paged *a, tinyi_paged_rows *r, const int32_t *list, tiny_idx t0, tiny_idx r0, int n, tiny_idx part)
+{
+    int j;
+    r->part = part;
+    r->n = n;
+    for (j = 0; j < n; j++) {
+        const tiny_idx i = (r0 + j) / a->group;
+        r->query[j] = list ? list[i] : (int32_t)(t0 + i);
+        r->head[j] = (int32_t)((r0 + j) % a->group);
+        r->bit[j] = (signed char)(list ? i : 0);
+        r->lo[j] = a->rows[4 * r->query[j] + 1];
+        r->hi[j] = a->rows[4 * r->query[j] + 2];
+    }
+}
+static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r)
+{
+    tiny_idx g;
+    int j;
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile tile;
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        tinyi_att_tile_begin(&tile);
+        for (j = 0; j < r->n; j++)
+            tinyi_att_tile_query(&tile, j, a->q + r->query[j] * a->sq[0] + ((r->part * a->heads + g) * a->group + r->head[j]) * a->sq[1], a->sq[2], a->scale);
+    }
+}
+
+/* cnt rows of a page as floats: where they lie, or in room */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, int in_place, float *room)
 {
     tiny_idx i, b;
-    if (p->type->id == TLLM_FORMAT_F32) return (const float *)(const void *)row;
-    if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
+    if (p->type->id == TLLM_FORMAT_F32) {
+        if (in_place) return (const float *)(const void *)row;
+        memcpy(room, row, (size_t)(cnt * p->d_part) * sizeof *room);
+    } else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
     else if (p->type->id == TLLM_FORMAT_Q8_0) {
         const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
         const tiny_idx n = cnt * p->d_part / 32;
@@ -41443,105 +42353,109 @@ static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, con
     return room;
 }
 
-/* Rows r0 .. r0 + n of a run that starts at query t0, for one part, over the cells c0 .. c1: the states of x. */
-static void tinyi_paged_keys(tiny_team *team, const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int n, tiny_idx part, tiny_idx c0, tiny_idx c1)
+/* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
+ * tile's queries; NULL: rows see their cells lo .. hi, and the pieces follow each other. */
+static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, const tinyi_att_tile *tile, tiny_idx g, const tllm_tree_piece *piece, int n_piece, int n_c,
+                            const uint64_t *mask, int j0, int j1)
 {
-    const tinyi_fn_attention_weights_f32 weights = TINYI_K(team, attention_weights_f32);
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    const tinyi_fn_attention_scores_f32 scores = TINYI_K(team, attention_scores_f32);
-    const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
+    int j, c, k, i, hides = 0;
+    for (j = j0; j < j1; j++) {
+        float *s = tile->s + j;
+        if (a->slopes) {
+            const int32_t *row = a->rows + 4 * r->query[j], *pos = a->pos + row[0] * a->n_pos;
+            const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
+            for (k = c = 0; k < n_piece; k++)
+                for (i = 0; i < piece[k].n; i++, c++)
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)(row[3] - pos[piece[k].cell + i]);
+        }
+        if (mask) {
+            const int bit = r->bit[j];
+            for (c = 0; c < n_c; c++)
+                if (!(mask[c] >> bit & 1)) {
+                    s[c * tile->ld] = -INFINITY;
+                    hides = 1;
+                }
+        } else {
+            const int from = (int)TINYI_MIN(TINYI_MAX(r->lo[j] - piece[0].cell, 0), n_c), to = (int)TINYI_MAX(TINYI_MIN(r->hi[j] - piece[0].cell, n_c), from);
+            hides |= from > 0 || to < n_c;
+            for (c = 0; c < from; c++) s[c * tile->ld] = -INFINITY;
+            for (c = to; c < n_c; c++) s[c * tile->ld] = -INFINITY;
+        }
+    }
+    return hides;
+}
+
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece, const uint64_t *mask)
+{
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
-    const int32_t *table = a->table + a->rows[4 * t0] * a->n_table;
-    const tiny_idx block = a->k.block, dk = a->k.d_part, dv = vp->d_part, d = a->d, d_v = a->d_v, step_v = a->v.type ? d_v : d;
-    const int as_they_lie = n <= TINYI_PAGED_DOTS, half = a->k.type->id == TLLM_FORMAT_F16 && as_they_lie;
-    tiny_idx c, i, g, at, cnt;
-    int j, vis[TINYI_ATT_ROWS], lo[TINYI_ATT_ROWS], hi[TINYI_ATT_ROWS];
-    for (c = c0; c < c1; c += TINYI_ATT_KEYS) {
-        const tiny_idx n_c = TINYI_MIN(c1 - c, TINYI_ATT_KEYS);
-        const void *kseg[TINYI_ATT_KEYS];
-        const float *vseg[TINYI_ATT_KEYS];
-        int off[TINYI_ATT_KEYS + 1], n_seg = 0, ragged = 0, k;
-        for (at = 0; at < n_c; at += cnt, n_seg++) {        /* runs of cells inside one page */
-            const int32_t page = table[(c + at) / block];
-            const tiny_idx in = (c + at) % block;
-            const unsigned char *krow = tinyi_pool_row(&a->k, page, part, in);
-            cnt = TINYI_MIN(block - in, n_c - at);
-            off[n_seg] = (int)at;
-            kseg[n_seg] = half ? (const void *)krow : (const void *)tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk);
-            if (!a->v.type) vseg[n_seg] = half ? tinyi_paged_floats(team, &a->k, krow, cnt, x->k + at * dk) : (const float *)kseg[n_seg];
-            else vseg[n_seg] = tinyi_paged_floats(team, &a->v, tinyi_pool_row(&a->v, page, part, in), cnt, x->v + at * dv);
+    const tiny_idx dk = a->k.d_part, dv = vp->d_part, step_v = a->v.type ? a->d_v : a->d;
+    const int few = r->n <= TINYI_ATT_FEW, half = few && a->k.type->id == TLLM_FORMAT_F16;
+    const void *k[TINYI_ATT_KEYS];
+    const float *v[TINYI_ATT_KEYS], *vg[TINYI_ATT_KEYS];
+    int end[TINYI_ATT_KEYS], n_c = 0, n_v, i, j0 = 0, j1 = r->n;
+    tiny_idx g;
+    for (i = 0; i < n_piece; n_c = end[i++]) {
+        const unsigned char *row = tinyi_pool_row(&a->k, piece[i].page, r->part, piece[i].in);
+        k[i] = half ? (const void *)row : (const void *)tinyi_paged_floats(team, &a->k, row, piece[i].n, few, x->k + n_c * dk);
+        v[i] = !a->v.type && !half ? (const float *)k[i] : tinyi_paged_floats(team, vp, tinyi_pool_row(vp, piece[i].page, r->part, piece[i].in), piece[i].n, few, a->v.type ? x->v + n_c * dv : x->k + n_c * dk);
+        end[i] = n_c + piece[i].n;
+    }
+    n_v = n_piece;
+    if (v[0] == (a->v.type ? x->v : x->k)) {            /* in room they follow each other */
+        end[0] = n_c;
+        n_v = 1;
+    }
+    if (!mask) {
+        const int32_t c0 = piece[0].cell, c1 = c0 + (int32_t)n_c;
+        for (; j1 > j0 && (r->hi[j1 - 1] <= c0 || r->lo[j1 - 1] >= c1); j1--) { }
+        for (; j0 + TINYI_ATT_STEP < j1; j0 += TINYI_ATT_STEP) {
+            for (i = 0; i < TINYI_ATT_STEP && (r->hi[j0 + i] <= c0 || r->lo[j0 + i] >= c1); i++) { }
+            if (i < TINYI_ATT_STEP) break;
         }
-        off[n_seg] = (int)n_c;
-        for (j = 0; j < n; j++) {           /* the cells of this tile that a row sees */
-            const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group);
-            lo[j] = (int)TINYI_MIN(TINYI_MAX(r[1] - c, 0), n_c);
-            hi[j] = (int)TINYI_MAX(TINYI_MIN(r[2] - c, n_c), lo[j]);
-            ragged |= lo[j] > 0;
-        }
-        for (g = 0; g < a->heads; g++) {
-            const float *q = x->q + g * TINYI_ATT_ROWS * d;
-            float *acc = x->acc + g * TINYI_ATT_ROWS * d_v, *m = x->m + g * TINYI_ATT_ROWS, *l = x->l + g * TINYI_ATT_ROWS;
-            if (as_they_lie) {
-                for (k = 0; k < n_seg; k++)
-                    for (j = 0; j < n; j += 4)
-                        dot(x->s + j * TINYI_ATT_KEYS + off[k], 1, TINYI_ATT_KEYS,
-                            half ? (const void *)((const uint16_t *)kseg[k] + g * d) : (const void *)((const float *)kseg[k] + g * d), half ? TINY_F16 : TINY_F32, dk,
-                            (size_t)(off[k + 1] - off[k]), q + j * d, d, TINYI_MIN(n - j, 4), (size_t)d);
-            } else {
-                for (k = 0; k < n_seg; k++)
-                    for (at = off[k]; at < off[k + 1]; at++) {
-                        const float *row = (const float *)kseg[k] + (at - off[k]) * dk + g * d;
-                        for (i = 0; i < d; i++) x->kt[i * TINYI_ATT_KEYS + at] = row[i];
-                    }
-                for (i = 0; i < d && n_c < TINYI_ATT_KEYS; i++) memset(x->kt + i * TINYI_ATT_KEYS + n_c, 0, (size_t)(TINYI_ATT_KEYS - n_c) * sizeof(float));
-                scores(x->s, q, x->kt, n, d);
-            }
-            for (j = 0; j < n; j++) {
-                float *s = x->s + j * TINYI_ATT_KEYS;
-                x->f[j] = 1.0f;
-                if (lo[j] == hi[j]) continue;
-                if (a->slopes) {
-                    const tiny_idx h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
-                    const int32_t *r = a->rows + 4 * (t0 + (r0 + j) / a->group), *pos = a->pos + r[0] * a->n_pos + c;
-                    for (k = lo[j]; k < hi[j]; k++) {
-                        if (a->softcap > 0.0f) s[k] = a->softcap * tinyi_tanh_ref(s[k] / a->softcap);
-                        s[k] -= a->slopes[h] * (float)(r[3] - pos[k]);
-                    }
-                }
-                x->f[j] = weights(s + lo[j], hi[j] - lo[j], a->slopes ? 0.0f : a->softcap, &m[j], &l[j]);
-            }
-            for (k = 0; k < n_seg; k++) {
-                const float *v = vseg[k] + g * step_v;
-                int any = 0;
-                if (ragged) {               /* the edge of a window: row by row */
-                    for (j = 0; j < n; j++) {
-                        const int from = TINYI_MAX(lo[j], off[k]), to = TINYI_MIN(hi[j], off[k + 1]), sees = to - from;
-                        if (sees > 0 || k == 0) {
-                            vis[0] = TINYI_MAX(sees, 0);
-                            mix(acc + j * d_v, x->s + j * TINYI_ATT_KEYS + (sees > 0 ? from : 0), &x->f[j], v + (sees > 0 ? from - off[k] : 0) * dv, dv, vis, 1, d_v);
-                            x->f[j] = 1.0f;
-                        }
-                    }
-                    continue;
-                }
-                for (j = 0; j < n; j++) {
-                    vis[j] = TINYI_MAX(TINYI_MIN(hi[j], off[k + 1]) - off[k], 0);
-                    any |= vis[j] > 0;
-                }
-                if (!any && k > 0) continue;
-                mix(acc, x->s + off[k], x->f, v, dv, vis, n, d_v);
-                for (j = 0; j < n; j++) x->f[j] = 1.0f;
-            }
-        }
+        if (j0 >= j1) return;
+        /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
+        j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
+    }
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile tile;
+        int at;
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        if (!few) tinyi_att_tile_scores(team, &tile, (const float *)k[0] + g * a->d, TINY_F32, dk, 0, n_c, j0, j1);
+        else
+            for (i = at = 0; i < n_piece; at += (int)piece[i++].n)
+                tinyi_att_tile_scores(team, &tile, half ? (const void *)((const uint16_t *)k[i] + g * a->d) : (const void *)((const float *)k[i] + g * a->d), half ? TINY_F16 : TINY_F32, dk,
+                                      at, (int)piece[i].n, j0, j1);
+        if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &tile, n_c, a->softcap, j0, j1);
+        for (i = 0; i < n_v; i++) vg[i] = v[i] + g * step_v;
+        tinyi_att_tile_absorb(team, &tile, vg, dv, end, n_v, tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1), j0, j1);
     }
 }
 
-/* the state of row j of head g, with the sink, becomes the answer */
-static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tiny_idx t0, tiny_idx r0, int j, tiny_idx part, tiny_idx g)
+/* cells c0 .. c1 of one sequence */
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
-    const tiny_idx t = t0 + (r0 + j) / a->group, h = (part * a->heads + g) * a->group + (r0 + j) % a->group;
-    const float *acc = x->acc + (g * TINYI_ATT_ROWS + j) * a->d_v;
-    float *to = a->o + t * a->so[0] + h * a->so[1], m = x->m[g * TINYI_ATT_ROWS + j], l = x->l[g * TINYI_ATT_ROWS + j], inv = 1.0f;
+    const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
+    const tiny_idx block = a->k.block;
+    for (; c0 < c1; c0 += TINYI_ATT_KEYS) {
+        const tiny_idx n_c = TINYI_MIN(c1 - c0, TINYI_ATT_KEYS);
+        tllm_tree_piece piece[TINYI_ATT_KEYS];
+        tiny_idx at;
+        int n = 0;
+        for (at = 0; at < n_c; at += piece[n++].n) {
+            piece[n].page = table[(c0 + at) / block];
+            piece[n].in = (int32_t)((c0 + at) % block);
+            piece[n].n = (int32_t)TINYI_MIN(block - piece[n].in, n_c - at);
+            piece[n].cell = (int32_t)(c0 + at);
+        }
+        tinyi_paged_meet(team, a, x, r, piece, n, NULL);
+    }
+}
+
+/* the state of a row, with the sink, becomes the answer */
+static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float m, float l, const float *acc)
+{
+    float *to = a->o + t * a->so[0] + h * a->so[1], inv = 1.0f;
     tiny_idx i;
     if (a->sinks && a->sinks[h] != -INFINITY) {
         if (m < a->sinks[h]) {
@@ -41553,88 +42467,140 @@ static void tinyi_paged_end(const tinyi_paged *a, const tinyi_paged_tile *x, tin
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
+ * order of the blocks. */
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+{
+    const tiny_idx state = a->d_v + 2;
+    float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
+    tinyi_paged_memory x;
+    tinyi_paged_rows r;
+    tinyi_att_tile tile;
+    tiny_idx task, end, g, h, r0, i;
+    int j;
+    tinyi_paged_memory_at(&x, a, team->own);
+    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
+        const tllm_tree_item *item = &p->item[task / a->n_part];
+        const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
+        for (r0 = 0; r0 < n_row; r0 += TINYI_ATT_ROWS) {
+            tllm_tree_piece piece[TINYI_ATT_KEYS];
+            tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
+            tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
+            tinyi_paged_begin(a, &x, &r);
+            for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
+                tiny_idx room = TINYI_ATT_KEYS;
+                int n = 0;
+                for (; room && k < item->n_piece; n++) {
+                    piece[n] = p->piece[item->piece + k];
+                    piece[n].in += (int32_t)from;
+                    piece[n].cell += (int32_t)from;
+                    piece[n].n = (int32_t)TINYI_MIN(piece[n].n - from, room);
+                    room -= piece[n].n;
+                    from += piece[n].n;
+                    if (from == p->piece[item->piece + k].n) {
+                        from = 0;
+                        k++;
+                    }
+                }
+                tinyi_paged_meet(team, a, &x, &r, piece, n, p->mask + item->mask + at);
+                at += TINYI_ATT_KEYS - room;
+            }
+            for (g = 0; g < a->heads; g++) {
+                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
+                for (j = 0; j < r.n; j++) {
+                    float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
+                    memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
+                    to[a->d_v] = tile.m[j];
+                    to[a->d_v + 1] = tile.l[j];
+                }
+            }
+        }
+    }
+    tiny_barrier(team);
+    while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
+        for (h = 0; h < a->n_head; h++) {
+            float *sum = x.tiles;           /* acc m l */
+            for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
+            for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
+                const float *from = shared + (p->part[i] * a->n_head + h) * state;
+                tinyi_att_merge(sum + a->d_v, sum + a->d_v + 1, sum, from[a->d_v], from[a->d_v + 1], from, a->d_v);
+            }
+            tinyi_paged_end(a, task, h, sum[a->d_v], sum[a->d_v + 1], sum);
+        }
+}
+
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_paged a;
-    tinyi_paged_tile x;
+    tinyi_paged_memory x;
     tinyi_paged_cut cut;
-    tiny_idx task, end, i, g, state;
-    float *p = (float *)team->own;
+    tinyi_paged_rows r;
+    tinyi_att_tile tile;
+    tiny_idx task, end, g, state, row_max;
+    float *shared = (float *)team->shared;
+    int j;
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
+    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
+        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+        return;
+    }
     cut = tinyi_paged_plan(&a, team->n);
-    x.q = p;                 p += a.heads * TINYI_ATT_ROWS * a.d;
-    x.acc = p;               p += a.heads * TINYI_ATT_ROWS * a.d_v;
-    x.m = p;                 p += a.heads * TINYI_ATT_ROWS;
-    x.l = p;                 p += a.heads * TINYI_ATT_ROWS;
-    x.s = p;                 p += TINYI_ATT_ROWS * TINYI_ATT_KEYS;
-    x.f = p;                 p += TINYI_ATT_ROWS;
-    x.kt = p;                p += TINYI_ATT_KEYS * a.d;
-    x.k = p;                 p += TINYI_ATT_KEYS * a.heads * a.d;
-    x.v = p;
-    state = a.heads * TINYI_ATT_ROWS * (a.d_v + 2);     /* acc, m, l, as they lie in x */
+    tinyi_paged_memory_at(&x, &a, team->own);
+    row_max = TINYI_MIN(a.group, cut.rows);
+    state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
-        tiny_idx tile = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
-        int n, j;
-        for (;; t0 += n_run, tile -= tiles) {               /* the run in which the tile lies */
+        tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        for (;; t0 += n_run, tile_i -= tiles) {             /* the run in which the tile lies */
             n_run = tinyi_paged_run(&a, t0);
-            tiles = (n_run * a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
-            if (tile < tiles) break;
+            tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
+            if (tile_i < tiles) break;
         }
-        r0 = (tiles - 1 - tile) * TINYI_ATT_ROWS;           /* the last rows first: they see the most */
-        n = (int)TINYI_MIN(n_run * a.group - r0, TINYI_ATT_ROWS);
-        for (j = 0; j < n; j++) {
-            const tiny_idx t = t0 + (r0 + j) / a.group;
-            for (g = 0; g < a.heads; g++) {
-                const float *from = a.q + t * a.sq[0] + ((part * a.heads + g) * a.group + (r0 + j) % a.group) * a.sq[1];
-                float *to = x.q + (g * TINYI_ATT_ROWS + j) * a.d;
-                for (i = 0; i < a.d; i++) to[i] = from[i * a.sq[2]] * a.scale;
-                x.m[g * TINYI_ATT_ROWS + j] = -INFINITY;
-                x.l[g * TINYI_ATT_ROWS + j] = 0.0f;
+        r0 = (tiles - 1 - tile_i) * cut.rows;               /* the last rows first: they see the most */
+        tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(n_run * a.group - r0, cut.rows), part);
+        tinyi_paged_begin(&a, &x, &r);
+        for (j = 0; j < r.n; j++)
+            if (r.lo[j] < r.hi[j]) {
+                lo = TINYI_MIN(lo, r.lo[j]);
+                hi = TINYI_MAX(hi, r.hi[j]);
             }
-            if (a.rows[4 * t + 1] < a.rows[4 * t + 2]) {
-                lo = TINYI_MIN(lo, a.rows[4 * t + 1]);
-                hi = TINYI_MAX(hi, a.rows[4 * t + 2]);
-            }
-        }
-        for (g = 0; g < a.heads; g++) memset(x.acc + g * TINYI_ATT_ROWS * a.d_v, 0, (size_t)(n * a.d_v) * sizeof(float));
         if (cut.n_split > 1 && lo < hi) {
             const tiny_idx piece = ((hi - lo + cut.n_split - 1) / cut.n_split + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
             lo = TINYI_MIN(lo + split * piece, hi);
             hi = TINYI_MIN(lo + piece, hi);
         }
-        if (lo < hi) tinyi_paged_keys(team, &a, &x, t0, r0, n, part, lo, hi);
-        if (cut.n_split > 1) memcpy((float *)team->shared + task * state, x.acc, (size_t)state * sizeof(float));
-        else for (g = 0; g < a.heads; g++) for (j = 0; j < n; j++) tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+        if (lo < hi) tinyi_paged_cells(team, &a, &x, &r, lo, hi);
+        for (g = 0; g < a.heads; g++) {
+            tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a.d, a.d_v, r.n);
+            for (j = 0; j < r.n; j++) {
+                float *to = shared + ((task * a.heads + g) * row_max + j) * state;
+                if (cut.n_split < 2) {
+                    tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], tile.m[j], tile.l[j], tile.acc + j * a.d_v);
+                    continue;
+                }
+                memcpy(to, tile.acc + j * a.d_v, (size_t)a.d_v * sizeof *to);
+                to[a.d_v] = tile.m[j];
+                to[a.d_v + 1] = tile.l[j];
+            }
+        }
     }
     if (cut.n_split < 2) return;
     tiny_barrier(team);
     while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
-        const tiny_idx tiles = (a.group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS, part = task % a.n_part, t0 = task / a.n_part / tiles;
-        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * TINYI_ATT_ROWS;
-        const int n = (int)TINYI_MIN(a.group - r0, TINYI_ATT_ROWS);
+        const tiny_idx tiles = (a.group + cut.rows - 1) / cut.rows, part = task % a.n_part, t0 = task / a.n_part / tiles;
+        const tiny_idx r0 = (tiles - 1 - task / a.n_part % tiles) * cut.rows;
         tiny_idx s;
-        int j;
+        tinyi_paged_rows_set(&a, &r, NULL, t0, r0, (int)TINYI_MIN(a.group - r0, cut.rows), part);
         for (g = 0; g < a.heads; g++)
-            for (j = 0; j < n; j++) {
-                const tiny_idx row = g * TINYI_ATT_ROWS + j, n_acc = a.heads * TINYI_ATT_ROWS * a.d_v, n_m = a.heads * TINYI_ATT_ROWS;
-                float most = -INFINITY, *acc = x.acc + row * a.d_v;
-                memset(acc, 0, (size_t)a.d_v * sizeof *acc);
-                x.l[row] = 0.0f;
-                for (s = 0; s < cut.n_split; s++) {
-                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state;
-                    most = TINYI_MAX(most, from[n_acc + row]);
+            for (j = 0; j < r.n; j++) {
+                float *to = shared + ((task * cut.n_split * a.heads + g) * row_max + j) * state;
+                for (s = 1; s < cut.n_split; s++) {
+                    const float *from = to + s * a.heads * row_max * state;
+                    tinyi_att_merge(to + a.d_v, to + a.d_v + 1, to, from[a.d_v], from[a.d_v + 1], from, a.d_v);
                 }
-                for (s = 0; s < cut.n_split; s++) {
-                    const float *from = (const float *)team->shared + (task * cut.n_split + s) * state, l = from[n_acc + n_m + row];
-                    const float w = from[n_acc + row] == -INFINITY ? (l != l ? l : 0.0f) : tinyi_exp_ref(from[n_acc + row] - most);
-                    x.l[row] += w * l;
-                    for (i = 0; i < a.d_v; i++) acc[i] += w * from[row * a.d_v + i];
-                }
-                x.m[row] = most;
-                tinyi_paged_end(&a, &x, t0, r0, j, part, g);
+                tinyi_paged_end(&a, r.query[j], (part * a.heads + g) * a.group + r.head[j], to[a.d_v], to[a.d_v + 1], to);
             }
     }
 }
@@ -41709,6 +42675,16 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
             const int32_t page = ((const int32_t *)table->data)[r[0] * table->dim[1] + j];
             if (page < 0 || page >= k->dim[0])
                 return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: page %td of sequence %d is block %d, there are %td", j, (int)r[0], (int)page, k->dim[0]);
+        }
+    }
+    if (p && p->tree) {
+        if (p->tree->n_query != q->dim[0] || p->tree->block != k->dim[2])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan was set for %td queries over pages of %td, here are %td over pages of %td", p->tree->n_query,
+                              p->tree->block, q->dim[0], k->dim[2]);
+        for (j = 0; j < p->tree->n_piece; j++) {
+            const tllm_tree_piece *x = &p->tree->piece[j];
+            if (x->page < 0 || x->page >= k->dim[0] || (op->in[6] && x->cell + x->n > op->in[5]->dim[1]))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "paged attention: the plan reads block %d from cell %d on, there are %td blocks", (int)x->page, (int)x->cell, k->dim[0]);
         }
     }
     dim[0] = q->dim[0];
@@ -41821,7 +42797,7 @@ static void tinyi_paged_cases(tiny_case *c)
 }
 
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-    TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
+                                             TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
     tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,
@@ -41842,6 +42818,92 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
     op.params = params;
     return tiny_run(ctx, &op);
 }
+
+/* src/llm/attention/position.c - frequencies of rotations, slopes of ALiBi
+ * Papers   rotation: J. Su et al., 2021 (arXiv 2104.09864); linear: S. Chen et al., 2023 (arXiv 2306.15595); NTK-aware and dynamic:
+ *          "bloc97" and "emozilla", 2023; YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; Llama 3: as Meta's code of
+ *          the 3.1 models; ALiBi: O. Press et al., 2021 (arXiv 2108.12409)
+ * Formula  in the header; slope of head h of H: 2^(-8 (h + 1) / H) for a power of two; else the first c = the power below from c,
+ *          the others every second one of those of 2c                                                                     */
+
+TINY_REF_BEGIN
+TINYI_FN float tinyi_alibi_slope(float most, tiny_idx n_head, tiny_idx h)
+{
+    tiny_idx two = 1;
+    double base, e;
+    while (2 * two <= n_head) two *= 2;
+    base = (double)most / (double)two;
+    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
+    return (float)tinyi_exp64(-e * 0.69314718055994530942);
+}
+
+static double tinyi_yarn_at(double turns, double n, double trained, double base)
+{
+    return n * tinyi_log64(trained / (turns * 6.283185307179586477)) / (2.0 * tinyi_log64(base));
+}
+static double tinyi_yarn_floor(double x)
+{
+    const double t = (double)(int64_t)x;
+    return t > x ? t - 1.0 : t;
+}
+TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_rot, double trained, double base, double *low, double *high)
+{
+    *low = tinyi_yarn_floor(tinyi_yarn_at(beta_fast, (double)n_rot, trained, base));
+    *high = -tinyi_yarn_floor(-tinyi_yarn_at(beta_slow, (double)n_rot, trained, base));
+    *low = *low > 0.0 ? *low : 0.0;
+    *high = *high < (double)(n_rot - 1) ? *high : (double)(n_rot - 1);
+}
+
+TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *d, double *freq, double *size)
+{
+    double base, factor, fast, slow, low, high, from = 0.0, to = 0.0, n;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!d || !freq) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: a description and room for the frequencies are needed");
+    base = d->base != 0.0 ? d->base : 10000.0;
+    factor = d->factor != 0.0 ? d->factor : 1.0;
+    fast = d->beta_fast != 0.0 ? d->beta_fast : 32.0;
+    slow = d->beta_slow != 0.0 ? d->beta_slow : 1.0;
+    low = d->low != 0.0 ? d->low : 1.0;
+    high = d->high != 0.0 ? d->high : 4.0;
+    n = (double)d->n_rot;
+    if (d->n_rot < 2 || d->n_rot % 2 || d->kind < TLLM_ROPE_PLAIN || d->kind > TLLM_ROPE_LLAMA3)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: %td numbers turn in pairs, by kind %d: an even number from 2 on, kinds 0 to %d", d->n_rot, d->kind, (int)TLLM_ROPE_LLAMA3);
+    if (!(base > 1.0 && base < 1e30) || !(factor > 0.0 && factor < 1e30))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: base %g must be above 1, factor %g above 0, both finite", base, factor);
+    if ((d->kind == TLLM_ROPE_NTK || d->kind == TLLM_ROPE_DYNAMIC) && d->n_rot < 4)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: a changed base needs two pairs at least, not %td numbers", d->n_rot);
+    if (d->kind >= TLLM_ROPE_DYNAMIC && !(d->trained > 0.0 && d->trained < 1e30 && d->length >= 0.0 && d->length < 1e30 && fast > 0.0 && slow > 0.0 && low > 0.0 && high > low))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rope: trained on %g tokens, a text of %g, betas %g and %g, from %g to %g: all above 0, the last above the one before", d->trained,
+                          d->length, fast, slow, low, high);
+    if (d->kind == TLLM_ROPE_NTK) base *= tinyi_exp64(n / (n - 2.0) * tinyi_log64(factor));
+    if (d->kind == TLLM_ROPE_DYNAMIC && d->length > d->trained) base *= tinyi_exp64(n / (n - 2.0) * tinyi_log64(factor * d->length / d->trained - (factor - 1.0)));
+    if (d->kind == TLLM_ROPE_YARN) tinyi_yarn_range(fast, slow, d->n_rot, d->trained, base, &from, &to);
+    for (i = 0; i < d->n_rot / 2; i++) {
+        const double f = tinyi_exp64(-2.0 * (double)i / n * tinyi_log64(base)), turns = d->trained * f / 6.283185307179586477;
+        double t = 1.0;                     /* the share that is kept */
+        if (d->kind == TLLM_ROPE_LINEAR) t = 0.0;
+        if (d->kind == TLLM_ROPE_YARN) t = 1.0 - ((double)i - from) / (to - from > 0.001 ? to - from : 0.001);
+        if (d->kind == TLLM_ROPE_LLAMA3) t = (turns - low) / (high - low);
+        t = t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t;
+        freq[i] = f / factor * (1.0 - t) + f * t;
+    }
+    if (size) *size = d->kind == TLLM_ROPE_YARN && factor > 1.0 ? 1.0 + 0.1 * tinyi_log64(factor) : 1.0;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float most, float *slope)
+{
+    tiny_idx h;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (n_head < 1 || n_head > 1 << 20 || !(most > 0.0f && most < 1000.0f) || !slope)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "alibi: slopes of %td heads up to 2^-%g: at least one head, an exponent above 0, and room for them", n_head, (double)most);
+    for (h = 0; h < n_head; h++) slope[h] = tinyi_alibi_slope(most, n_head, h);
+    return TINY_OK;
+}
+TINY_REF_END
 
 /* src/llm/model/arch.h - the architectures: one row each
  *
@@ -42153,6 +43215,7 @@ struct tllm_state {
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
     uint64_t n_attach;                      /* how often they changed */
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
+    tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -42175,6 +43238,7 @@ typedef struct tinyi_lm_fwd {
     float *ple;                             /* (n, n_layer, n_ple) */
     float *first_v;                         /* rwkv7: values of layer 0 */
     const float *layer_in;                  /* the stream before the layer */
+    const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
 } tinyi_lm_fwd;
 
 /* scratch memory: 64-byte aligned; give it back with f->used = what it was */
@@ -42251,6 +43315,8 @@ typedef struct tinyi_lm_attend {
     tiny_idx ld_allow;
 } tinyi_lm_attend;
 /* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
+/* the plan for the rows of this piece; NULL: its sequences share too little */
+TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f);
 TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l);
 /* pages of a layer, without memory: 0 where the heads are no whole blocks of the format. The layer must have keys of its own. */
 TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_lm_held *h);
@@ -42497,17 +43563,6 @@ static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-/* YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; low and high are pair numbers between which it fades */
-static double tinyi_lm_yarn_at(double turns, double n, double context, double base)
-{
-    return n * tinyi_log64(context / (turns * 6.283185307179586477)) / (2.0 * tinyi_log64(base));
-}
-static double tinyi_lm_floor(double x)
-{
-    const double t = (double)(int64_t)x;
-    return t > x ? t - 1.0 : t;
-}
-
 static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_rot, double base, double factor, int yarn, const float *short_f, const float *long_f)
 {
     tllm_model *m = ld->m;
@@ -42535,12 +43590,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         return;
     }
     if (yarn) {
-        double c;
-        low = tinyi_lm_floor(tinyi_lm_yarn_at(beta_fast, (double)n_rot, (double)m->rope_original, base));
-        c = tinyi_lm_yarn_at(beta_slow, (double)n_rot, (double)m->rope_original, base);
-        high = -tinyi_lm_floor(-c);
-        low = low > 0.0 ? low : 0.0;
-        high = high < (double)(n_rot - 1) ? high : (double)(n_rot - 1);
+        tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
         if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
@@ -58409,17 +59459,6 @@ typedef struct tinyi_lm_mask {
 } tinyi_lm_mask;
 
 TINY_REF_BEGIN
-/* slope of a head: O. Press et al., "Train short, test long", 2021 (arXiv 2108.12409) */
-static float tinyi_lm_slope(float most, tiny_idx n_head, tiny_idx h)
-{
-    tiny_idx two = 1;
-    double base, e;
-    while (2 * two <= n_head) two *= 2;
-    base = (double)most / (double)two;
-    e = h < two ? base * (double)(h + 1) : base / 2.0 * (double)(2 * (h - two) + 1);
-    return (float)tinyi_exp64(-e * 0.69314718055994530942);
-}
-
 /* bucket of a distance (key - query): C. Raffel et al., 2019 (arXiv 1910.10683) */
 static tiny_idx tinyi_lm_bucket(int64_t d, tiny_idx n_bucket, int both)
 {
@@ -58518,7 +59557,7 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         op.in[2] = &vh;
         op.out[0] = &oh;
         mask.head = h;
-        if (a->alibi > 0.0f) mask.slope = tinyi_lm_slope(a->alibi, a->q.n_head, h);
+        if (a->alibi > 0.0f) mask.slope = tinyi_alibi_slope(a->alibi, a->q.n_head, h);
         tinyi_lm_each(f, a->n, 4, tinyi_lm_mask_fn, &mask);
         tinyi_lm_door(f, &op);
     }
@@ -58613,6 +59652,25 @@ static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, c
     f->used = used;
 }
 
+/* Continuations of one prompt hold its pages together. Reading those once is worth a plan when it saves a third of the cells, and not
+ * only a few. What is said of the tree holds for all layers of the step; without memory for it the step goes on without. */
+#define TINYI_LM_TREE_SAVES 512             /* cells */
+TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
+{
+    tllm_state *s = f->s;
+    tllm_tree_plan_desc d = { 256, 0, TLLM_TREE_FLAT };
+    tiny_tensor rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, f->n, 4), table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    tllm_tree_counts c;
+    tiny_idx i, together = 0;
+    for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
+        together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
+    if (!together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
+    if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
+    if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
+    c = tllm_tree_plan_counts(s->tree);
+    return c.n_path - c.n_tree >= TINYI_LM_TREE_SAVES && 3 * c.n_tree <= 2 * c.n_path ? s->tree : NULL;
+}
+
 TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a, const tinyi_lm_layer *l)
 {
     const size_t used = f->used;
@@ -58645,7 +59703,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
         memcpy(row + 4 * i, r, 4 * sizeof *r);
         row[4 * i + 1] = lo;
     }
-    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_lm_slope(a->alibi, a->q.n_head, i);
+    for (i = 0; slope && i < a->q.n_head && !f->dry; i++) slope[i] = tinyi_alibi_slope(a->alibi, a->q.n_head, i);
     q = tiny_tensor_3d(a->q.p, TINY_F32, f->n, a->q.n_head, a->d_k);
     q.stride[0] = a->q.ld;
     q.stride[1] = a->q.head;
@@ -58662,6 +59720,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.format_v = s->type_v->id;
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
+    p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
     op.row = tllm_paged_attention_row();
     op.in[0] = &q;
     op.in[1] = &k;
@@ -61313,6 +62372,7 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
+    tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
 
@@ -61459,6 +62519,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             s->run[f.n_run - 1].n++;
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
+        f.tree = tinyi_lm_tree(&f);
         tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
         st = f.st;
         made += rows;
