@@ -153,6 +153,50 @@ static void test_integers(tiny_target target)
     t_close(ctx);
 }
 
+/* The largest codes times the largest activations, all of one sign: sums of a group are as large as they can be, and must still fit. */
+static void test_largest(tiny_target target)
+{
+    static const tiny_idx rows[] = { 1, 3, 9 };
+    static const unsigned char fill[] = { 0xff, 0x7f, 0x80 };
+    enum { OUT = 3, K = 256, MOST = 9 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int i, j, b;
+    for (i = 0; i < N_INTEGER * 6; i++) {
+        const tllm_format *f = tllm_format_by_name(formats[i / 6]);
+        const tiny_idx row = (tiny_idx)tllm_format_bytes(f, K);
+        unsigned char *w = weights(f, OUT, K, 1);
+        float x[MOST * K], y[MOST * OUT], want[MOST * OUT], size[MOST * OUT];
+        tiny_idx q;
+        for (q = 0; q < OUT * row; q++) {
+            const int at = (int)(q % f->bytes), *s = scale_at[i / 6];
+            if (s[0] < 0 ? at > 0 : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1))) w[q] = fill[i / 2 % 3];
+        }
+        for (q = 0; q < MOST * K; q++) x[q] = i % 2 ? -1.0f : 1.0f;
+        for (j = 0; j < (int)T_COUNT(rows); j++) {
+            const tiny_idx n = rows[j];
+            const double allowed = (bound_of(target, i / 6, n) + 1.01 * (K + 2)) / 16777216.0;
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row), ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
+            tllm_matmul_params p = { 0, 0 };
+            tiny_op op = op_of(&tx, &tw, NULL, &ty, &p);
+            p.format = f->id;
+            T_OK(tiny_run_reference(ctx, &op));
+            p.magnitude = 1;
+            ty.data = size;
+            T_OK(tiny_run_reference(ctx, &op));
+            p.magnitude = 0;
+            ty.data = y;
+            T_OK(tiny_run(ctx, &op));
+            for (b = 0; b < (int)(n * OUT); b++)
+                if (!T_TRUE(fabs((double)y[b] - (double)want[b]) <= allowed * (double)size[b])) {
+                    printf("  %s, %d rows, codes of 0x%02x: %.9g, not %.9g\n", f->name, (int)n, fill[i / 2 % 3], (double)y[b], (double)want[b]);
+                    break;
+                }
+        }
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 /* by hand: one block of Q4_0 with scale 2 and codes 9, so that each weight is 2; 32 ones give 64 */
 static void test_by_hand(tiny_target target)
 {
@@ -272,6 +316,7 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_strange_among_many);
     T_RUN_TARGETS(test_integers);
+    T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_refused_and_recorded);
