@@ -416,6 +416,7 @@ static void tinyi_sampler_typical(tllm_sampler *s, double p)
     tinyi_sampler_softmax(s);
     for (i = 0; i < s->n; i++) mean += s->w[i] * (double)s->x[i];
     tinyi_sampler_reach(s, mean / s->total, 1, p * s->total);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest may be gone */
 }
 
 /* Of logits that are no bans of the caller's: the sum of x - mean, or of its squares. */
@@ -613,6 +614,8 @@ static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
     return i;
 }
 
+static int tinyi_sampler_fits(float x) { return x >= -3.40282347e38f && x <= 3.40282347e38f; }
+
 static void tinyi_sampler_divide(float *x, size_t n, float t)
 {
     size_t i = 0, j;
@@ -647,7 +650,7 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
         switch (step->kind) {
         case TLLM_STEP_TEMPERATURE:
             if (step->x[0] == 1.0f) break;
-            if (step->x[0] > 0.0f && (float)tinyi_sampler_peak(s) / step->x[0] <= 3.40282347e38f) {
+            if (step->x[0] > 0.0f && tinyi_sampler_fits((float)tinyi_sampler_peak(s) / step->x[0])) {
                 tinyi_sampler_divide(s->x, s->n, step->x[0]);
                 s->have = TINYI_SAMPLER_NOTHING;
                 tinyi_sampler_drop(s);

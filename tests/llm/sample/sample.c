@@ -197,6 +197,55 @@ static void test_mirostat(void)
     t_close(ctx);
 }
 
+/* Typical may take the most probable away; what a later step calls surprise is of those that are left. Of 0.3 and 64 alike, one of
+ * them a little more, typical keeps 46 of the 64, 5.5 bits each: mu of 2 bits leaves the largest, mu of 6 bits all. */
+static void test_mirostat_behind_typical(void)
+{
+    int wide;
+    for (wide = 0; wide < 2; wide++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        tllm_sampler *s;
+        tllm_step chain[2];
+        float logits[65];
+        int32_t token;
+        double p;
+        size_t n;
+        int i;
+        logits[0] = logit_of(0.3);
+        for (i = 1; i < 65; i++) logits[i] = logit_of(0.7 / 64);
+        logits[9] += 0.001f;
+        chain[0] = tllm_step_typical(0.5f);
+        chain[1] = tllm_step_mirostat_2(wide ? 3.0f : 1.0f, 0.0f);     /* mu starts at twice this */
+        T_OK(tllm_sampler_open(ctx, chain, 2, 65, 1, &s));
+        T_OK(tllm_sample(s, logits, &token));
+        for (n = 0; tllm_sampler_left(s, n, &token, &p); n++)
+            if (!n) T_EQ_INT(token, 9);
+        T_EQ_INT(n, wide ? 46 : 1);
+        tllm_sampler_close(s);
+        t_close(ctx);
+    }
+}
+
+/* Quotients that no float holds: greedy, whichever side of 0 the logits are. */
+static void test_cold(void)
+{
+    static const float t[3] = { 1e-30f, 1e-38f, 1.4e-45f }, far[4] = { 1e10f, 3e38f, -1e10f, -3e38f };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int i, j, k;
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < 4; j++) {
+            tllm_step step = tllm_step_temperature(t[i]);
+            tllm_sampler *s;
+            float logits[20];
+            int32_t token;
+            for (k = 0; k < 20; k++) logits[k] = far[j] - 1e-3f * (float)fabs((double)far[j]) * (float)(k != 7);
+            T_OK(tllm_sampler_open(ctx, &step, 1, 20, 1, &s));
+            if (T_OK(tllm_sample(s, logits, &token))) T_EQ_INT(token, 7);
+            tllm_sampler_close(s);
+        }
+    t_close(ctx);
+}
+
 /* The chain is applied in its order: a temperature before a cut by probability changes what is cut. */
 static void test_order(void)
 {
@@ -516,6 +565,8 @@ int main(void)
     T_RUN(test_dry);
     T_RUN(test_draws);
     T_RUN(test_mirostat);
+    T_RUN(test_mirostat_behind_typical);
+    T_RUN(test_cold);
     T_RUN(test_order);
     T_RUN_TARGETS(test_large);
     T_RUN_TARGETS(test_same_everywhere);
