@@ -99,6 +99,14 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
         }
         i += used;
     }
+    if (v->add_space_prefix && !v->merge_spaces && n && !prefixed) {       /* nothing but blanks: the one in front is there too */
+        void *room = e->text;
+        tiny_status st = tinyi_token_grow(e->ctx, &room, m, &e->text_room, m + 3, 1);
+        e->text = (unsigned char *)room;
+        if (st) return st;
+        memcpy(e->text + m, "\xe2\x96\x81", 3);
+        m += 3;
+    }
     *n_out = m;
     return TINY_OK;
 }

@@ -230,7 +230,18 @@ static void test_unigram_by_hand(void)
         ENCODES(v, "a<user> b<user>a", 0, "4 9 3 5 9 4");
     }
     tllm_vocab_close(ctx, v);
+    /* blanks stay, with one in front of every text that is not empty, of blanks only too (SentencePiece 0.2.3 gives these) */
+    v = NULL;
     m.d.add_space_prefix = 1;
+    m.d.merge_spaces = -1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
+        ENCODES(v, "", 0, "");
+        ENCODES(v, " ", 0, "3 3");
+        ENCODES(v, "   ", 0, "3 3 3 3");
+        ENCODES(v, " a ", 0, "3 7 3");
+    }
+    tllm_vocab_close(ctx, v);
+    m.d.merge_spaces = 1;
     /* the same map, cut and spoilt */
     m.d.n_charsmap = 3;
     T_STATUS(tllm_vocab_make(ctx, &m.d, &v), TINY_E_FORMAT, "precompiled_charsmap has 3 bytes");
