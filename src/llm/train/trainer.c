@@ -689,7 +689,9 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
         const tinyi_train_key *k = &tinyi_train_keys[i];
         double x;
         if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
-        st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
+        x = k->at == offsetof(tllm_train_desc, stress) ? 1.0 : 0.0;
+        if ((k->at != offsetof(tllm_train_desc, exact) && k->at != offsetof(tllm_train_desc, stress)) || tiny_checkpoint_find(c, k->name))
+            st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);       /* older checkpoints do not say these two: they were not there to set */
         if (!st && x != tinyi_train_get(&t->desc, k))
             return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
     }

@@ -732,6 +732,64 @@ static void test_refused(void)
 }
 
 /* The run may be made longer or shorter while its rates have not begun to fall: what was done is the same. */
+/* A checkpoint from before `exact` and `stress` does not say them: it goes on where they are what they were then. */
+static void copy_without(tiny_ctx *ctx, const char *from, const char *to, const char *without, const char *and_without)
+{
+    tiny_checkpoint_desc cd;
+    tiny_checkpoint_writer_desc wd;
+    tiny_checkpoint *c = NULL;
+    tiny_checkpoint_writer *w = NULL;
+    const tiny_checkpoint_entry *e;
+    size_t i;
+    memset(&cd, 0, sizeof cd);
+    memset(&wd, 0, sizeof wd);
+    cd.path = from;
+    wd.path = to;
+    if (T_OK(tiny_checkpoint_open(ctx, &cd, &c)) && T_OK(tiny_checkpoint_create(ctx, &wd, &w))) {
+        for (i = 0; (e = tiny_checkpoint_at(c, i)) != NULL; i++) {
+            double x = 0;
+            uint64_t n = 0;
+            const char *text = NULL;
+            if (!strcmp(e->name, without) || !strcmp(e->name, and_without)) continue;
+            if (e->kind == TINY_CHECKPOINT_F64) T_TRUE(!tiny_checkpoint_get_f64(ctx, c, e->name, &x) && !tiny_checkpoint_put_f64(ctx, w, e->name, x));
+            else if (e->kind == TINY_CHECKPOINT_U64) T_TRUE(!tiny_checkpoint_get_u64(ctx, c, e->name, &n) && !tiny_checkpoint_put_u64(ctx, w, e->name, n));
+            else if (e->kind == TINY_CHECKPOINT_TEXT) T_TRUE(!tiny_checkpoint_get_text(ctx, c, e->name, &text) && !tiny_checkpoint_put_text(ctx, w, e->name, text));
+            else T_TRUE(!tiny_checkpoint_put_begin(ctx, w, e->name, e->dtype, e->rank, e->dim) && !tiny_checkpoint_put_values(ctx, w, e->at, e->n_bytes / 4));
+        }
+        T_OK(tiny_checkpoint_finish(ctx, w));
+    }
+    tiny_checkpoint_writer_close(ctx, w);
+    tiny_checkpoint_close(ctx, c);
+}
+static void test_older_checkpoint(void)
+{
+    static const char old[] = "tests-trainer.gguf";         /* one of the files that are removed */
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_train_desc d = small_desc();
+    tllm_trainer *t = NULL, *u = NULL;
+    remove_files();
+    if (T_OK(tllm_trainer_open(ctx, &d, &t))) {
+        run_to(t, 2);
+        T_OK(tllm_trainer_save(t, path));
+        copy_without(ctx, path, old, "exact", "stress");
+        T_OK(tllm_trainer_load(t, old));
+        T_EQ_INT(tllm_trainer_at(t), 2);
+        copy_without(ctx, path, old, "clip", "clip");
+        T_STATUS(tllm_trainer_load(t, old), TINY_E_ARGUMENT, "there is no entry clip");
+        copy_without(ctx, path, old, "exact", "stress");
+        d.exact = 1;
+        if (T_OK(tllm_trainer_open(ctx, &d, &u))) T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with exact = 0, this run has 1");
+        tllm_trainer_close(u);
+        d.exact = 0;
+        d.stress = 2;
+        if (T_OK(tllm_trainer_open(ctx, &d, &u))) T_STATUS(tllm_trainer_load(u, old), TINY_E_ARGUMENT, "made with stress = 1, this run has 2");
+        tllm_trainer_close(u);
+    }
+    tllm_trainer_close(t);
+    t_close(ctx);
+    remove_files();
+}
+
 static void test_other_length(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -872,6 +930,7 @@ int main(void)
     T_RUN(test_overfit);
     T_RUN_TARGETS(test_same_bits);
     T_RUN(test_other_length);
+    T_RUN(test_older_checkpoint);
     T_RUN(test_not_a_number);
     T_RUN(test_refused);
     T_RUN(test_held_out);
