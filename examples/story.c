@@ -132,10 +132,19 @@ int main(int argc, char **argv)
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
         if (a[0] != '-') path = a;
-        else if (v && !strcmp(a, "--seed")) { seed = strtoull(v, NULL, 10); i++; }
-        else if (v && !strcmp(a, "--stories")) { stories = strtol(v, NULL, 10); i++; }
+        else if (v && (!strcmp(a, "--seed") || !strcmp(a, "--stories"))) {
+            char *end = NULL;
+            const unsigned long long n = *v >= '0' && *v <= '9' ? strtoull(v, &end, 10) : 0;
+            if (!end || *end || (a[3] == 't' && n > 1000000)) {
+                fprintf(stderr, "story: %s takes a whole number%s, not %s\n", a, a[3] == 't' ? " from 0 to 1000000" : "", v);
+                return 2;
+            }
+            if (a[3] == 't') stories = (long)n;
+            else seed = n;
+            i++;
+        }
         else if (!strcmp(a, "--machine")) tell_machine = 1;
-        else return fputs("story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", stderr), strcmp(a, "--help") != 0;
+        else return fputs("story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", strcmp(a, "--help") ? stderr : stdout), strcmp(a, "--help") ? 2 : 0;
     }
     memset(&desc, 0, sizeof desc);
     memset(&how, 0, sizeof how);
@@ -181,5 +190,9 @@ int main(int argc, char **argv)
         printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("story: standard output takes no more\n", stderr);
+        return 1;
+    }
     return st != TINY_OK || wrong;
 }

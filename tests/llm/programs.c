@@ -300,6 +300,12 @@ static void test_strangers(void)
     COMPLAINS("not closed");
     T_EQ_INT(run("", "quantize --what"), 2);
     COMPLAINS("unknown option: --what");
+    T_EQ_INT(run("", "story %s --stories many", m), 2);
+    COMPLAINS("--stories takes a whole number from 0 to 1000000, not many");
+    T_EQ_INT(run("", "story %s --seed -1", m), 2);
+    COMPLAINS("--seed takes a whole number, not -1");
+    T_EQ_INT(run("", "story --help"), 0);
+    SAYS("--stories N");
     if (!full) return;
     T_EQ_INT(run("", "quantize %s /dev/full q8_0", m), 1);          /* and /dev/full is still there: next lines */
     COMPLAINS("/dev/full");
