@@ -108,6 +108,26 @@ static void test_forms(void)
     t_close(ctx);
 }
 
+/* One character that more than one place takes: all ways go on, whether they stay in their rule or not. */
+static void test_more_than_one_way(void)
+{
+    static const struct { const char *grammar, *text; int want; } row[] = {
+        { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abx", 1 }, { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "aby", 1 },
+        { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcaz", 1 }, { "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "abcx", -1 },
+        { "root ::= [a-c]* \"b\" \"c\"", "abbc", 1 }, { "root ::= [a-c]* \"b\" \"c\"", "abcb", 0 },
+        { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aab", 1 }, { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aacd", 1 },
+        { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aaaab", 1 }, { "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"", "aabd", 1 }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t i;
+    for (i = 0; i < T_COUNT(row); i++) {
+        tllm_grammar *g = grammar(ctx, row[i].grammar);
+        if (!T_EQ_INT(follows(ctx, g, row[i].text), row[i].want)) printf("    %s\n", row[i].text);
+        tllm_grammar_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     static const struct { const char *grammar, *says; } row[] = {
@@ -233,6 +253,7 @@ int main(void)
 {
     T_RUN(test_json);
     T_RUN(test_forms);
+    T_RUN(test_more_than_one_way);
     T_RUN(test_refused);
     T_RUN(test_long);
     T_RUN(test_states);

@@ -226,6 +226,85 @@ static void test_mirostat_behind_typical(void)
     }
 }
 
+static int not_seven(void *user, int32_t token) { (void)user; return token != 7; }
+/* After a filter and after xtc the largest is another, too. Of 0.6 for token 7 and 40 of 0.01 each, one of them a little more, the filter
+ * leaves the 40, 5.3 bits each; xtc takes 7 away where 8 is above its threshold too, and leaves 8 with p = 0.2 / 0.59, 1.6 bits, and 39. */
+static void test_mirostat_without_the_largest(void)
+{
+    int way;
+    for (way = 0; way < 4; way++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        tllm_sampler *s;
+        tllm_step chain[3];
+        float logits[41];
+        int32_t token;
+        double p;
+        size_t n;
+        int i;
+        for (i = 0; i < 41; i++) logits[i] = logit_of(i == 7 ? 0.6 : 0.01);
+        logits[20] += 0.001f;
+        if (way >= 2) logits[8] = logit_of(0.2);
+        chain[0] = tllm_step_top_p(0.99999f);               /* keeps all; probabilities are known before */
+        chain[1] = way < 2 ? tllm_step_filter(not_seven, NULL) : tllm_step_xtc(1.0f, 0.15f);
+        chain[2] = tllm_step_mirostat_2(way % 2 ? 3.5f : way ? 2.5f : 1.0f, 0.0f);
+        T_OK(tllm_sampler_open(ctx, chain, 3, 41, 1, &s));
+        T_OK(tllm_sample(s, logits, &token));
+        for (n = 0; tllm_sampler_left(s, n, &token, &p); n++) T_TRUE(token != 7);
+        T_EQ_INT(n, way % 2 ? 40 : 1);
+        tllm_sampler_close(s);
+        t_close(ctx);
+    }
+}
+
+/* What a penalty counted for one draw is gone in the next, behind a step that took tokens away too. */
+static void test_penalties_behind_a_cut(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static const double p[6] = { 0.3, 0.25, 0.2, 0.15, 0.07, 0.03 };
+    tllm_step chain[3];
+    tllm_sampler *s;
+    float logits[6];
+    int32_t token;
+    double have;
+    int i, round;
+    for (i = 0; i < 6; i++) logits[i] = logit_of(p[i]);
+    chain[0] = tllm_step_top_k(4);
+    chain[1] = tllm_step_penalties(2, 1.0f, 0.0f, 1.0f);
+    T_OK(tllm_sampler_open(ctx, chain, 2, 6, 1, &s));
+    for (round = 0; round < 4; round++) {
+        double sum = 0, want[4];
+        T_OK(tllm_sampler_accept(s, round));                /* the last two are punished, once */
+        T_OK(tllm_sample(s, logits, &token));
+        for (i = 0; i < 4; i++) sum += want[i] = p[i] * (i == round || i == round - 1 ? exp(-1.0) : 1.0);
+        for (i = 0; tllm_sampler_left(s, (size_t)i, &token, &have); i++) T_CLOSE(have, want[token] / sum, 1e-6);
+        T_EQ_INT(i, 4);
+    }
+    tllm_sampler_close(s);
+    t_close(ctx);
+}
+
+/* Weights that are denormal or none: e^-720 and e^-1000 beside 1. */
+static void test_far_below(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_sampler *s;
+    float logits[64];
+    int32_t token;
+    double p;
+    int i;
+    for (i = 0; i < 64; i++) logits[i] = i == 40 ? 500.0f : i % 2 ? -220.0f : -500.0f;
+    T_OK(tllm_sampler_open(ctx, NULL, 0, 64, 1, &s));
+    T_OK(tllm_sample(s, logits, &token));
+    T_EQ_INT(token, 40);
+    for (i = 0; tllm_sampler_left(s, (size_t)i, &token, &p); i++)
+        if (i == 0) T_CLOSE(p, 1.0, 0);
+        else if (token % 2) T_CLOSE(p, exp(-720.0), 1e-8 * exp(-720.0));
+        else T_CLOSE(p, 0, 0);
+    T_EQ_INT(i, 64);
+    tllm_sampler_close(s);
+    t_close(ctx);
+}
+
 /* Quotients that no float holds: greedy, whichever side of 0 the logits are. */
 static void test_cold(void)
 {
@@ -566,6 +645,9 @@ int main(void)
     T_RUN(test_draws);
     T_RUN(test_mirostat);
     T_RUN(test_mirostat_behind_typical);
+    T_RUN(test_mirostat_without_the_largest);
+    T_RUN(test_penalties_behind_a_cut);
+    T_RUN(test_far_below);
     T_RUN(test_cold);
     T_RUN(test_order);
     T_RUN_TARGETS(test_large);

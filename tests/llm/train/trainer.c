@@ -306,6 +306,51 @@ static void test_gradient(void) { check_gradient(TLLM_TRAIN_GROUPED, 0); }
 static void test_gradient_exact(void) { check_gradient(TLLM_TRAIN_GROUPED, 1); }
 static void test_gradient_latent(void) { check_gradient(TLLM_TRAIN_LATENT, 0); }
 
+/* Stress without exact targets: the gradient is linear in it, so those of 2, 3 and 4 lie on a line, apart from each other. Where a text
+ * is no story, exact targets are what came, and nothing is stressed. */
+static void gradient_of(tllm_train_desc d, int exact, double stress, const int32_t *tokens, double *g)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_trainer *t = NULL;
+    tiny_tensor v, x;
+    char name[64];
+    size_t i, k, n = 0;
+    d.exact = exact;
+    d.stress = stress;
+    if (T_OK(tllm_trainer_open(ctx, &d, &t)) && T_OK(tllm_trainer_gradient(t, tokens, NULL)))
+        for (i = 0; tllm_trainer_tensor(t, i, name, &v, &x); i++)
+            for (k = 0; k < (size_t)tiny_tensor_count(&x); k++) g[n++] = (double)((const float *)x.data)[k];
+    tllm_trainer_close(t);
+    t_close(ctx);
+}
+static double apart(const double *a, const double *b, size_t n)
+{
+    double s = 0;
+    size_t i;
+    for (i = 0; i < n; i++) s += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(s);
+}
+static void test_stress_and_no_story(void)
+{
+    enum { MOST_WEIGHTS = 40000 };
+    static double one[MOST_WEIGHTS], two[MOST_WEIGHTS], three[MOST_WEIGHTS], four[MOST_WEIGHTS];
+    tllm_train_desc d = small_desc();
+    int32_t *tokens;
+    size_t i;
+    d.context = 70;
+    tokens = story_tokens(&d, 21);
+    gradient_of(d, 0, 2, tokens, two);
+    gradient_of(d, 0, 3, tokens, three);
+    gradient_of(d, 0, 4, tokens, four);
+    for (i = 0; i < MOST_WEIGHTS; i++) one[i] = 2 * three[i] - two[i];
+    T_TRUE(apart(two, three, MOST_WEIGHTS) > 1e-4);
+    T_TRUE(apart(one, four, MOST_WEIGHTS) < 1e-4 * apart(two, four, MOST_WEIGHTS));
+    for (i = 0; i < (size_t)(d.sequences * (d.context + 1)); i++) tokens[i] = (int32_t)(4 + i * 37 % 500);
+    gradient_of(d, 0, 1, tokens, one);
+    gradient_of(d, 1, 5, tokens, two);
+    T_TRUE(!apart(one, two, MOST_WEIGHTS) && apart(one, three, MOST_WEIGHTS) > 0);
+}
+
 /* ---- and once more, of the rows of the table: the gradient that the tape finds ---------------------------------------------------- */
 
 static tiny_tensor columns(const tiny_tensor *x, int axis, tiny_idx at, tiny_idx n)     /* a part of an axis: a view */
@@ -925,6 +970,7 @@ int main(void)
     T_RUN(test_gradient);
     T_RUN(test_gradient_exact);
     T_RUN(test_gradient_latent);
+    T_RUN(test_stress_and_no_story);
     T_RUN(test_tape);
     T_RUN(test_model_file);
     T_RUN(test_overfit);
