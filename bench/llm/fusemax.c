@@ -1,12 +1,12 @@
 /* bench/llm/fusemax.c - attention by 3, 2 and 1 passes over the keys: time, bytes that leave the buffer, and the model's ranking of tiles
  *
- * One head, 64 numbers, as many keys as queries, not causal. All four cascades run on the same steps (the house's products and exp) with
+ * One head, 64 numbers, 1024 queries (tiles of queries know nothing of each other: more of them only take longer), not causal. All four cascades run on the same steps (the house's products and exp) with
  * the same tile; "tiny_attention" is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared.  */
 #include "../bench.h"
 #include <math.h>
 #include <string.h>
 
-enum { BF_DIM = 64, BF_TILES = 20 };
+enum { BF_DIM = 64, BF_QUERIES = 1024, BF_TILES = 20 };
 
 typedef struct bf_arg { tiny_ctx *ctx; tiny_tensor q, k, v, o; tllm_fusemax_desc how; } bf_arg;
 
@@ -16,23 +16,23 @@ static void bf_run(void *arg)
     b_must(a->ctx, tllm_fusemax(a->ctx, &a->how, &a->q, &a->k, &a->v, &a->o, NULL));
 }
 
-static void bf_fill(bf_arg *a, tiny_ctx *ctx, float *x, tiny_idx n)
+static void bf_fill(bf_arg *a, tiny_ctx *ctx, float *x, tiny_idx p, tiny_idx n)
 {
     memset(a, 0, sizeof *a);
     a->ctx = ctx;
-    a->q = tiny_tensor_3d(x, TINY_F32, n, 1, BF_DIM);
+    a->q = tiny_tensor_3d(x, TINY_F32, p, 1, BF_DIM);
     a->k = tiny_tensor_3d(x + n * BF_DIM, TINY_F32, n, 1, BF_DIM);
     a->v = tiny_tensor_3d(x + 2 * n * BF_DIM, TINY_F32, n, 1, BF_DIM);
-    a->o = tiny_tensor_3d(x + 3 * n * BF_DIM, TINY_F32, n, 1, BF_DIM);
+    a->o = tiny_tensor_3d(x + 3 * n * BF_DIM, TINY_F32, p, 1, BF_DIM);
 }
 
-static void bf_row(b_row *r, bf_arg *a, const char *what, const char *target, tiny_idx n)
+static void bf_row(b_row *r, bf_arg *a, const char *what, const char *target, tiny_idx p, tiny_idx n)
 {
     memset(r, 0, sizeof *r);
     r->what = what;
     r->target = target;
     r->threads = 1;
-    r->flops = 4.0 * (double)n * (double)n * BF_DIM;
+    r->flops = 4.0 * (double)p * (double)n * BF_DIM;
     r->limit = B_F32;
     r->run = bf_run;
     r->arg = a;
@@ -75,15 +75,15 @@ void bench_fusemax(void)
     int i;
     for (len = 1024; len <= (b_quick ? 1024 : 16384); len *= 4) {
         for (i = 0; i < 5; i++) {
-            bf_fill(&a[i], ctx, x, len);
-            bf_row(&r[i], &a[i], name[i], target, len);
-            b_shape(&r[i], "%tdx%td d%d", len, len, BF_DIM);
+            bf_fill(&a[i], ctx, x, BF_QUERIES, len);
+            bf_row(&r[i], &a[i], name[i], target, BF_QUERIES, len);
+            b_shape(&r[i], "%dx%td d%d", BF_QUERIES, len, BF_DIM);
             if (i == 4) continue;
             a[i].how.cascade = i;
             a[i].how.p0 = 64;
             a[i].how.m0 = 128;
             {
-                const tllm_fusemax_shape s = { BF_DIM, BF_DIM, len, len, 1 };
+                const tllm_fusemax_shape s = { BF_DIM, BF_DIM, len, BF_QUERIES, 1 };
                 b_must(ctx, tllm_fusemax_predict(ctx, &a[i].how, &s, 1, &n[i]));
                 r[i].bytes = 4.0 * (n[i].read_q + n[i].read_k + n[i].read_v + n[i].read_kept + n[i].written_kept + n[i].written_o);
             }
@@ -96,15 +96,15 @@ void bench_fusemax(void)
         b_verdict("best of 3 and 2 passes / tiny_attention", fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns, ">", 1.0);
     }
     for (i = 0; i < BF_TILES; i++) {
-        const tllm_fusemax_shape s = { BF_DIM, BF_DIM, 1024, 1024, 1 };
+        const tllm_fusemax_shape s = { BF_DIM, BF_DIM, BF_QUERIES, BF_QUERIES, 1 };
         tllm_fusemax_plan p;
         memset(&p, 0, sizeof p);
-        bf_fill(&a[i], ctx, x, 1024);
+        bf_fill(&a[i], ctx, x, BF_QUERIES, BF_QUERIES);
         p.p0 = a[i].how.p0 = p0s[i / 4];
         p.m0 = a[i].how.m0 = m0s[i % 4];
         b_must(ctx, tllm_fusemax_model(ctx, &machine, &s, &p));
         model[i] = p.seconds;
-        bf_row(&r[i], &a[i], "1-pass", target, 1024);
+        bf_row(&r[i], &a[i], "1-pass", target, BF_QUERIES, BF_QUERIES);
         b_shape(&r[i], "%td queries x %td keys", p.p0, p.m0);
     }
     b_contest("FuseMax: twenty tiles of the 1-pass cascade, 1024x1024 d64", r, BF_TILES);

@@ -277,6 +277,7 @@ static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
         do {
             st = tinyi_cascade_tensor(r, 1, &t, &when);
             if (st) return st;
+            if (r->c->tensor[t].is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state, it cannot be an input", r->line, r->c->tensor[t].name);
             r->c->tensor[t].is_input = 1;
             tinyi_cascade_skip(r);
         } while (*r->at && *r->at != '\n');

@@ -77,6 +77,12 @@ static void test_passes_are_derived(void)
         T_OK(tllm_cascade_analyse(ctx, &c, "i", &a));
         T_EQ_INT(a.passes, more[i].passes);
     }
+    /* what follows the traversal has a level of it, though no input has the rank */
+    T_OK(tllm_cascade_parse(ctx, "input X[j]\nstate R[i,j] = 0\nR[i+1,j] = R[i,j] + X[j]\nA[j] = R[last,j] * X[j]\n", &c));
+    T_OK(tllm_cascade_size(ctx, &c, "i", 7));
+    T_OK(tllm_cascade_size(ctx, &c, "j", 5));
+    T_OK(tllm_cascade_analyse(ctx, &c, "i", &a));
+    T_EQ_INT(level_of(&c, &a, "A"), 1);
     t_close(ctx);
 }
 
@@ -125,6 +131,7 @@ static void test_bad_descriptions(void)
         { "input X[m]\nstate R[m] = 0\nA[m] = X[m]\n", TINY_E_FORMAT, "no line makes R[m+1" },
         { "input X[m]\nstate R[m] = zero\n", TINY_E_FORMAT, "a number before 'z'" },
         { "input X[m]\nA[m+1] = X[m]\n", TINY_E_FORMAT, "+1 after the first rank of a state" },
+        { "input X[m]\nstate R[m] = 0\ninput R[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "R is a state, it cannot be an input" },
         { "input X[a,b,c,d,e,f,g,h,i]\n", TINY_E_UNSUPPORTED, "rank i is one more than 8" },
         { "input AVeryLongNameIndeed[m]\n", TINY_E_FORMAT, "longer than 15 bytes" },
         { "split m m m0\ninput X[m]\nA[m] = X[m]\n", TINY_E_FORMAT, "cut into itself" },
@@ -149,6 +156,35 @@ static void test_bad_descriptions(void)
     T_STATUS(tllm_cascade_analyse(ctx, &c, "m1 z", &a), TINY_E_ARGUMENT, "names z");
     T_STATUS(tllm_cascade_analyse(ctx, &c, "", &a), TINY_E_ARGUMENT, "no rank");
     T_STATUS(tllm_cascade_run(ctx, &c, data, NULL), TINY_E_ARGUMENT, "the input Q is missing");
+    t_close(ctx);
+}
+
+/* bytes of good descriptions changed, left out, doubled: refused with a sentence, or a cascade that can be analysed */
+static void test_hostile_text(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static const char bytes[] = "[],+*/()=:# \nmp1QRexp\x7f";
+    char text[2048];
+    tllm_cascade c;
+    tllm_cascade_analysis a;
+    int i, k, n, good = 0;
+    for (i = 0; i < 4000; i++) {
+        (void)snprintf(text, sizeof text, "%s", tllm_fusemax_text(i % TLLM_FUSEMAX_CASCADES));
+        for (k = 1 + (int)t_rand_below(3); k > 0; k--) {
+            char *at = text + t_rand_below((uint32_t)strlen(text));
+            if (t_rand_below(3) == 0) memmove(at, at + 1, strlen(at));
+            else if (t_rand_below(2)) *at = bytes[t_rand_below(sizeof bytes - 1)];
+            else *at = text[t_rand_below((uint32_t)strlen(text))];
+        }
+        if (tllm_cascade_parse(ctx, text, &c)) {
+            T_TRUE(strncmp(tiny_ctx_message(ctx), "cascade", 7) == 0);
+            continue;
+        }
+        for (n = 0; n < c.n_rank; n++) if (c.split[0] < 0 || n != c.split[1]) T_OK(tllm_cascade_size(ctx, &c, c.rank[n], 3));
+        T_OK(tllm_cascade_analyse(ctx, &c, c.rank[c.einsum[0].ranks & 1 ? 0 : 1], &a));
+        good++;
+    }
+    T_TRUE(good > 100 && good < 3000);
     t_close(ctx);
 }
 
@@ -417,6 +453,7 @@ int main(void)
     T_RUN(test_passes_are_derived);
     T_RUN(test_run_by_hand);
     T_RUN(test_bad_descriptions);
+    T_RUN(test_hostile_text);
     T_RUN(test_counts_of_the_paper);
     T_RUN(test_mapping_model);
     T_RUN(test_bad_input);
