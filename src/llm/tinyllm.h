@@ -84,6 +84,8 @@
 #include "llm/attention/pages.h"
 #include "llm/attention/paged.h"
 #include "llm/attention/position.h"
+#include "llm/attention/cascade.h"
+#include "llm/attention/fusemax.h"
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
