@@ -105,7 +105,8 @@ enum {
 #define TINYI_LM_K_GATING           0x80u   /* expert_gating_func */
 #define TINYI_LM_K_NORM             0x100u  /* expert_weights_norm */
 #define TINYI_LM_K_WEIGHT           0x200u  /* expert_weights_scale */
-#define TINYI_LM_K_ROUTER           0x380u  /* these three */
+#define TINYI_LM_K_LOCAL_BASE       0x400u  /* rope.freq_base_swa */
+#define TINYI_LM_K_ROUTER           0x380u  /* gating, norm, weight */
 
 typedef struct tinyi_lm_arch {
     const char *name;
