@@ -113,6 +113,18 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
+/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is opened once */
+TINYI_FN int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
 #if TINYI_HAVE_MMAP
@@ -120,6 +132,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
+    if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);    /* who writes into a pipe is gone when it was closed once */
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
     if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 && (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
@@ -135,18 +148,6 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     (void)close(fd);
 #endif
     return tiny_file_copy(ctx, path, out);
-}
-
-/* /dev/null must not become a file because somebody did not want the output */
-TINYI_FN int tinyi_file_special(const char *path)
-{
-#if TINYI_HAVE_MMAP
-    struct stat info;
-    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-#else
-    (void)path;
-    return 0;
-#endif
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)

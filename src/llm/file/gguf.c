@@ -201,8 +201,7 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     return TINY_OK;
 }
 
-/* Takes the file over, also on failure. */
-static tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
+TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
 {
     tinyi_store_part first;
     tllm_gguf *g = NULL;

@@ -84,9 +84,12 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
         else if (n_path > 4 && !strcmp(path + n_path - 4, ".bin")) kind = TLLM_FILE_LLAMA2C;
         else st = tinyi_open_unknown(ctx, path, file.bytes, file.n_bytes);
     }
+    if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
     tiny_file_close(ctx, &file);
     if (st) return st;
-    if (kind == TLLM_FILE_GGUF) return tllm_gguf_open(ctx, path, out);
+#ifndef TINY_NO_STDIO
+    if (tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
+#endif
     if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
 #ifndef TINY_NO_STDIO
     return tinyi_open_bin(ctx, path, out);

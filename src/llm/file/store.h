@@ -69,6 +69,9 @@ TINYI_FN tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_m
 /* Fills g->meta from g->made, which holds g->n_meta keys; the tables stand, with room for its text marks. */
 TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 
+/* GGUF from a file that is open; takes it over, also on failure. is_path: its path leads to its other parts. */
+TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out);
+
 /* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
 

@@ -26,6 +26,7 @@ enum {
     TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
     TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
 };
+enum { TINYI_LM_EVERY = 32767 };            /* a period: every layer has a window */
 /* which layers take the second mixer of the row */
 enum {
     TINYI_LM_NEVER, TINYI_LM_ALWAYS,
@@ -92,12 +93,27 @@ enum {
 #define TINYI_LM_T_T5               0x100u  /* an encoder; with a decoder where the file has one */
 #define TINYI_LM_T_TYPES            0x200u
 
+/* numbers that a file of this architecture may name; in files of all others they are passed over, as in llama.cpp: converters
+ * copy what a configuration says, whether the model reads it or not */
+#define TINYI_LM_K_SCALES           0x1u    /* embedding_scale, residual_scale */
+#define TINYI_LM_K_ATTN_SCALE       0x2u    /* attention.scale */
+#define TINYI_LM_K_LOGIT_SCALE      0x4u    /* logit_scale */
+#define TINYI_LM_K_LOGIT_CAP        0x8u    /* final_logit_softcapping */
+#define TINYI_LM_K_ATTN_CAP         0x10u   /* attn_logit_softcapping */
+#define TINYI_LM_K_CLAMP            0x20u   /* attention.clamp_kqv */
+#define TINYI_LM_K_GROWTH           0x40u   /* attention.temperature_scale, temperature_length */
+#define TINYI_LM_K_GATING           0x80u   /* expert_gating_func */
+#define TINYI_LM_K_NORM             0x100u  /* expert_weights_norm */
+#define TINYI_LM_K_WEIGHT           0x200u  /* expert_weights_scale */
+#define TINYI_LM_K_LOCAL_BASE       0x400u  /* rope.freq_base_swa */
+#define TINYI_LM_K_ROUTER           0x380u  /* gating, norm, weight */
+
 typedef struct tinyi_lm_arch {
     const char *name;
     short norm, rope, act, block;
     short mixer, other, where;
-    short period;                           /* n: layers l % n < n - 1 have a window; -n: l % n != 0 */
-    unsigned attn, ffn, top;
+    short period;                           /* n: layers l % n < n - 1 have a window (EVERY: all); -n: l % n != 0 */
+    unsigned attn, ffn, top, keys;
 } tinyi_lm_arch;
 
 /* NULL: there is none */

@@ -40,6 +40,12 @@ static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
     if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
 }
 
+/* a number that not every architecture has: what is missing, where this one has none */
+static float tinyi_lm_own_real(tinyi_lm_load *ld, unsigned has, const char *key, float missing)
+{
+    return ld->m->arch->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
+}
+
 static void tinyi_lm_numbers(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
@@ -64,21 +70,21 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     if (!ld->st && !(m->eps >= 0.0f && m->eps <= 1.0f))
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the norms of %s add %g to a variance: not in 0..1", m->path, a->name, (double)m->eps);
     m->embd_scale = a->top & TINYI_LM_T_SQRT ? tinyi_sqrtf((float)m->n_embd) : a->top & TINYI_LM_T_MINICPM ? 12.0f : 1.0f;
-    m->embd_scale = tinyi_lm_real(ld, "embedding_scale", m->embd_scale);
+    m->embd_scale = tinyi_lm_own_real(ld, TINYI_LM_K_SCALES, "embedding_scale", m->embd_scale);
     if (m->embd_scale == 0.0f) m->embd_scale = 1.0f;
     m->residual_scale = a->top & TINYI_LM_T_MINICPM && m->n_layer > 0 ? (float)(1.4 / tinyi_sqrt64((double)m->n_layer)) : 1.0f;
-    m->residual_scale = tinyi_lm_real(ld, "residual_scale", m->residual_scale);
+    m->residual_scale = tinyi_lm_own_real(ld, TINYI_LM_K_SCALES, "residual_scale", m->residual_scale);
     if (m->residual_scale == 0.0f) m->residual_scale = 1.0f;
     m->logit_scale = 0.0f;
     if (a->top & TINYI_LM_T_MINICPM)        /* as other engines take files without the key: the first kind by the inverse of what was meant */
         m->logit_scale = a->mixer == TINYI_LM_MLA ? (float)m->n_embd / 256.0f : 256.0f / (float)m->n_embd;
-    m->logit_scale = tinyi_lm_real(ld, "logit_scale", m->logit_scale);
+    m->logit_scale = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_SCALE, "logit_scale", m->logit_scale);
     if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
     if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
-    m->logit_cap = tinyi_lm_real(ld, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
-    m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
+    m->logit_cap = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_CAP, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
+    m->attn_cap = tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_CAP, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
     m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
-    m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
+    m->clamp_kqv = tinyi_lm_own_real(ld, TINYI_LM_K_CLAMP, "attention.clamp_kqv", 0.0f);
     m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, TINYI_LM_MAX_EXPERTS);
     m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, TINYI_MIN(m->n_expert, TINYI_LM_MAX_USED));
     m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
@@ -87,14 +93,14 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td", m->path, m->n_expert, m->n_group,
                             m->n_group_used, m->n_used);
     m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
-    m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
+    if (a->keys & TINYI_LM_K_GATING) m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
     if (m->gating == 0) m->gating = a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
     m->renorm = (a->ffn & TINYI_LM_F_RENORM) != 0;
-    if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
-    m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
+    if (!m->renorm && a->keys & TINYI_LM_K_NORM) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
+    m->expert_scale = tinyi_lm_own_real(ld, TINYI_LM_K_WEIGHT, "expert_weights_scale", 1.0f);
     if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
-    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
-    m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
+    if (a->keys & TINYI_LM_K_GROWTH) m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
+    m->temp_scale = tinyi_lm_own_real(ld, TINYI_LM_K_GROWTH, "attention.temperature_scale", 0.0f);
     if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (a->attn & TINYI_LM_A_CHUNKED) {
         m->temp_length = m->temp_length ? m->temp_length : 8192;
@@ -259,7 +265,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
     n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, d_k_local < n_rot ? d_k_local : n_rot, 0, d_k_local);
     base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
-    base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
+    base_local = (double)tinyi_lm_own_real(ld, TINYI_LM_K_LOCAL_BASE, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
     factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
     m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
@@ -371,7 +377,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
     width = l->d_k;
     if (a->attn & TINYI_LM_A_27B && ((m->n_layer == 46 && !strcmp(a->name, "gemma2")) || (m->n_layer == 62 && !strcmp(a->name, "gemma3")))) width = m->n_embd / l->n_head;
-    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_real(ld, "attention.scale", 0.0f);
+    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_SCALE, "attention.scale", 0.0f);
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}

@@ -4,6 +4,7 @@
 #if T_PAGES
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #define OPEN_FD(path) open(path, O_RDONLY)
 #define CLOSE_FD(fd) close(fd)
 #elif defined _WIN32
@@ -502,6 +503,55 @@ static void test_descriptor(void)
 #endif
 }
 
+#if T_PTHREAD
+typedef struct pipe_bytes { const void *bytes; size_t n; } pipe_bytes;
+static void *write_pipe(void *given)
+{
+    const pipe_bytes *b = (const pipe_bytes *)given;
+    FILE *f = fopen("tiny-pipe", "wb");         /* waits for who reads */
+    if (f) {
+        (void)fwrite(b->bytes, 1, b->n, f);
+        (void)fclose(f);
+    }
+    return NULL;
+}
+
+/* what comes out of a pipe comes once: it is opened once, and only GGUF is taken from it */
+static void test_pipe(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_writer_desc d;
+    tllm_writer *w;
+    tllm_gguf *g;
+    pipe_bytes b;
+    pthread_t thread;
+    int kind;
+    (void)signal(SIGPIPE, SIG_IGN);
+    memset(&d, 0, sizeof d);
+    T_OK(write_much(ctx, &d, 0, &w));
+    (void)remove("tiny-pipe");
+    if (mkfifo("tiny-pipe", 0600)) T_SKIP("no pipes");
+    else for (kind = 0; kind < 2; kind++) {
+        b.bytes = kind ? "\2\0\0\0\0\0\0\0{}" : tllm_writer_memory(w, &b.n);
+        if (kind) b.n = 10;
+        if (!b.bytes || pthread_create(&thread, NULL, write_pipe, &b)) { T_TRUE(!"no writer"); break; }
+        (void)alarm(60);                        /* a pipe that is opened twice waits for ever */
+        if (kind) T_STATUS(tllm_file_open(ctx, "tiny-pipe", &g), TINY_E_UNSUPPORTED, "tiny-pipe: is a pipe; of model files only GGUF");
+        else if (T_OK(tllm_file_open(ctx, "tiny-pipe", &g))) {
+            check_much(g);
+            tllm_gguf_close(ctx, g);
+        }
+        (void)pthread_join(thread, NULL);
+        (void)alarm(0);
+    }
+    (void)remove("tiny-pipe");
+    tllm_writer_close(ctx, w);
+    t_close(ctx);
+}
+#else
+static void test_pipe(void) { T_SKIP("no pipes"); }
+#endif
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -550,6 +600,7 @@ int main(void)
     T_RUN(test_writer_refuses);
     T_RUN(test_split);
     T_RUN(test_descriptor);
+    T_RUN(test_pipe);
     T_RUN(test_each_allocation);
     return t_done();
 }

@@ -121,7 +121,8 @@ def write(path, meta, tensors, weights):
         f.write(h + bytes(-len(h) % 32))
         f.write(b''.join(data))
 
-def random_weights(seed):
+def random_weights(seed, queries=0):
+    """ queries: the size of the matrices of t5's, where it is another; scores are not scaled there """
     rng = np.random.default_rng(seed)
     def w(name, dims):
         n, d = int(np.prod(dims)), dims[0]
@@ -132,6 +133,7 @@ def random_weights(seed):
         if name.endswith('.bias') or len(dims) == 1: return 0.2 * x
         if name in ('token_embd.weight', 'position_embd.weight', 'token_types.weight'): return x
         if 'ffn_gate_inp' in name: return 2 * x / d ** 0.5
+        if re.match(r'(enc|dec)\..*attn_q.weight', name) and queries: return queries * x / d ** 0.5
         return 1.2 * x / d ** 0.5
     return w
 
@@ -316,14 +318,18 @@ SPECS = {
     'modern-bert': ('modern-bert', {'attention.head_count_kv': 4, 'attention.causal': False, W: 8}, {'emb': 1, 't': 60, 'l': 5}),
     't5': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 16, 'attention.value_length': 16, 'attention.relative_buckets_count': 8, 'decoder_start_token_id': 0}, {'decoder': 1, 'first': DISTANCES}),
     't5-gated': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 12, 'attention.value_length': 12, 'attention.relative_buckets_count': 32, 'decoder_start_token_id': 0},
-                 {'decoder': 1, 't': 60, 'first': DISTANCES + tuple('%s.blk.%d.ffn_gate.weight' % (s, i) for s in ('enc', 'dec') for i in range(3))}),
+                 {'decoder': 1, 't': 60, 'queries': 12 ** -0.5, 'first': DISTANCES + tuple('%s.blk.%d.ffn_gate.weight' % (s, i) for s in ('enc', 'dec') for i in range(3))}),
     'jamba': ('jamba', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'ssm.conv_kernel': 4, 'ssm.inner_size': 128, 'ssm.state_size': 12, 'ssm.time_step_rank': 6}, {}),
     'lfm2': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3}, {}),
+    'lfm2-window': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, W: 8}, {'t': 60}),
+    'lfm2moe': ('lfm2moe', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, 'leading_dense_block_count': 1, 'expert_gating_func': 2}, {}),
+    'lfm2moe-window': ('lfm2moe', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, 'leading_dense_block_count': 1, 'expert_gating_func': 2, W: 8}, {'t': 60}),
 }
 GELU = {'gemma', 'gemma2', 'gemma3', 'phi2', 'gpt2', 'gptneox', 'falcon', 'bloom', 'mpt', 'starcoder', 'starcoder2', 'codeshell', 'bert', 'nomic-bert-moe', 'jina-bert-v2', 'jina-bert-v3', 'modern-bert', 't5'}
 
 # --vary: numbers that any file may hold, added to every kind: sizes of heads of their own, partial and stretched rotations, windows, scales,
 # another epsilon, routers. A model that does not know a number must pass over it as the other engine does.
+# (deepseek2 with growing queries ends that engine.)
 VARY = {
     'wide': ({'attention.key_length': 24, 'attention.value_length': 24}, {}),
     'uneven': ({'attention.key_length': 24, 'attention.value_length': 20}, {}),
@@ -334,6 +340,7 @@ VARY = {
     'yarn': (YARN, {'t': 60}),
     'window': ({W: 8}, {'t': 60}),
     'epsilon': ({'attention.layer_norm_rms_epsilon': 0.02, 'attention.layer_norm_epsilon': 0.02}, {}),
+    'growth': ({'attention.temperature_scale': 0.5, 'rope.scaling.original_context_length': 8, 'attention.clamp_kqv': 0.5}, {'t': 60}),
     'scales': ({'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 0.5}, {}),
     'caps': ({'attn_logit_softcapping': 5.0, 'final_logit_softcapping': 3.0}, {}),
     'router': ({'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 1.7}, {}),
@@ -342,7 +349,7 @@ VARY = {
 def vary():
     for name, (arch, own, more) in list(SPECS.items()):
         for v, (numbers_too, more_too) in VARY.items():
-            if 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
+            if v == 'growth' and arch == 'deepseek2' or 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
             SPECS[name + '+' + v] = (arch, {**own, **numbers_too}, {**more, **more_too})
 
 def numbers(arch, own, more, seed):
@@ -356,6 +363,8 @@ def numbers(arch, own, more, seed):
         m.update({'embedding_length': heads * d, 'attention.head_count': heads, 'attention.head_count_kv': 1, 'feed_forward_length': int(r.choice([36, 100, 132])), 'rope.freq_base': 500000.0})
     m.update(own)
     if seed and own.get('attention.head_count_kv') == 4: m['attention.head_count_kv'] = m['attention.head_count']
+    if seed and arch in ('lfm2', 'lfm2moe', 'jamba'): m['attention.head_count_kv'] = [0, 1, 0]
+    if seed and arch == 'jamba': m['ssm.inner_size'] = 2 * m['embedding_length']
     meta = {'general.architecture': arch, 'tokenizer.ggml.model': 'no_vocab', 'tokenizer.ggml.token_type_count': 2}
     meta.update({arch + '.' + k: v for k, v in m.items()})
     return meta, n_layer
@@ -389,7 +398,7 @@ def one(peer, name, a):
                     model.tensors = plain
                     took = [o for o in took if model.offer(o, True)]
                 if not took: continue
-            write(path, meta, model.tensors, random_weights(seed + 100 * everything + 7))
+            write(path, meta, model.tensors, random_weights(seed + 100 * everything + 7, more.get('queries', 0)))
             rng = np.random.default_rng(seed)
             tokens = [int(x) for x in rng.integers(0, 320, more.get('t', 24))]
             dec = [int(x) for x in rng.integers(0, 320, 9)] if more.get('decoder') else None

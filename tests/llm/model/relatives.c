@@ -177,7 +177,6 @@ static void test_same_as_golden(tiny_target target)
         { "mixtral", "llama", "granitemoe", { { NULL, 0, 0 } }, NULL, NULL },
         { "mixtral", "llama", "mistral3", { { NULL, 0, 0 } }, NULL, NULL },
         { "granitemoe", "granitemoe", "granite", { { NULL, 0, 0 } }, NULL, NULL },
-        { "granitemoe", "granitemoe", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
         { "qwen2", "qwen2", "qwen2vl", { { NULL, 0, 0 } }, NULL, NULL },
         { "qwen3", "qwen3", "qwen3vl", { { NULL, 0, 0 } }, NULL, NULL },
         { "qwen3moe", "qwen3moe", "qwen3vlmoe", { { NULL, 0, 0 } }, NULL, NULL },
@@ -192,7 +191,12 @@ static void test_same_as_golden(tiny_target target)
         { "llama", "llama", "xverse", { { NULL, 0, 0 } }, NULL, NULL },
         { "qwen3", "qwen3", "openelm", { { NULL, 0, 0 } }, NULL, NULL },
         { "gptneox-seq", "gptneox", "codeshell", { { NULL, 0, 0 } }, NULL, NULL },
-        { "mixtral", "llama", "deepseek", { { "expert_weights_norm", 'b', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "mixtral", "llama", "bailingmoe", { { "expert_weights_norm", 'b', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        /* numbers of other architectures are passed over */
+        { "mixtral", "llama", "llama", { { "expert_gating_func", 'u', 2 }, { "expert_weights_norm", 'b', 0 }, { "expert_weights_scale", 'f', 2.5 }, { "embedding_scale", 'f', 3 }, { "attention.scale", 'f', 0.1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "olmoe", "olmoe", "qwen2moe", { { "expert_weights_norm", 'b', 1 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 0.5 }, { "final_logit_softcapping", 'f', 1 }, { "attn_logit_softcapping", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "mistral3", { { "attention.clamp_kqv", 'f', 0.01 }, { "final_logit_softcapping", 'f', 1 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL },
+        { "llama", "llama", "llama", { { "attention.temperature_scale", 'f', 1 }, { "attention.temperature_length", 'u', 4 }, { "attn_logit_softcapping", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL },
         { "gpt2", "gpt2", "starcoder", { { NULL, 0, 0 } }, NULL, NULL },
         { "phi3", "phi3", "phi3", { { "rope.scaling.attn_factor", 'f', 1 }, { "attention.sliding_window", 'u', 4 }, { NULL, 0, 0 } }, "rope.scaling.type", "longrope" },
         { "llama", "llama", "llama", { { "rope.scaling.factor", 'f', 1 }, { "rope.scaling.original_context_length", 'u', 64 }, { NULL, 0, 0 } }, "rope.scaling.type", "yarn" }
@@ -237,6 +241,22 @@ static void test_long_rope(tiny_target target)
     t_close(ctx);
 }
 
+/* a window in every layer of lfm2 that has attention: nothing is hidden from the first tokens, something from the last */
+static void test_window_of_lfm2(tiny_target target)
+{
+    static const relative narrow = { "lfm2", "lfm2", "lfm2", { { "attention.sliding_window", 'u', 5 }, { NULL, 0, 0 } }, NULL, NULL };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int32_t tokens[128];
+    const int n = tokens_of("lfm2", tokens);
+    tiny_idx n_out = 0;
+    if (n > 12) {
+        const float *got = run(ctx, &narrow, tokens, n, 64, NULL, 0, NULL, &n_out), *want = golden("lfm2", (size_t)n * (size_t)n_out);
+        compare(&narrow, got, want, 5 * (size_t)n_out);
+        if (got && want) T_TRUE(fabs((double)got[(n - 1) * n_out] - (double)want[(n - 1) * n_out]) > 1e-2);
+    }
+    t_close(ctx);
+}
+
 /* two descriptions of one model */
 static void test_two_ways(tiny_target target)
 {
@@ -244,9 +264,15 @@ static void test_two_ways(tiny_target target)
         /* an indexer that keeps everything is none, whichever way it rotates */
         { { "deepseek32", "deepseek32", "glm-dsa", { { "attention.indexer.top_k", 'u', 64 }, { NULL, 0, 0 } }, NULL, NULL },
           { "deepseek32", "deepseek32", "deepseek2", { { NULL, 0, 0 } }, NULL, NULL } },
+        /* the first deepseek takes the weights of the chosen as they are, whatever the file says, and scales them */
+        { { "mixtral", "llama", "deepseek", { { "expert_weights_norm", 'b', 1 }, { "expert_weights_scale", 'f', 1.5 }, { NULL, 0, 0 } }, NULL, NULL },
+          { "mixtral", "llama", "bailingmoe", { { "expert_weights_scale", 'f', 1.5 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* scalings of granite, given to minicpm */
         { { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "granite", { { "embedding_scale", 'f', 3 }, { "residual_scale", 'f', 0.5 }, { "logit_scale", 'f', 2 }, { NULL, 0, 0 } }, NULL, NULL } },
+        /* the scale of its scores minicpm passes over */
+        { { "granitemoe", "granitemoe", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
+          { "granitemoe", "granitemoe", "granite", { { "attention.scale", 'f', 0 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* defaults of minicpm, and the same said aloud: 1.4 / sqrt(2 layers) */
         { { "llama", "llama", "minicpm", { { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "minicpm", { { "embedding_scale", 'f', 12 }, { "residual_scale", 'f', 0.98994949366 }, { "logit_scale", 'f', 4 }, { NULL, 0, 0 } }, NULL, NULL } },
@@ -262,9 +288,9 @@ static void test_two_ways(tiny_target target)
         /* command-r is cohere2 with all layers rotated and none with a window that hides */
         { { "cohere2", "cohere2", "cohere2", { { "attention.sliding_window", 'u', 64 }, { "attention.sliding_window_pattern", 'u', 5 }, { NULL, 0, 0 } }, NULL, NULL },
           { "cohere2", "cohere2", "command-r", { { NULL, 0, 0 } }, NULL, NULL } },
-        /* stablelm without a second norm is side by side too; only the rotation differs */
+        /* stablelm without a second norm is side by side too; the rotation differs, and its logits are not scaled, whatever the file says */
         { { "cohere2", "cohere2", "stablelm", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL },
-          { "cohere2", "cohere2", "command-r", { { "rope.scaling.factor", 'f', 1e12 }, { NULL, 0, 0 } }, NULL, NULL } },
+          { "cohere2", "cohere2", "command-r", { { "rope.scaling.factor", 'f', 1e12 }, { "logit_scale", 'f', 1 }, { NULL, 0, 0 } }, NULL, NULL } },
         /* a decoder whose file says that it looks ahead; hidden states, as of the encoder */
         { { "llama", "llama", "llama", { { "attention.causal", 'b', 0 }, { "pooling_type", 'u', 1 }, { NULL, 0, 0 } }, NULL, NULL },
           { "llama", "llama", "llama-embed", { { NULL, 0, 0 } }, NULL, NULL } },
@@ -599,6 +625,7 @@ int main(void)
     T_RUN_TARGETS(test_same_as_golden);
     T_RUN_TARGETS(test_long_rope);
     T_RUN_TARGETS(test_two_ways);
+    T_RUN_TARGETS(test_window_of_lfm2);
     T_RUN_TARGETS(test_other_tensors);
     T_RUN_TARGETS(test_router_ties);
     T_RUN(test_refused);
