@@ -58,7 +58,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
     { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
     { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE) },
-    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0, K(GROWTH) | K(ROUTER) },
+    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER) },
     { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
     { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
     { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER) },

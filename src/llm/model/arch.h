@@ -67,6 +67,7 @@ enum {
 #define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
 #define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
 #define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
+#define TINYI_LM_A_YARN_GROWS       0x80000000u /* with YARN_MSCALE: scores grow by YaRN's own size too, see tinyi_lm_yarn_scores */
 #define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
 
 /* feed-forward and router */

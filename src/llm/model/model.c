@@ -198,7 +198,9 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     }
     if (yarn) {
         tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
+            (m->arch->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
+            r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
         double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
@@ -212,7 +214,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
     }
     /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
-    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")))) {
+    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && !(m->arch->attn & TINYI_LM_A_YARN_GROWS)))) {
         const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
         const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
         r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
@@ -237,7 +239,8 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
  * own size where the file names no multiplier of it, and for a rotation that is only stretched, as in llama.cpp. */
 static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
-    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f), plain = strcmp(ld->m->arch->name, "deepseek2") || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
+    const double plain = !(ld->m->arch->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
     const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
@@ -287,7 +290,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
     m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && !strcmp(m->arch->name, "deepseek2"))) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && m->arch->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
