@@ -4,7 +4,6 @@
  * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way forward.
  * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory.            */
 #include "../bench.h"
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct be_arg { tiny_ctx *ctx; tiny_tensor offset, col, w, x, y, s, q; int kind; tiny_tape *tape; tiny_param param[3]; tiny_tensor out; } be_arg;
@@ -41,8 +40,8 @@ static void be_graph(int scale, int64_t m, int64_t **offset, int32_t **col)
     }
     for (i = 2; i <= n; i++) (*offset)[i + 1] += (*offset)[i];
     for (i = 0; i < m; i++) (*col)[(*offset)[row[i] + 1]++] = from[i];
-    free(row);
-    free(from);
+    b_free(row);
+    b_free(from);
 }
 
 static void be_forward(be_arg *a)
@@ -115,7 +114,7 @@ static void be_forget(be_arg *a)
     int i;
     tiny_tape_close(a->tape);
     for (i = 0; i < 3; i++)
-        if (a->param[i].name) free(a->param[i].grad.data);
+        if (a->param[i].name) b_free(a->param[i].grad.data);
 }
 
 static void be_run(void *arg)
@@ -177,12 +176,12 @@ void bench_edges(void)
         be_forget(&args[i]);
     }
     b_verdict("attention in one pass against three", rows[7].median_ns / rows[6].median_ns, ">=", 1.3);
-    free(offset);
-    free(col);
-    free(x);
-    free(y);
-    free(w);
-    free(s);
-    free(q);
+    b_free(offset);
+    b_free(col);
+    b_free(x);
+    b_free(y);
+    b_free(w);
+    b_free(s);
+    b_free(q);
     tiny_ctx_close(ctx);
 }
