@@ -32,13 +32,22 @@ tiny_ctx *b_ctx(tiny_target target, int threads)
 
 void *b_alloc(size_t bytes)
 {
-    unsigned char *raw = (unsigned char *)malloc(bytes + 128);
+    unsigned char *raw = (unsigned char *)malloc(bytes + 192);
     float *p;
     size_t i;
     if (!raw) { fprintf(stderr, "bench: no %zu bytes\n", bytes); exit(1); }
-    p = (float *)(void *)(raw + 64 - (uintptr_t)raw % 64);
+    p = (float *)(void *)(raw + 64 + 64 - (uintptr_t)raw % 64);
+    memcpy((unsigned char *)p - sizeof raw, &raw, sizeof raw);     /* for b_free */
     for (i = 0; i < bytes / 4; i++) p[i] = (float)((int)(i * 2654435761u >> 8 & 1023) - 512) / 512.0f;
     return p;
+}
+
+void b_free(void *p)
+{
+    unsigned char *raw;
+    if (!p) return;
+    memcpy(&raw, (unsigned char *)p - sizeof raw, sizeof raw);
+    free(raw);
 }
 
 void b_shape(b_row *row, const char *format, ...)

@@ -1,12 +1,12 @@
 /* bench/math/edges.c - sums over the edges of a graph whose rows lie all over the memory, and attention in one pass or three
  *
  * A power-law graph (R-MAT .57 .19 .19 .05, numbers shuffled by a multiplication): 1 M nodes and 16 M edges, --quick 128 k and 2 M.
+ * The way back of both: gradients of all inputs through a tape, the turned rows made anew each time, beside the way forward.
  * Bytes: a row of x an edge, the edge itself, and y; rows that stay in the caches make a rate above that of memory.            */
 #include "../bench.h"
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct be_arg { tiny_ctx *ctx; tiny_tensor offset, col, w, x, y, s, q; int kind; } be_arg;
+typedef struct be_arg { tiny_ctx *ctx; tiny_tensor offset, col, w, x, y, s, q; int kind; tiny_tape *tape; tiny_param param[3]; tiny_tensor out; } be_arg;
 
 static uint64_t be_random(uint64_t *s)
 {
@@ -40,13 +40,12 @@ static void be_graph(int scale, int64_t m, int64_t **offset, int32_t **col)
     }
     for (i = 2; i <= n; i++) (*offset)[i + 1] += (*offset)[i];
     for (i = 0; i < m; i++) (*col)[(*offset)[row[i] + 1]++] = from[i];
-    free(row);
-    free(from);
+    b_free(row);
+    b_free(from);
 }
 
-static void be_run(void *arg)
+static void be_forward(be_arg *a)
 {
-    be_arg *a = (be_arg *)arg;
     tiny_sddmm_params p;
     memset(&p, 0, sizeof p);
     p.scale = 0.125f;
@@ -60,9 +59,79 @@ static void be_run(void *arg)
     }
 }
 
+static tiny_tape *be_tape(be_arg *a, size_t bytes)
+{
+    tiny_tape_desc d = { 0 };
+    tiny_sddmm_params p;
+    tiny_tape *tape;
+    tiny_op op;
+    int i;
+    memset(&op, 0, sizeof op);
+    memset(&p, 0, sizeof p);
+    p.scale = 0.125f;
+    d.dry = bytes == 0;
+    d.bytes = bytes;
+    b_must(a->ctx, tiny_tape_open(a->ctx, &d, &tape));
+    for (i = 0; i < 3; i++)
+        if (a->param[i].name) b_must(a->ctx, tiny_tape_param(tape, &a->param[i]));
+    op.kind = a->kind == 4 ? TINY_OP_SPMM : TINY_OP_EDGE_ATTENTION;
+    op.in[0] = &a->offset;
+    op.in[1] = a->kind == 4 ? &a->x : &a->col;
+    op.in[2] = a->kind == 4 ? &a->col : &a->q;
+    op.in[3] = a->kind == 4 ? &a->w : &a->x;
+    if (a->kind == 5) op.in[4] = &a->x;
+    if (a->kind == 5) op.params = &p;
+    b_must(a->ctx, tiny_tape_op(tape, &op, &a->out));
+    return tape;
+}
+
+/* what is run forward once, before the backward pass is measured; dy is y */
+static void be_record(be_arg *a)
+{
+    static const char *const names[3] = { "x", "w", "q" };
+    const tiny_tensor *value[3];
+    tiny_tape *dry;
+    size_t bytes;
+    int i;
+    value[0] = &a->x;
+    value[1] = a->kind == 4 ? &a->w : NULL;
+    value[2] = a->kind == 5 ? &a->q : NULL;
+    for (i = 0; i < 3; i++) {
+        if (!value[i]) continue;
+        a->param[i].name = names[i];
+        a->param[i].value = a->param[i].grad = *value[i];
+        a->param[i].grad.data = b_alloc((size_t)tiny_tensor_count(value[i]) * 4);
+    }
+    dry = be_tape(a, 0);
+    b_must(a->ctx, tiny_tape_backward(dry, &a->out, &a->out));
+    bytes = tiny_tape_high(dry);
+    tiny_tape_close(dry);
+    a->tape = be_tape(a, bytes);
+}
+
+static void be_forget(be_arg *a)
+{
+    int i;
+    tiny_tape_close(a->tape);
+    for (i = 0; i < 3; i++)
+        if (a->param[i].name) b_free(a->param[i].grad.data);
+}
+
+static void be_run(void *arg)
+{
+    be_arg *a = (be_arg *)arg;
+    if (a->tape) {
+        tiny_tape_zero(a->tape);
+        b_must(a->ctx, tiny_tape_backward(a->tape, &a->out, &a->y));
+        return;
+    }
+    be_forward(a);
+}
+
 void bench_edges(void)
 {
-    static const char *const names[4] = { "spmm, weights", "spmm", "edge attention", "sddmm, softmax, spmm" };
+    static const char *const names[6] = { "spmm, weights", "spmm", "edge attention", "sddmm, softmax, spmm", "spmm, weights: backward", "edge attention: backward" };
+    static const int there_and_back[4] = { 0, 4, 2, 5 };
     static const int widths[3] = { 16, 64, 256 };
     const int scale = b_quick ? 17 : 20;
     const int64_t m = b_quick ? 2 << 20 : 16 << 20;
@@ -72,15 +141,16 @@ void bench_edges(void)
     int32_t *col;
     float *x = (float *)b_alloc((size_t)n * 256 * 4), *y = (float *)b_alloc((size_t)n * 256 * 4), *w = (float *)b_alloc((size_t)m * 4), *s = (float *)b_alloc((size_t)m * 4);
     float *q = (float *)b_alloc((size_t)n * 64 * 4);
-    b_row rows[8];
-    be_arg args[8];
+    b_row rows[12];
+    be_arg args[12];
     int i;
     be_graph(scale, m, &offset, &col);
     memset(rows, 0, sizeof rows);
-    for (i = 0; i < 8; i++) {
+    memset(args, 0, sizeof args);
+    for (i = 0; i < 12; i++) {
         const int f = i < 6 ? widths[i / 2] : 64;
         args[i].ctx = ctx;
-        args[i].kind = i < 6 ? i % 2 : i - 4;
+        args[i].kind = i < 6 ? i % 2 : i < 8 ? i - 4 : there_and_back[i - 8];
         args[i].offset = tiny_tensor_1d(offset, TINY_I64, n + 1);
         args[i].col = tiny_tensor_1d(col, TINY_I32, (tiny_idx)m);
         args[i].w = tiny_tensor_1d(w, TINY_F32, (tiny_idx)m);
@@ -93,19 +163,25 @@ void bench_edges(void)
         rows[i].what = names[args[i].kind];
         rows[i].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_SPMM));
         rows[i].threads = b_threads;
-        rows[i].bytes = (double)m * (4.0 * f * (i < 6 ? 1 : 2) + (args[i].kind == 0 ? 8.0 : 4.0)) + (double)n * (8.0 + 4.0 * f);
+        /* back: two rows an edge for the weights, one for x; attention: b and v twice, a, dy; and the numbers of the edges */
+        rows[i].bytes = (double)m * (4.0 * f * (i < 6 || args[i].kind == 0 ? 1 : args[i].kind == 4 ? 2 : args[i].kind == 5 ? 5 : 2) + (args[i].kind == 0 ? 8.0 : 4.0)) + (double)n * (8.0 + 4.0 * f);
         rows[i].limit = B_READ;
         b_shape(&rows[i], "%td nodes, %lld M edges, %d", n, (long long)(m >> 20), f);
     }
     b_contest("Sums over the edges of a power-law graph", rows, 6);
     b_contest("Attention over edges", rows + 6, 2);
+    for (i = 9; i < 12; i += 2) {           /* one tape at a time */
+        be_record(&args[i]);
+        b_contest(i == 9 ? "The gradient of a weighted sum beside the sum" : "The gradient of attention beside attention", rows + i - 1, 2);
+        be_forget(&args[i]);
+    }
     b_verdict("attention in one pass against three", rows[7].median_ns / rows[6].median_ns, ">=", 1.3);
-    free(offset);
-    free(col);
-    free(x);
-    free(y);
-    free(w);
-    free(s);
-    free(q);
+    b_free(offset);
+    b_free(col);
+    b_free(x);
+    b_free(y);
+    b_free(w);
+    b_free(s);
+    b_free(q);
     tiny_ctx_close(ctx);
 }

@@ -103,7 +103,10 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
 }
 
 /* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
-static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row) { return row->flags & TINY_OP_F64 && op->in[0]->dtype == TINY_F64; }
+static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
+{
+    return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
+}
 
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {

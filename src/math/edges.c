@@ -12,7 +12,7 @@
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
 #include <stdio.h>
 #include <string.h>
 #include "math/table.h"
@@ -84,8 +84,9 @@ static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx 
     return 1;
 }
 
-/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
-static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+                                     const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
     int i;
@@ -96,11 +97,12 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
-        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
-            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+        if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+                              tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
-    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || type == TINY_F64) && op->out[0] && offset->data && (!col || col->data)) {
         tinyi_edge_op o;
         char says[160];
         tiny_idx r;
@@ -112,11 +114,13 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
-static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
+    const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
-    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
-    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+    if (t->dtype == type && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
 /* longest row of the cases and of the bounds */
@@ -131,9 +135,7 @@ static double tinyi_edge_longest(const tiny_op *op)
 
 /* ---- spmm */
 
-enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-
-static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
 {
     static const tiny_spmm_params none = { 0, 0 };
     return op->params ? (const tiny_spmm_params *)op->params : &none;
@@ -144,7 +146,7 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tiny_idx dim[2], m;
-    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
     if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
@@ -154,15 +156,15 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     dense[0] = w;
     dense[1] = e;
     dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], x->dtype, dense);
     if (st) return st;
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = x->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], x->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y, *w, *e; int plain, reduce; } tinyi_spmm_op;
 
 static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
 {
@@ -172,6 +174,8 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     memset(&s->j, 0, sizeof s->j);
     s->x = x;
     s->y = op->out[0];
+    s->w = w;
+    s->e = e;
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
@@ -190,23 +194,22 @@ TINY_REF_BEGIN
 /* row r by the formula, value by value */
 static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
 {
-    const float *x = (const float *)s->x->data;
-    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_dtype type = s->x->dtype;
     const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
     int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
     tiny_idx f;
     for (f = 0; f < n; f++) {
         double sum = 0.0;
         for (p = p0; p < p1; p++) {
-            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
-            if (s->j.e) v += (double)s->j.e[p * n + f];
+            double v = tinyi_real(s->x->data, type, (s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]);
+            if (s->e) v += tinyi_real(s->e->data, type, (tiny_idx)p * n + f);
             if (s->j.relu && v < 0.0) v = 0.0;
-            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->w) v *= tinyi_real(s->w->data, type, (tiny_idx)p * (tiny_idx)s->j.heads + f / each);
             if (s->reduce < TINY_EDGE_MAX) sum += v;
             else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
         }
         if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
-        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+        tinyi_real_set(s->y->data, type, r * s->y->stride[0] + f * s->y->stride[1], sum);
     }
 }
 
@@ -402,8 +405,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
@@ -440,9 +443,7 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 /* ---- sddmm */
 
-enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
-
-static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
 {
     tiny_sddmm_params p;
     memset(&p, 0, sizeof p);
@@ -457,8 +458,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     const tiny_tensor *col = op->in[1], *dense[3];
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
-    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
-    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a, b->dtype);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
     if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
     if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
@@ -470,7 +471,7 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     dense[0] = att;
     dense[1] = e;
     dense[2] = NULL;
-    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], b->dtype, dense);
 }
 
 static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -480,11 +481,11 @@ static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     if (st) return st;
     dim[0] = op->in[1]->dim[0];
     dim[1] = tinyi_sddmm_params_of(op).heads;
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], op->in[TINYI_SDDMM_B]->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b, *att, *e; void *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
 
 static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
 {
@@ -493,6 +494,8 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
     s->a = a;
     s->b = b;
+    s->att = att;
+    s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
     s->j.x = (const float *)b->data;
@@ -511,17 +514,18 @@ TINY_REF_BEGIN
 /* the score of edge p of row r for a head, in double */
 static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
 {
-    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_dtype type = s->b->dtype;
+    const tiny_idx a = r * s->a->stride[0], b = (tiny_idx)s->o.col[p] * s->b->stride[0];
     const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
     double sum = 0.0;
     tiny_idx f;
     for (f = h * each; f < (h + 1) * each; f++) {
-        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
-        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        double t = tinyi_real(s->b->data, type, b + f * s->b->stride[1]), q = tinyi_real(s->a->data, type, a + f * s->a->stride[1]);
+        if (s->e) t += tinyi_real(s->e->data, type, (tiny_idx)p * (tiny_idx)s->j.f + f);
         if (s->j.add) {
             t += q;
             if (t <= 0.0) t *= (double)s->j.slope;
-            q = s->j.att ? (double)s->j.att[f] : 1.0;
+            q = s->att ? tinyi_real(s->att->data, type, f) : 1.0;
         }
         sum += q * t;
     }
@@ -533,7 +537,7 @@ static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
     int64_t p;
     tiny_idx h;
     for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) tinyi_real_set(s->s, s->b->dtype, (tiny_idx)p * s->s_row + h * s->s_step, tinyi_sddmm_value(s, r, p, h));
 }
 
 static void tinyi_sddmm_ref(const tiny_op *op)
@@ -541,7 +545,7 @@ static void tinyi_sddmm_ref(const tiny_op *op)
     tinyi_sddmm_op s;
     tiny_idx r;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
@@ -555,7 +559,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
     tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     if (s.o.n == 0) {
@@ -568,7 +572,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
                 if (!dense) tinyi_sddmm_rows(&s, r);
-                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+                else kernel((float *)s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
             }
 }
 
@@ -615,8 +619,8 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
     "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
@@ -643,11 +647,11 @@ static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op,
     const tiny_tensor *s = op->in[1], *dense[3];
     tiny_status st;
     if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
-    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    if (!tinyi_is_real(s)) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32 or f64");
     dense[0] = dense[1] = dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, s->dtype, dense);
     if (st) return st;
-    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    tinyi_want(&want[0], s->dtype, s->rank, s->dim);
     return TINY_OK;
 }
 
@@ -656,17 +660,18 @@ static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o,
 {
     const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
     const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
-    const float *s = (const float *)op->in[1]->data;
-    float *y = (float *)op->out[0]->data;
+    const tiny_dtype type = op->in[1]->dtype;
+    const void *s = op->in[1]->data;
     int64_t p;
     tiny_idx h;
     for (h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0.0;
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
-        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+            if (tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) > most) most = tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most);
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+            tinyi_real_set(op->out[0]->data, type, (tiny_idx)p * op->out[0]->stride[0] + h * y_step,
+                           tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most) / sum);
     }
 }
 
@@ -718,8 +723,8 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
     tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
@@ -729,21 +734,19 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
 
 /* ---- attention over a row */
 
-enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
-
 static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
     tiny_idx dim[2];
     int heads = tinyi_sddmm_params_of(op).heads;
-    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v, b->dtype);
     if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
     if (st) return st;
     if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
         return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = v->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], v->dtype, 2, dim);
     return TINY_OK;
 }
 
@@ -751,7 +754,6 @@ TINY_REF_BEGIN
 static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
 {
     const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
-    float *to = (float *)y->data + r * y->stride[0];
     int64_t p;
     tiny_idx h, f;
     for (h = 0; h < heads; h++) {
@@ -764,8 +766,8 @@ static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor 
         for (f = h * each; f < (h + 1) * each; f++) {
             double acc = 0.0;
             for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
-            to[f * y->stride[1]] = tinyi_round_f32(acc);
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * tinyi_real(v->data, v->dtype, (tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]);
+            tinyi_real_set(y->data, y->dtype, r * y->stride[0] + f * y->stride[1], acc);
         }
     }
 }
@@ -858,9 +860,9 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_edge_attention_shape,
     tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
-    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+    tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)

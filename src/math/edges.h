@@ -2,7 +2,8 @@
  *
  * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
  * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
- * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all tensors of numbers are f64 instead of f32,
+ * the reference answers.
  * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
  * fails with a sentence; the row is zeros.
  *
@@ -42,6 +43,13 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* where the inputs stand */
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);       /* with the defaults put in */
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
 
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {

@@ -20,15 +20,14 @@
 
 /* ---- helpers */
 
-static tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
+tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
 {
     tiny_status st = tiny_grad_new(g, type, 0, NULL, y);
     if (!st && !tiny_grad_dry(g)) tinyi_real_set(y->data, type, 0, x);
     return st;
 }
 
-/* y = x * factor */
-static tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
+tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
 {
     tiny_tensor f;
     tiny_status st;
@@ -48,7 +47,7 @@ static tiny_status tinyi_grad_rows(tiny_grad *g, int kind, const tiny_tensor *a,
     return tiny_grad_run(g, kind, a, b, &p, y);
 }
 
-static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
+tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
 {
     if (tiny_tensor_is_dense(x)) {
         *y = *x;
@@ -57,7 +56,7 @@ static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_ten
     return tiny_grad_run(g, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
-static tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
 {
     tiny_idx dim[4];
     dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;

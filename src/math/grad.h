@@ -6,7 +6,8 @@ TINYI_C_BEGIN
 
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
-    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)
+    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -19,6 +20,11 @@ TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
+/* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */
+TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
+TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
 /* For gradients that go part by part. view: any view of an input. */
 TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
 TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */

@@ -86,6 +86,23 @@ static void test_oracle(tiny_target target)
             T_WALLS(out, g.n * g.f);
             files++;
         }
+        {                                   /* variance and deviation are made of means: mean x^2 - (mean x)^2 */
+            float *square = t_keep((size_t)g.n * (size_t)g.f * 4), *of_squares = t_guarded((size_t)g.n * (size_t)g.f);
+            double *var = (double *)load(folders[which], "aggr/var.f64", (size_t)g.n * (size_t)g.f * 8), *std = (double *)load(folders[which], "aggr/std.f64", (size_t)g.n * (size_t)g.f * 8);
+            tiny_tensor x2 = tiny_tensor_2d(square, TINY_F32, g.n, g.f), y2 = tiny_tensor_2d(of_squares, TINY_F32, g.n, g.f);
+            tiny_spmm_params p;
+            memset(&p, 0, sizeof p);
+            p.reduce = TINY_EDGE_MEAN;
+            T_OK(tiny_mul(ctx, &x, &x, &x2));
+            T_OK(tiny_spmm(ctx, &offset, &x, &col, NULL, NULL, &p, &y));
+            T_OK(tiny_spmm(ctx, &offset, &x2, &col, NULL, NULL, &p, &y2));
+            for (i = 0; var && std && i < g.n * g.f; i++) {
+                const double v = (double)of_squares[i] - (double)out[i] * (double)out[i];
+                T_CLOSE(v, var[i], 2e-5);
+                T_CLOSE(sqrt(fmax(v, 0.0) + 1e-5), std[i], 2e-5 / std[i]);    /* |a - b| of roots is |a^2 - b^2| / (a + b) */
+            }
+            files += 2 * (var && std);
+        }
         want = (double *)load(folders[which], "aggr/softmax_edge_weight.f64", (size_t)g.m * 8);
         if (want) {
             tiny_tensor t = tiny_tensor_1d(score, TINY_F32, (tiny_idx)g.m);
@@ -100,7 +117,7 @@ static void test_oracle(tiny_target target)
             files++;
         }
     }
-    if (target == TINY_TARGET_SCALAR) printf("oracle/gnn/aggr: %d of 14\n", files);
+    if (target == TINY_TARGET_SCALAR) printf("oracle/gnn/aggr: %d of 18\n", files);
     t_close(ctx);
 }
 

@@ -13,8 +13,7 @@ int main(void) { return t_done(); }
 #define CASES 8
 #define PROBES 24                           /* numbers of each input that are moved */
 
-static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope",
-    "spmm", "sddmm", "segment_softmax", "edge_attention" };
+static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope" };
 
 static int is_real(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
 
@@ -71,6 +70,12 @@ static int make(tiny_ctx *ctx, const tiny_op_row *row, tiny_case *c, problem *p,
         n = tiny_tensor_count(&c->in[i]);
         if (n == 0) return 0;
         p->op.in[i] = &p->in[i];
+        if (c->fill[i] == TINY_FILL_TABLE) {
+            void *table = t_keep((size_t)n * tiny_dtype_bytes(c->in[i].dtype));
+            c->fill_table(c, i, table);
+            p->in[i] = tiny_tensor_nd(table, c->in[i].dtype, rank, dim);
+            continue;
+        }
         if (c->fill[i] == TINY_FILL_INDEX || !is_real(c->in[i].dtype)) {
             int32_t *at = (int32_t *)t_keep((size_t)n * sizeof *at);
             int64_t *wide = (int64_t *)t_keep((size_t)n * sizeof *wide);
@@ -79,7 +84,7 @@ static int make(tiny_ctx *ctx, const tiny_op_row *row, tiny_case *c, problem *p,
             p->in[i] = tiny_tensor_nd(c->in[i].dtype == TINY_I64 ? (void *)wide : (void *)at, c->in[i].dtype, rank, dim);
             continue;
         }
-        turn = swapped && rank >= 2;
+        turn = swapped && rank >= 2 && !c->dense[i];
         if (turn) {
             tiny_idx d = dim[rank - 1];
             dim[rank - 1] = dim[rank - 2];
