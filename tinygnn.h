@@ -1,151 +1,152 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     151  the manual
- *     223  math/kernels.h
- *    6397  options and names
- *    6975  core/config.h
- *    7099  core/status.h
- *    7132  core/tensor.h
- *    7185  core/ctx.h
- *    7262  core/mem.h
- *    7303  core/thread.h
- *    7354  core/rng.h
- *    7380  core/op.h
- *    7475  core/record.h
- *    7497  core/accel.h
- *    7534  core/bytes.h
- *    7562  core/json.h
- *    7608  core/safetensors.h
- *    7652  core/file.h
- *    7696  core/checkpoint.h
- *    7795  core/time.h
- *    7805  core/conform.h
- *    7888  math/binary.h
- *    7929  math/elem.h
- *    7996  math/convert.h
- *    8037  math/reduce.h
- *    8084  math/softmax.h
- *    8135  math/norm.h
- *    8184  math/matmul.h
- *    8252  math/layout.h
- *    8305  math/conv.h
- *    8359  math/sort.h
- *    8420  math/linalg_lu.h
- *    8437  math/linalg_qr.h
- *    8453  math/linalg_eig.h
- *    8466  math/linalg_svd.h
- *    8479  math/linalg.h
- *    8535  math/fft.h
- *    8604  math/fwht.h
- *    8627  math/attention.h
- *    8692  math/slope.h
- *    8713  math/loss.h
- *    8733  math/rope.h
- *    8754  math/patch.h
- *    8783  math/sparse.h
- *    8856  math/edges.h
- *    8927  math/ops.h
- *    8945  math/optim.h
- *    9058  math/tape.h
- *    9162  math/layer.h
- *    9207  math/train.h
- *    9261  math/all.h
- *    9267  the shared functions again, where the other header came first
- *    9670  gnn/graph/graph.h
- *    9759  gnn/graph/npy.h
- *    9791  gnn/graph/read.h
- *    9834  gnn/layer/layer.h
- *    9909  gnn/embed/fastrp.h
- *    9948  gnn/tinygnn.h
- *    9970  internal functions
- *   10063  core/status.c
- *   10073  core/atomic.h
- *   10125  core/state.h
- *   10219  core/tensor.c
- *   10370  core/cpu.h
- *   10404  core/ctx.c
- *   10644  core/mem.c
- *   10740  core/thread.c
- *   11216  core/rng.c
- *   11299  core/op.c
- *   11667  core/record.c
- *   11765  core/bytes.c
- *   11854  core/json.c
- *   12164  core/safetensors.c
- *   12379  core/file.c
- *   12618  core/hash.h
- *   12638  core/checkpoint.c
- *   13301  core/time.c
- *   13348  core/half.h
- *   13401  core/conform.c
- *   14160  math/grad.h
- *   14192  math/table.h
- *   14239  math/rows.h
- *   14304  math/walk.h
- *   14423  math/binary.c
- *   14714  math/elem.c
- *   15474  math/convert.c
- *   15949  math/reduce.c
- *   16467  math/softmax.c
- *   16830  math/norm.c
- *   17357  math/gemm.h
- *   17436  math/gemm_i8.h
- *   17452  math/matmul.c
- *   17812  math/layout.c
- *   18555  math/conv.c
- *   19079  math/sort.c
- *   19971  math/linalg_block.h
- *   20117  math/linalg_lu.c
- *   20462  math/linalg_qr.c
- *   20809  math/linalg_eig.c
- *   21317  math/linalg_svd.c
- *   21712  math/linalg.c
- *   21980  math/fft_way.h
- *   22047  math/fft.c
- *   22519  math/fwht.c
- *   22662  math/attention.c
- *   23041  math/slope.c
- *   23222  math/loss.c
- *   23388  math/rope.c
- *   23531  math/patch.c
- *   23829  math/sparse_lines.h
- *   23855  math/sparse_forms.h
- *   23874  math/sparse.c
- *   24178  math/edges.c
- *   25056  math/ops.c
- *   25093  math/optim.c
- *   25714  math/tape.c
- *   26562  math/layer.c
- *   27026  math/train.c
- *   27221  math/normal.c
- *   27240  core/target.h
- *   27564  math/targets.c
- *   27693  math/all.c
- *   27697  core/cpu.c
- *   27911  core/hash.c
- *   28014  math/grad.c
- *   28795  math/matvec.h
- *   28806  math/gemm.c
- *   29390  math/gemm_i8.c
- *   29613  math/linalg_block.c
- *   30146  math/fft_way.c
- *   30558  math/sparse_lines.c
- *   31029  math/sparse_forms.c
- *   31232  math/matvec.c
- *   31284  the shared functions forwarded, where the other header has their bodies
- *   31682  internal functions of this header
- *   31688  gnn/graph/inside.h
- *   31707  gnn/graph/graph.c
- *   32315  gnn/graph/inflate.h
- *   32332  gnn/graph/words.h
- *   32359  gnn/graph/npy.c
- *   32835  gnn/graph/read.c
- *   33536  gnn/layer/layer.c
- *   34057  gnn/embed/fastrp.c
- *   34428  gnn/graph/inflate.c
- *   34738  gnn/graph/words.c
- *   34885  gnn/tinygnn.c
- *   34896  the licence
+ *     152  the manual
+ *     224  math/kernels.h
+ *    6398  options and names
+ *    6976  core/config.h
+ *    7100  core/status.h
+ *    7133  core/tensor.h
+ *    7186  core/ctx.h
+ *    7263  core/mem.h
+ *    7304  core/thread.h
+ *    7355  core/rng.h
+ *    7381  core/op.h
+ *    7476  core/record.h
+ *    7498  core/accel.h
+ *    7535  core/bytes.h
+ *    7563  core/json.h
+ *    7609  core/safetensors.h
+ *    7653  core/file.h
+ *    7697  core/checkpoint.h
+ *    7796  core/time.h
+ *    7806  core/conform.h
+ *    7889  math/binary.h
+ *    7930  math/elem.h
+ *    7997  math/convert.h
+ *    8038  math/reduce.h
+ *    8085  math/softmax.h
+ *    8136  math/norm.h
+ *    8185  math/matmul.h
+ *    8253  math/layout.h
+ *    8306  math/conv.h
+ *    8360  math/sort.h
+ *    8421  math/linalg_lu.h
+ *    8438  math/linalg_qr.h
+ *    8454  math/linalg_eig.h
+ *    8467  math/linalg_svd.h
+ *    8480  math/linalg.h
+ *    8536  math/fft.h
+ *    8605  math/fwht.h
+ *    8628  math/attention.h
+ *    8693  math/slope.h
+ *    8714  math/loss.h
+ *    8734  math/rope.h
+ *    8755  math/patch.h
+ *    8784  math/sparse.h
+ *    8857  math/edges.h
+ *    8934  math/ops.h
+ *    8952  math/optim.h
+ *    9065  math/tape.h
+ *    9169  math/layer.h
+ *    9214  math/train.h
+ *    9268  math/all.h
+ *    9274  the shared functions again, where the other header came first
+ *    9677  gnn/graph/graph.h
+ *    9766  gnn/graph/npy.h
+ *    9798  gnn/graph/read.h
+ *    9841  gnn/layer/layer.h
+ *    9916  gnn/embed/fastrp.h
+ *    9955  gnn/tinygnn.h
+ *    9977  internal functions
+ *   10072  core/status.c
+ *   10082  core/atomic.h
+ *   10134  core/state.h
+ *   10228  core/tensor.c
+ *   10379  core/cpu.h
+ *   10413  core/ctx.c
+ *   10653  core/mem.c
+ *   10749  core/thread.c
+ *   11225  core/rng.c
+ *   11308  core/op.c
+ *   11679  core/record.c
+ *   11777  core/bytes.c
+ *   11866  core/json.c
+ *   12176  core/safetensors.c
+ *   12391  core/file.c
+ *   12631  core/hash.h
+ *   12651  core/checkpoint.c
+ *   13314  core/time.c
+ *   13361  core/half.h
+ *   13414  core/conform.c
+ *   14173  math/grad.h
+ *   14211  math/table.h
+ *   14258  math/rows.h
+ *   14323  math/walk.h
+ *   14442  math/binary.c
+ *   14733  math/elem.c
+ *   15493  math/convert.c
+ *   15968  math/reduce.c
+ *   16486  math/softmax.c
+ *   16849  math/norm.c
+ *   17376  math/gemm.h
+ *   17455  math/gemm_i8.h
+ *   17471  math/matmul.c
+ *   17831  math/layout.c
+ *   18574  math/conv.c
+ *   19098  math/sort.c
+ *   19990  math/linalg_block.h
+ *   20136  math/linalg_lu.c
+ *   20481  math/linalg_qr.c
+ *   20828  math/linalg_eig.c
+ *   21336  math/linalg_svd.c
+ *   21731  math/linalg.c
+ *   21999  math/fft_way.h
+ *   22066  math/fft.c
+ *   22538  math/fwht.c
+ *   22681  math/attention.c
+ *   23060  math/slope.c
+ *   23241  math/loss.c
+ *   23407  math/rope.c
+ *   23550  math/patch.c
+ *   23848  math/sparse_lines.h
+ *   23874  math/sparse_forms.h
+ *   23893  math/sparse.c
+ *   24197  math/edges.c
+ *   25077  math/ops.c
+ *   25114  math/optim.c
+ *   25735  math/tape.c
+ *   26588  math/layer.c
+ *   27052  math/train.c
+ *   27247  math/edges_grad.c
+ *   27718  math/normal.c
+ *   27737  core/target.h
+ *   28061  math/targets.c
+ *   28190  math/all.c
+ *   28194  core/cpu.c
+ *   28408  core/hash.c
+ *   28511  math/grad.c
+ *   29291  math/matvec.h
+ *   29302  math/gemm.c
+ *   29886  math/gemm_i8.c
+ *   30109  math/linalg_block.c
+ *   30642  math/fft_way.c
+ *   31054  math/sparse_lines.c
+ *   31525  math/sparse_forms.c
+ *   31728  math/matvec.c
+ *   31780  the shared functions forwarded, where the other header has their bodies
+ *   32178  internal functions of this header
+ *   32184  gnn/graph/inside.h
+ *   32203  gnn/graph/graph.c
+ *   32811  gnn/graph/inflate.h
+ *   32828  gnn/graph/words.h
+ *   32855  gnn/graph/npy.c
+ *   33331  gnn/graph/read.c
+ *   34032  gnn/layer/layer.c
+ *   34553  gnn/embed/fastrp.c
+ *   34924  gnn/graph/inflate.c
+ *   35234  gnn/graph/words.c
+ *   35381  gnn/tinygnn.c
+ *   35392  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6415,7 +6416,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc8abf35
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x7173ef52
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6970,7 +6971,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_load tinygnn_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xfc8abf35
+#define TINYI_SHARED_DECLARED 0x7173ef52
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -8857,7 +8858,8 @@ TINYI_C_END
  *
  * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
  * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
- * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all tensors of numbers are f64 instead of f32,
+ * the reference answers.
  * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
  * fails with a sentence; the row is zeros.
  *
@@ -8895,6 +8897,11 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* where the inputs stand */
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
 
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
@@ -9961,7 +9968,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009965
+#line 0009972
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10058,6 +10065,8 @@ TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const fl
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);       /* with the defaults put in */
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -11400,7 +11409,10 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
 }
 
 /* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
-static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row) { return row->flags & TINY_OP_F64 && op->in[0]->dtype == TINY_F64; }
+static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
+{
+    return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
+}
 
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
@@ -12489,6 +12501,18 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
+/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is opened once */
+TINYI_FN int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
 #if TINYI_HAVE_MMAP
@@ -12496,6 +12520,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
+    if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);    /* who writes into a pipe is gone when it was closed once */
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
     if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 && (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
@@ -12511,18 +12536,6 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     (void)close(fd);
 #endif
     return tiny_file_copy(ctx, path, out);
-}
-
-/* /dev/null must not become a file because somebody did not want the output */
-TINYI_FN int tinyi_file_special(const char *path)
-{
-#if TINYI_HAVE_MMAP
-    struct stat info;
-    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-#else
-    (void)path;
-    return 0;
-#endif
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -14164,7 +14177,8 @@ TINYI_C_BEGIN
 
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
-    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)
+    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -14177,6 +14191,11 @@ TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
+/* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */
+TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
+TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
 /* For gradients that go part by part. view: any view of an input. */
 TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
 TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
@@ -24189,7 +24208,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
 #include <stdio.h>
 #include <string.h>
 
@@ -24258,8 +24277,9 @@ static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx 
     return 1;
 }
 
-/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
-static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+                                     const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
     int i;
@@ -24270,11 +24290,12 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
-        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
-            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+        if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+                              tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
-    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || type == TINY_F64) && op->out[0] && offset->data && (!col || col->data)) {
         tinyi_edge_op o;
         char says[160];
         tiny_idx r;
@@ -24286,11 +24307,13 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
-static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
+    const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
-    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
-    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+    if (t->dtype == type && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
 /* longest row of the cases and of the bounds */
@@ -24305,9 +24328,7 @@ static double tinyi_edge_longest(const tiny_op *op)
 
 /* ---- spmm */
 
-enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-
-static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
 {
     static const tiny_spmm_params none = { 0, 0 };
     return op->params ? (const tiny_spmm_params *)op->params : &none;
@@ -24318,7 +24339,7 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tiny_idx dim[2], m;
-    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
     if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
@@ -24328,15 +24349,15 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     dense[0] = w;
     dense[1] = e;
     dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], x->dtype, dense);
     if (st) return st;
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = x->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], x->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y, *w, *e; int plain, reduce; } tinyi_spmm_op;
 
 static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
 {
@@ -24346,6 +24367,8 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     memset(&s->j, 0, sizeof s->j);
     s->x = x;
     s->y = op->out[0];
+    s->w = w;
+    s->e = e;
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
@@ -24364,23 +24387,22 @@ TINY_REF_BEGIN
 /* row r by the formula, value by value */
 static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
 {
-    const float *x = (const float *)s->x->data;
-    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_dtype type = s->x->dtype;
     const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
     int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
     tiny_idx f;
     for (f = 0; f < n; f++) {
         double sum = 0.0;
         for (p = p0; p < p1; p++) {
-            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
-            if (s->j.e) v += (double)s->j.e[p * n + f];
+            double v = tinyi_real(s->x->data, type, (s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]);
+            if (s->e) v += tinyi_real(s->e->data, type, (tiny_idx)p * n + f);
             if (s->j.relu && v < 0.0) v = 0.0;
-            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->w) v *= tinyi_real(s->w->data, type, (tiny_idx)p * (tiny_idx)s->j.heads + f / each);
             if (s->reduce < TINY_EDGE_MAX) sum += v;
             else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
         }
         if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
-        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+        tinyi_real_set(s->y->data, type, r * s->y->stride[0] + f * s->y->stride[1], sum);
     }
 }
 
@@ -24576,8 +24598,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
@@ -24614,9 +24636,7 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 /* ---- sddmm */
 
-enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
-
-static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
 {
     tiny_sddmm_params p;
     memset(&p, 0, sizeof p);
@@ -24631,8 +24651,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     const tiny_tensor *col = op->in[1], *dense[3];
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
-    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
-    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a, b->dtype);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
     if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
     if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
@@ -24644,7 +24664,7 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     dense[0] = att;
     dense[1] = e;
     dense[2] = NULL;
-    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], b->dtype, dense);
 }
 
 static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -24654,11 +24674,11 @@ static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     if (st) return st;
     dim[0] = op->in[1]->dim[0];
     dim[1] = tinyi_sddmm_params_of(op).heads;
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], op->in[TINYI_SDDMM_B]->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b, *att, *e; void *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
 
 static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
 {
@@ -24667,6 +24687,8 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
     s->a = a;
     s->b = b;
+    s->att = att;
+    s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
     s->j.x = (const float *)b->data;
@@ -24685,17 +24707,18 @@ TINY_REF_BEGIN
 /* the score of edge p of row r for a head, in double */
 static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
 {
-    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_dtype type = s->b->dtype;
+    const tiny_idx a = r * s->a->stride[0], b = (tiny_idx)s->o.col[p] * s->b->stride[0];
     const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
     double sum = 0.0;
     tiny_idx f;
     for (f = h * each; f < (h + 1) * each; f++) {
-        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
-        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        double t = tinyi_real(s->b->data, type, b + f * s->b->stride[1]), q = tinyi_real(s->a->data, type, a + f * s->a->stride[1]);
+        if (s->e) t += tinyi_real(s->e->data, type, (tiny_idx)p * (tiny_idx)s->j.f + f);
         if (s->j.add) {
             t += q;
             if (t <= 0.0) t *= (double)s->j.slope;
-            q = s->j.att ? (double)s->j.att[f] : 1.0;
+            q = s->att ? tinyi_real(s->att->data, type, f) : 1.0;
         }
         sum += q * t;
     }
@@ -24707,7 +24730,7 @@ static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
     int64_t p;
     tiny_idx h;
     for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) tinyi_real_set(s->s, s->b->dtype, (tiny_idx)p * s->s_row + h * s->s_step, tinyi_sddmm_value(s, r, p, h));
 }
 
 static void tinyi_sddmm_ref(const tiny_op *op)
@@ -24715,7 +24738,7 @@ static void tinyi_sddmm_ref(const tiny_op *op)
     tinyi_sddmm_op s;
     tiny_idx r;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
@@ -24729,7 +24752,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
     tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     if (s.o.n == 0) {
@@ -24742,7 +24765,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
                 if (!dense) tinyi_sddmm_rows(&s, r);
-                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+                else kernel((float *)s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
             }
 }
 
@@ -24789,8 +24812,8 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
     "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
@@ -24817,11 +24840,11 @@ static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op,
     const tiny_tensor *s = op->in[1], *dense[3];
     tiny_status st;
     if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
-    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    if (!tinyi_is_real(s)) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32 or f64");
     dense[0] = dense[1] = dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, s->dtype, dense);
     if (st) return st;
-    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    tinyi_want(&want[0], s->dtype, s->rank, s->dim);
     return TINY_OK;
 }
 
@@ -24830,17 +24853,18 @@ static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o,
 {
     const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
     const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
-    const float *s = (const float *)op->in[1]->data;
-    float *y = (float *)op->out[0]->data;
+    const tiny_dtype type = op->in[1]->dtype;
+    const void *s = op->in[1]->data;
     int64_t p;
     tiny_idx h;
     for (h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0.0;
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
-        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+            if (tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) > most) most = tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most);
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+            tinyi_real_set(op->out[0]->data, type, (tiny_idx)p * op->out[0]->stride[0] + h * y_step,
+                           tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most) / sum);
     }
 }
 
@@ -24892,8 +24916,8 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
     tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
@@ -24903,21 +24927,19 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
 
 /* ---- attention over a row */
 
-enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
-
 static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
     tiny_idx dim[2];
     int heads = tinyi_sddmm_params_of(op).heads;
-    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v, b->dtype);
     if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
     if (st) return st;
     if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
         return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = v->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], v->dtype, 2, dim);
     return TINY_OK;
 }
 
@@ -24925,7 +24947,6 @@ TINY_REF_BEGIN
 static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
 {
     const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
-    float *to = (float *)y->data + r * y->stride[0];
     int64_t p;
     tiny_idx h, f;
     for (h = 0; h < heads; h++) {
@@ -24938,8 +24959,8 @@ static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor 
         for (f = h * each; f < (h + 1) * each; f++) {
             double acc = 0.0;
             for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
-            to[f * y->stride[1]] = tinyi_round_f32(acc);
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * tinyi_real(v->data, v->dtype, (tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]);
+            tinyi_real_set(y->data, y->dtype, r * y->stride[0] + f * y->stride[1], acc);
         }
     }
 }
@@ -25032,9 +25053,9 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_edge_attention_shape,
     tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
-    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+    tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
@@ -26048,7 +26069,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
 TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tensor *out)
 {
     const tiny_op_row *row = given ? tinyi_op_row(given) : NULL;
-    tiny_tensor made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
+    tiny_tensor in[TINY_OP_MAX_IN], made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
     tinyi_tape_node *n;
     tiny_op op;
     tiny_status st;
@@ -26057,6 +26078,11 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     if (t->status) return t->status;
     if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
     op = *given;
+    for (i = 0; i < row->n_in; i++)
+        if (op.in[i]) {                     /* out may be where the caller keeps an input's struct */
+            in[i] = *op.in[i];
+            op.in[i] = &in[i];
+        }
     memset(want, 0, sizeof want);
     for (i = 0; i < row->n_out; i++)
         if (!op.out[i]) asked = 1;
@@ -27218,6 +27244,477 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
 }
 #endif
 
+/* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
+ * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
+ *          sum over a row of P dP is dy . y.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h.
+ *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
+ *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
+ *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.
+ *          sddmm      DOT: k = scale ds; da[r] = sum k (b[c] + e[p]), db[c] = sum k a[r], de = k a[r]: two spmm.
+ *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt = sum ds leaky(z).
+ *          softmax    ds = p (dp - sum over the row of p dp)
+ *          attention  P anew; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
+ * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their order. The sums
+ *          themselves are spmm: the bits do not depend on the threads.
+ * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an edge more, all
+ *          others some times the features an edge.
+ * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them.                        */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_edge_grad {
+    tiny_grad *g;
+    const tiny_tensor *offset, *col;        /* col NULL: edge p comes from p */
+    tiny_idx n, m, n_x;
+    tiny_tensor row;                        /* (m) i32: the row of each edge; data NULL until it is asked for */
+    tiny_tensor turned, turned_row, turned_edge;    /* (n_x + 1) i64, (m) i32, (m) i32: the same edges, by where they come from */
+} tinyi_edge_grad;
+
+static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const tiny_op *op, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+{
+    memset(t, 0, sizeof *t);
+    t->g = g;
+    t->offset = op->in[0];
+    t->col = col;
+    t->n = op->in[0]->dim[0] - 1;
+    t->m = m;
+    t->n_x = n_x;
+    if (m <= 0x7fffffff && t->n <= 0x7fffffff) return TINY_OK;
+    return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW, "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
+}
+
+static tiny_status tinyi_edge_grad_rows(tinyi_edge_grad *t)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    int64_t p;
+    tiny_idx r;
+    tiny_status st;
+    if (t->row.data) return TINY_OK;
+    st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->row);
+    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++)
+        for (p = offset[r]; p < offset[r + 1]; p++) ((int32_t *)t->row.data)[p] = (int32_t)r;
+    return st;
+}
+
+/* by counting; the operation that ran has looked at all numbers */
+static tiny_status tinyi_edge_grad_turn(tinyi_edge_grad *t)
+{
+    const tiny_idx n1 = t->n_x + 1;
+    const int32_t *col;
+    int64_t *at, p;
+    tiny_idx i;
+    tiny_status st;
+    if (t->turned.data) return TINY_OK;
+    st = tinyi_edge_grad_rows(t);
+    if (!st) st = tiny_grad_new(t->g, TINY_I64, 1, &n1, &t->turned);
+    if (!st) st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->turned_row);
+    if (!st) st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->turned_edge);
+    if (st || tiny_grad_dry(t->g)) return st;
+    col = (const int32_t *)t->col->data;
+    at = (int64_t *)t->turned.data;
+    memset(at, 0, (size_t)n1 * sizeof *at);
+    for (p = 0; p < t->m; p++) at[col[p]]++;
+    for (i = 0, p = 0; i < n1; i++) {       /* counts to beginnings */
+        const int64_t count = at[i];
+        at[i] = p;
+        p += count;
+    }
+    for (p = 0; p < t->m; p++) {
+        const int64_t to = at[col[p]]++;
+        ((int32_t *)t->turned_row.data)[to] = ((const int32_t *)t->row.data)[p];
+        ((int32_t *)t->turned_edge.data)[to] = (int32_t)p;
+    }
+    for (i = t->n_x; i > 0; i--) at[i] = at[i - 1];         /* each place has moved to the beginning of the next */
+    at[0] = 0;
+    return TINY_OK;
+}
+
+/* any operation into new scratch */
+static tiny_status tinyi_edge_grad_run(tinyi_edge_grad *t, tiny_op *op, tiny_tensor *y)
+{
+    tiny_tensor want[TINY_OP_MAX_OUT];
+    tiny_status st;
+    memset(want, 0, sizeof want);
+    st = tiny_op_shape(tiny_grad_ctx(t->g), op, want);
+    if (!st) st = tiny_grad_new(t->g, want[0].dtype, want[0].rank, want[0].dim, y);
+    op->out[0] = y;
+    return st ? st : tiny_grad_op(t->g, op);
+}
+
+/* y[r] = sum over the edges of w[p] (x[col[p]] + e[p]); col NULL: of w[p] x[p] */
+static tiny_status tinyi_edge_grad_sum(tinyi_edge_grad *t, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SPMM;
+    op.in[0] = offset;
+    op.in[TINYI_SPMM_X] = x;
+    op.in[TINYI_SPMM_COL] = col;
+    op.in[TINYI_SPMM_W] = w;
+    op.in[TINYI_SPMM_E] = e;
+    return tinyi_edge_grad_run(t, &op, y);
+}
+
+/* y[c] = sum over the edges that come from c of w[p] x[row of p] */
+static tiny_status tinyi_edge_grad_back(tinyi_edge_grad *t, const tiny_tensor *x, const tiny_tensor *w, tiny_tensor *y)
+{
+    tiny_tensor turned;
+    tiny_status st = tinyi_edge_grad_turn(t);
+    if (!st && w) st = tiny_grad_run(t->g, TINY_OP_GATHER, w, &t->turned_edge, NULL, &turned);
+    return st ? st : tinyi_edge_grad_sum(t, &t->turned, x, &t->turned_row, w ? &turned : NULL, NULL, y);
+}
+
+/* y[c] = sum over the edges that come from c of z[p] */
+static tiny_status tinyi_edge_grad_collect(tinyi_edge_grad *t, const tiny_tensor *z, tiny_tensor *y)
+{
+    tiny_status st = tinyi_edge_grad_turn(t);
+    return st ? st : tinyi_edge_grad_sum(t, &t->turned, z, &t->turned_edge, NULL, NULL, y);
+}
+
+/* y[p] = x[row of p] */
+static tiny_status tinyi_edge_grad_spread(tinyi_edge_grad *t, const tiny_tensor *x, tiny_tensor *y)
+{
+    tiny_status st = tinyi_edge_grad_rows(t);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_GATHER, x, &t->row, NULL, y);
+}
+
+/* s[p][h] = sum over head h of a[r] (b[c] + e[p]) */
+static tiny_status tinyi_edge_grad_dot(tinyi_edge_grad *t, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *e, tiny_idx heads, tiny_tensor *s)
+{
+    tiny_sddmm_params p;
+    tiny_tensor own;
+    tiny_op op;
+    tiny_idx i;
+    tiny_status st;
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    p.heads = (int)heads;
+    op.kind = TINY_OP_SDDMM;
+    op.in[0] = t->offset;
+    op.in[TINYI_SDDMM_COL] = t->col;
+    op.in[TINYI_SDDMM_A] = a;
+    op.in[TINYI_SDDMM_B] = b;
+    op.in[TINYI_SDDMM_E] = e;
+    op.params = &p;
+    if (!t->col) {
+        st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &own);
+        if (st) return st;
+        for (i = 0; !tiny_grad_dry(t->g) && i < t->m; i++) ((int32_t *)own.data)[i] = (int32_t)i;
+        op.in[TINYI_SDDMM_COL] = &own;
+    }
+    return tinyi_edge_grad_run(t, &op, s);
+}
+
+/* (rows, heads) or (rows) under the shape (rows, heads, each), and dense (rows, heads * each) cut the same way */
+static tiny_tensor tinyi_edge_grad_wide(const tiny_tensor *w, tiny_idx each)
+{
+    tiny_tensor y = *w;
+    y.rank = 3;
+    y.dim[1] = w->rank == 2 ? w->dim[1] : 1;
+    y.stride[1] = w->rank == 2 ? w->stride[1] : 0;
+    y.dim[2] = each;
+    y.stride[2] = 0;
+    return y;
+}
+
+static tiny_tensor tinyi_edge_grad_cut(const tiny_tensor *x, tiny_idx heads)
+{
+    tiny_tensor y = *x;
+    y.rank = 3;
+    y.dim[1] = heads;
+    y.dim[2] = x->dim[1] / heads;
+    y.stride[2] = x->stride[1];
+    y.stride[1] = x->stride[1] * y.dim[2];
+    return y;
+}
+
+static tiny_tensor tinyi_edge_grad_join(const tiny_tensor *x) { return tinyi_grad_as(x, 2, x->dim[0], x->dim[1] * x->dim[2], 1, 1); }
+
+/* y = x with each head times its number of w: (rows, f) */
+static tiny_status tinyi_edge_grad_weigh(tinyi_edge_grad *t, const tiny_tensor *x, const tiny_tensor *w, tiny_tensor *y)
+{
+    const tiny_idx heads = w && w->rank == 2 ? w->dim[1] : 1;
+    tiny_tensor a, b, c;
+    tiny_status st;
+    if (!w) {
+        *y = *x;
+        return TINY_OK;
+    }
+    a = tinyi_edge_grad_cut(x, heads);
+    b = tinyi_edge_grad_wide(w, a.dim[2]);
+    st = tiny_grad_run(t->g, TINY_OP_MUL, &a, &b, NULL, &c);
+    if (!st) *y = tinyi_edge_grad_join(&c);
+    return st;
+}
+
+/* ---- spmm */
+
+/* x / edges of the row */
+static tiny_status tinyi_edge_grad_mean(tinyi_edge_grad *t, const tiny_tensor *x, tiny_tensor *y)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    tiny_tensor share;
+    tiny_idx dim[2], r;
+    tiny_status st;
+    dim[0] = t->n;
+    dim[1] = 1;
+    st = tiny_grad_new(t->g, x->dtype, 2, dim, &share);
+    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++) tinyi_real_set(share.data, share.dtype, r, 1.0 / (double)TINYI_MAX(1, offset[r + 1] - offset[r]));
+    return st ? st : tiny_grad_run(t->g, TINY_OP_MUL, x, &share, NULL, y);
+}
+
+/* g[p] is dy[r] where p is the first edge of its row with the extreme value of w u, else 0; a NaN is extreme, as in spmm */
+static tiny_status tinyi_edge_grad_winner(tinyi_edge_grad *t, const tiny_tensor *dy, const tiny_tensor *u, const tiny_tensor *w, int reduce, tiny_tensor *g)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    const tiny_idx n = u->dim[1], heads = w && w->rank == 2 ? w->dim[1] : 1, each = n / heads;
+    tiny_idx r, f;
+    int64_t p;
+    tiny_status st = tiny_grad_new(t->g, u->dtype, 2, u->dim, g);
+    if (st || tiny_grad_dry(t->g)) return st;
+    memset(g->data, 0, (size_t)tiny_tensor_count(g) * tiny_dtype_bytes(g->dtype));
+    for (r = 0; r < t->n; r++)
+        for (f = 0; f < n && offset[r] < offset[r + 1]; f++) {
+            int64_t best = -1;
+            double top = 0.0;
+            for (p = offset[r]; p < offset[r + 1]; p++) {
+                double v = tinyi_real(u->data, u->dtype, (tiny_idx)p * u->stride[0] + f * u->stride[1]);
+                if (w) v *= tinyi_real(w->data, w->dtype, (tiny_idx)p * heads + f / each);
+                if (best >= 0 && !(top == top && (v != v || (reduce == TINY_EDGE_MAX ? v > top : v < top)))) continue;
+                best = p;
+                top = v;
+            }
+            tinyi_real_set(g->data, g->dtype, (tiny_idx)best * n + f, tinyi_real(dy->data, dy->dtype, r * dy->stride[0] + f * dy->stride[1]));
+        }
+    return TINY_OK;
+}
+
+/* dw, (m) or (m, heads) */
+static tiny_status tinyi_edge_grad_weights(tinyi_edge_grad *t, int i, const tiny_op *op, const tiny_tensor *dw)
+{
+    tiny_tensor d = *dw;
+    if (op->in[i]->rank == 1) d = tinyi_grad_as(&d, 1, dw->dim[0], 1, 1, 1);
+    return tiny_grad_add(t->g, i, &d);
+}
+
+/* a sum or mean without a function in between */
+static tiny_status tinyi_edge_grad_linear(tinyi_edge_grad *t, const tiny_op *op, const tiny_tensor *dy)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const int wants_x = tiny_grad_wants(t->g, TINYI_SPMM_X), wants_e = tiny_grad_wants(t->g, TINYI_SPMM_E);
+    tiny_tensor y, z;
+    tiny_status st = TINY_OK;
+    if (tiny_grad_wants(t->g, TINYI_SPMM_W)) {
+        st = tinyi_edge_grad_dot(t, dy, x, e, w->rank == 2 ? w->dim[1] : 1, &y);
+        if (!st) st = tinyi_edge_grad_weights(t, TINYI_SPMM_W, op, &y);
+    }
+    if (!st && wants_x && t->col) {
+        st = tinyi_edge_grad_back(t, dy, w, &y);
+        if (!st) st = tiny_grad_add(t->g, TINYI_SPMM_X, &y);
+    }
+    if (st || !(wants_e || (wants_x && !t->col))) return st;
+    st = tinyi_edge_grad_spread(t, dy, &y);
+    if (!st) st = tinyi_edge_grad_weigh(t, &y, w, &z);
+    if (!st && wants_e) st = tiny_grad_add(t->g, TINYI_SPMM_E, &z);
+    return st || !wants_x || t->col ? st : tiny_grad_add(t->g, TINYI_SPMM_X, &z);
+}
+
+tiny_status tinyi_grad_spmm(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    tinyi_edge_grad t;
+    tiny_tensor dy = *tiny_grad_of(g, 0), z = *x, u, share, y;
+    tiny_slope_params relu;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, col, col ? col->dim[0] : x->dim[0], x->dim[0]);
+    relu.of = TINY_OP_RELU;
+    if (st || t.m == 0 || x->dim[1] == 0) return st;
+    if (p->reduce == TINY_EDGE_MEAN) {
+        st = tinyi_edge_grad_mean(&t, &dy, &y);
+        dy = y;
+    }
+    if (!st && p->reduce < TINY_EDGE_MAX && !p->relu) return tinyi_edge_grad_linear(&t, op, &dy);
+    if (!st && col) st = tiny_grad_run(g, TINY_OP_GATHER, x, col, NULL, &z);
+    if (!st && e) {
+        st = tiny_grad_run(g, TINY_OP_ADD, &z, e, NULL, &y);
+        z = y;
+    }
+    u = z;
+    if (!st && p->relu) st = tiny_grad_run(g, TINY_OP_RELU, &z, NULL, NULL, &u);
+    if (!st) st = p->reduce < TINY_EDGE_MAX ? tinyi_edge_grad_spread(&t, &dy, &share) : tinyi_edge_grad_winner(&t, &dy, &u, w, p->reduce, &share);
+    if (!st && tiny_grad_wants(g, TINYI_SPMM_W)) {
+        tiny_reduce_params last = { 0, 0, 0 };
+        st = tiny_grad_run(g, TINY_OP_MUL, &share, &u, NULL, &y);
+        y = tinyi_edge_grad_cut(&y, w->rank == 2 ? w->dim[1] : 1);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUM, &y, NULL, &last, &u);
+        if (!st) st = tinyi_edge_grad_weights(&t, TINYI_SPMM_W, op, &u);
+    }
+    if (!st) st = tinyi_edge_grad_weigh(&t, &share, w, &y);
+    if (!st && p->relu) {
+        share = y;
+        st = tiny_grad_run(g, TINY_OP_SLOPE, &z, &share, &relu, &y);
+    }
+    if (!st) st = tiny_grad_add(g, TINYI_SPMM_E, &y);
+    if (st || !tiny_grad_wants(g, TINYI_SPMM_X)) return st;
+    u = y;
+    if (col) st = tinyi_edge_grad_collect(&t, &y, &u);
+    return st ? st : tiny_grad_add(g, TINYI_SPMM_X, &u);
+}
+
+/* ---- scores, and what is made of them */
+
+/* where the inputs of a score stand in its operation; e -1: it has none */
+typedef struct tinyi_edge_grad_at { int a, b, att, e; } tinyi_edge_grad_at;
+
+/* k = slope k + (1 - slope) part: what leaky is, or its slope, when part is that of relu */
+static tiny_status tinyi_edge_grad_leaky(tinyi_edge_grad *t, const tiny_tensor *k, const tiny_tensor *part, double slope, tiny_tensor *y)
+{
+    tiny_tensor low, high;
+    tiny_status st = tinyi_grad_times(t->g, k, slope, &low);
+    if (!st) st = tinyi_grad_times(t->g, part, 1.0 - slope, &high);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_ADD, &low, &high, NULL, y);
+}
+
+static tiny_status tinyi_edge_grad_by_dot(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double scale, const tiny_tensor *ds)
+{
+    const tiny_tensor *a = op->in[at->a], *b = op->in[at->b], *e = at->e < 0 ? NULL : op->in[at->e];
+    tiny_tensor k, y, z;
+    tiny_status st = tinyi_grad_times(t->g, ds, scale, &z);
+    if (!st) st = tinyi_grad_dense(t->g, &z, &k);           /* dy of an output that is a view */
+    if (!st && tiny_grad_wants(t->g, at->a)) {
+        st = tinyi_edge_grad_sum(t, t->offset, b, t->col, &k, e, &y);
+        if (!st) st = tiny_grad_add(t->g, at->a, &y);
+    }
+    if (!st && tiny_grad_wants(t->g, at->b)) {
+        st = tinyi_edge_grad_back(t, a, &k, &y);
+        if (!st) st = tiny_grad_add(t->g, at->b, &y);
+    }
+    if (st || !e || !tiny_grad_wants(t->g, at->e)) return st;
+    st = tinyi_edge_grad_spread(t, a, &y);
+    if (!st) st = tinyi_edge_grad_weigh(t, &y, &k, &z);
+    return st ? st : tiny_grad_add(t->g, at->e, &z);
+}
+
+static tiny_status tinyi_edge_grad_by_add(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double slope, const tiny_tensor *ds)
+{
+    const tiny_tensor *att = op->in[at->att], *e = at->e < 0 ? NULL : op->in[at->e];
+    const tiny_idx heads = ds->dim[1], each = op->in[at->a]->dim[1] / heads;
+    tiny_tensor z, y, u, q, wide = tinyi_edge_grad_wide(ds, each);
+    tiny_slope_params relu;
+    tiny_status st = tinyi_edge_grad_spread(t, op->in[at->a], &y);
+    relu.of = TINY_OP_RELU;
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_GATHER, op->in[at->b], t->col, NULL, &u);
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_ADD, &y, &u, NULL, &z);
+    if (!st && e) {
+        st = tiny_grad_run(t->g, TINY_OP_ADD, &z, e, NULL, &y);
+        z = y;
+    }
+    if (st) return st;
+    z = tinyi_edge_grad_cut(&z, heads);
+    if (att && tiny_grad_wants(t->g, at->att)) {
+        st = tiny_grad_run(t->g, TINY_OP_RELU, &z, NULL, NULL, &u);
+        if (!st) st = tinyi_edge_grad_leaky(t, &z, &u, slope, &y);
+        if (!st) st = tiny_grad_run(t->g, TINY_OP_MUL, &y, &wide, NULL, &u);
+        if (!st) u = tinyi_edge_grad_join(&u);
+        if (!st) st = tiny_grad_add(t->g, at->att, &u);     /* the tape adds up what was repeated */
+    }
+    q = wide;
+    if (!st && att) {
+        tiny_tensor rows = tiny_tensor_nd(att->data, att->dtype, 3, wide.dim);
+        rows.stride[0] = 0;
+        rows.stride[2] = att->stride[0];
+        rows.stride[1] = att->stride[0] * each;
+        st = tiny_grad_run(t->g, TINY_OP_MUL, &wide, &rows, NULL, &q);
+    }
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_SLOPE, &z, &q, &relu, &u);
+    if (!st) st = tinyi_edge_grad_leaky(t, &q, &u, slope, &y);
+    if (st) return st;
+    y = tinyi_edge_grad_join(&y);
+    if (e) st = tiny_grad_add(t->g, at->e, &y);
+    if (!st && tiny_grad_wants(t->g, at->a)) {
+        st = tinyi_edge_grad_sum(t, t->offset, &y, NULL, NULL, NULL, &u);
+        if (!st) st = tiny_grad_add(t->g, at->a, &u);
+    }
+    if (st || !tiny_grad_wants(t->g, at->b)) return st;
+    st = tinyi_edge_grad_collect(t, &y, &u);
+    return st ? st : tiny_grad_add(t->g, at->b, &u);
+}
+
+static tiny_status tinyi_edge_grad_scores(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, const tiny_tensor *ds)
+{
+    const tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    return p.add ? tinyi_edge_grad_by_add(t, op, at, (double)p.slope, ds) : tinyi_edge_grad_by_dot(t, op, at, (double)p.scale, ds);
+}
+
+tiny_status tinyi_grad_sddmm(tiny_grad *g, const tiny_op *op)
+{
+    static const tinyi_edge_grad_at at = { TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+    const tiny_tensor *col = op->in[TINYI_SDDMM_COL], *b = op->in[TINYI_SDDMM_B];
+    tinyi_edge_grad t;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, col, col->dim[0], b->dim[0]);
+    return st || t.m == 0 || b->dim[1] == 0 ? st : tinyi_edge_grad_scores(&t, op, &at, tiny_grad_of(g, 0));
+}
+
+/* ds = p (dp - sum[row]), sum (rows, heads) */
+static tiny_status tinyi_edge_grad_unsoft(tinyi_edge_grad *t, const tiny_tensor *p, const tiny_tensor *dp, const tiny_tensor *sum, tiny_tensor *ds)
+{
+    tiny_tensor u, v;
+    tiny_status st = tinyi_edge_grad_spread(t, sum, &u);
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_SUB, dp, &u, NULL, &v);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_MUL, p, &v, NULL, ds);
+}
+
+tiny_status tinyi_grad_segment_softmax(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_idx m = op->in[1]->dim[0];
+    tinyi_edge_grad t;
+    tiny_tensor p = tinyi_edge_grad_wide(op->out[0], 1), dp = tinyi_edge_grad_wide(tiny_grad_of(g, 0), 1), u, v, ds;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, NULL, m, m);
+    if (st || m == 0 || tiny_tensor_count(&p) == 0) return st;
+    p.rank = dp.rank = 2;                   /* (edges, heads), without the third axis */
+    st = tiny_grad_run(g, TINY_OP_MUL, &p, &dp, NULL, &u);
+    if (!st) st = tinyi_edge_grad_sum(&t, t.offset, &u, NULL, NULL, NULL, &v);
+    if (!st) st = tinyi_edge_grad_unsoft(&t, &p, &dp, &v, &ds);
+    return st ? st : tinyi_edge_grad_weights(&t, 1, op, &ds);
+}
+
+tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
+{
+    static const tinyi_edge_grad_at at = { TINYI_EDGE_ATT_A, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_ATT, -1 };
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *v = op->in[TINYI_EDGE_ATT_V], *b = op->in[TINYI_EDGE_ATT_B];
+    const tiny_idx heads = tinyi_sddmm_params_of(op).heads;
+    tiny_reduce_params last = { 0, 0, 0 };
+    tinyi_edge_grad t;
+    tiny_tensor s, p, dp, ds, y, z;
+    tiny_op again;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, op->in[1], op->in[1]->dim[0], b->dim[0]);
+    if (st || t.m == 0 || v->dim[1] == 0 || b->dim[1] == 0) return st;
+    memset(&again, 0, sizeof again);
+    again.kind = TINY_OP_SDDMM;
+    again.in[0] = op->in[0];
+    again.in[TINYI_SDDMM_COL] = op->in[1];
+    again.in[TINYI_SDDMM_A] = op->in[TINYI_EDGE_ATT_A];
+    again.in[TINYI_SDDMM_B] = b;
+    again.in[TINYI_SDDMM_ATT] = op->in[TINYI_EDGE_ATT_ATT];
+    again.params = op->params;
+    st = tinyi_edge_grad_run(&t, &again, &s);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SEGMENT_SOFTMAX, op->in[0], &s, NULL, &p);
+    if (!st && tiny_grad_wants(g, TINYI_EDGE_ATT_V)) {
+        st = tinyi_edge_grad_back(&t, dy, &p, &y);
+        if (!st) st = tiny_grad_add(g, TINYI_EDGE_ATT_V, &y);
+    }
+    if (st || !(tiny_grad_wants(g, at.a) || tiny_grad_wants(g, at.b) || tiny_grad_wants(g, at.att))) return st;
+    st = tinyi_edge_grad_dot(&t, dy, v, NULL, heads, &dp);
+    y = tinyi_edge_grad_cut(dy, heads);
+    z = tinyi_edge_grad_cut(op->out[0], heads);
+    if (!st) st = tiny_grad_run(g, TINY_OP_DOT, &y, &z, &last, &s);
+    if (!st) st = tinyi_edge_grad_unsoft(&t, &p, &dp, &s, &ds);
+    return st ? st : tinyi_edge_grad_scores(&t, op, &at, &ds);
+}
+#endif
+
 /* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -28028,15 +28525,14 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
 
 /* ---- helpers */
 
-static tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
+tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
 {
     tiny_status st = tiny_grad_new(g, type, 0, NULL, y);
     if (!st && !tiny_grad_dry(g)) tinyi_real_set(y->data, type, 0, x);
     return st;
 }
 
-/* y = x * factor */
-static tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
+tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
 {
     tiny_tensor f;
     tiny_status st;
@@ -28056,7 +28552,7 @@ static tiny_status tinyi_grad_rows(tiny_grad *g, int kind, const tiny_tensor *a,
     return tiny_grad_run(g, kind, a, b, &p, y);
 }
 
-static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
+tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
 {
     if (tiny_tensor_is_dense(x)) {
         *y = *x;
@@ -28065,7 +28561,7 @@ static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_ten
     return tiny_grad_run(g, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
-static tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
 {
     tiny_idx dim[4];
     dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;

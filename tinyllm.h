@@ -1,247 +1,252 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     247  the manual
- *     317  math/kernels.h
- *    6489  llm/quant/kernels.h
- *    9244  options and names
- *    9822  core/config.h
- *    9946  core/status.h
- *    9979  core/tensor.h
- *   10032  core/ctx.h
- *   10109  core/mem.h
- *   10150  core/thread.h
- *   10201  core/rng.h
- *   10227  core/op.h
- *   10322  core/record.h
- *   10344  core/accel.h
- *   10381  core/bytes.h
- *   10409  core/json.h
- *   10455  core/safetensors.h
- *   10499  core/file.h
- *   10543  core/checkpoint.h
- *   10642  core/time.h
- *   10652  core/conform.h
- *   10735  math/binary.h
- *   10776  math/elem.h
- *   10843  math/convert.h
- *   10884  math/reduce.h
- *   10931  math/softmax.h
- *   10982  math/norm.h
- *   11031  math/matmul.h
- *   11099  math/layout.h
- *   11152  math/conv.h
- *   11206  math/sort.h
- *   11267  math/linalg_lu.h
- *   11284  math/linalg_qr.h
- *   11300  math/linalg_eig.h
- *   11313  math/linalg_svd.h
- *   11326  math/linalg.h
- *   11382  math/fft.h
- *   11451  math/fwht.h
- *   11474  math/attention.h
- *   11539  math/slope.h
- *   11560  math/loss.h
- *   11580  math/rope.h
- *   11601  math/patch.h
- *   11630  math/sparse.h
- *   11703  math/edges.h
- *   11774  math/ops.h
- *   11792  math/optim.h
- *   11905  math/tape.h
- *   12009  math/layer.h
- *   12054  math/train.h
- *   12108  math/all.h
- *   12114  the shared functions again, where the other header came first
- *   12517  llm/quant/format.h
- *   12606  llm/quant/matmul.h
- *   12635  llm/file/fd.h
- *   12647  llm/file/gguf.h
- *   12743  llm/file/gguf_write.h
- *   12799  llm/file/safetensors.h
- *   12818  llm/file/llama2c.h
- *   12837  llm/file/open.h
- *   12858  llm/token/unicode.h
- *   12885  llm/token/split.h
- *   12935  llm/token/vocab.h
- *   13056  llm/chat/template.h
- *   13124  llm/attention/pages.h
- *   13203  llm/attention/tree.h
- *   13305  llm/attention/paged.h
- *   13358  llm/attention/position.h
- *   13397  llm/model/model.h
- *   13523  llm/model/adapter.h
- *   13573  llm/sample/sample.h
- *   13668  llm/sample/stop.h
- *   13695  llm/sample/grammar.h
- *   13746  llm/sample/schema.h
- *   13768  llm/session/session.h
- *   13866  llm/session/beam.h
- *   13912  llm/train/story.h
- *   14000  llm/train/trainer.h
- *   14090  llm/train/judge.h
- *   14136  llm/tinyllm.h
- *   14158  internal functions
- *   14251  core/status.c
- *   14261  core/atomic.h
- *   14313  core/state.h
- *   14407  core/tensor.c
- *   14558  core/cpu.h
- *   14592  core/ctx.c
- *   14832  core/mem.c
- *   14928  core/thread.c
- *   15404  core/rng.c
- *   15487  core/op.c
- *   15855  core/record.c
- *   15953  core/bytes.c
- *   16042  core/json.c
- *   16352  core/safetensors.c
- *   16567  core/file.c
- *   16806  core/hash.h
- *   16826  core/checkpoint.c
- *   17489  core/time.c
- *   17536  core/half.h
- *   17589  core/conform.c
- *   18348  math/grad.h
- *   18380  math/table.h
- *   18427  math/rows.h
- *   18492  math/walk.h
- *   18611  math/binary.c
- *   18902  math/elem.c
- *   19662  math/convert.c
- *   20137  math/reduce.c
- *   20655  math/softmax.c
- *   21018  math/norm.c
- *   21545  math/gemm.h
- *   21624  math/gemm_i8.h
- *   21640  math/matmul.c
- *   22000  math/layout.c
- *   22743  math/conv.c
- *   23267  math/sort.c
- *   24159  math/linalg_block.h
- *   24305  math/linalg_lu.c
- *   24650  math/linalg_qr.c
- *   24997  math/linalg_eig.c
- *   25505  math/linalg_svd.c
- *   25900  math/linalg.c
- *   26168  math/fft_way.h
- *   26235  math/fft.c
- *   26707  math/fwht.c
- *   26850  math/attention.c
- *   27229  math/slope.c
- *   27410  math/loss.c
- *   27576  math/rope.c
- *   27719  math/patch.c
- *   28017  math/sparse_lines.h
- *   28043  math/sparse_forms.h
- *   28062  math/sparse.c
- *   28366  math/edges.c
- *   29244  math/ops.c
- *   29281  math/optim.c
- *   29902  math/tape.c
- *   30750  math/layer.c
- *   31214  math/train.c
- *   31409  math/normal.c
- *   31428  core/target.h
- *   31752  math/targets.c
- *   31881  math/all.c
- *   31885  core/cpu.c
- *   32099  core/hash.c
- *   32202  math/grad.c
- *   32983  math/matvec.h
- *   32994  math/gemm.c
- *   33578  math/gemm_i8.c
- *   33801  math/linalg_block.c
- *   34334  math/fft_way.c
- *   34746  math/sparse_lines.c
- *   35217  math/sparse_forms.c
- *   35420  math/matvec.c
- *   35472  the shared functions forwarded, where the other header has their bodies
- *   35870  internal functions of this header
- *   35897  llm/quant/blocks.h
- *   35962  llm/quant/direct.h
- *   35977  llm/quant/kformats.h
- *   35988  llm/quant/lattice.h
- *   35999  llm/quant/format.c
- *   36045  llm/quant/block.h
- *   36128  llm/quant/matmul.c
- *   36650  llm/file/fd.c
- *   36771  llm/file/store.h
- *   36848  llm/file/gguf.c
- *   37133  llm/file/gguf_write.c
- *   37762  llm/file/safetensors.c
- *   37889  llm/file/llama2c.c
- *   38166  llm/file/open.c
- *   38275  llm/token/unicode.c
- *   38760  llm/token/split.c
- *   39343  llm/token/parts.h
- *   39499  llm/token/vocab.c
- *   40286  llm/chat/value.h
- *   40403  llm/chat/compile.h
- *   40466  llm/chat/builtin.h
- *   40498  llm/chat/template.c
- *   41221  llm/attention/pages.c
- *   41520  llm/attention/tree.c
- *   42043  llm/attention/paged.c
- *   42822  llm/attention/position.c
- *   42908  llm/model/arch.h
- *   43018  llm/model/inside.h
- *   43401  llm/model/model.c
- *   43986  llm/model/adapter.c
- *   44777  llm/sample/sample.c
- *   45521  llm/sample/stop.c
- *   45648  llm/sample/grammar_read.h
- *   45679  llm/sample/grammar.c
- *   46127  llm/sample/schema.c
- *   46558  llm/session/inside.h
- *   46579  llm/session/session.c
- *   47065  llm/session/beam.c
- *   47399  llm/train/story.c
- *   48131  llm/train/decoder.h
- *   48182  llm/train/trainer.c
- *   48993  llm/train/judge.c
- *   49268  llm/quant/direct.c
- *   49790  llm/quant/kformats.c
- *   50623  llm/quant/lattice.c
- *   51296  llm/quant/block.c
- *   51439  llm/file/store.c
- *   51968  llm/token/parts.c
- *   52440  llm/chat/value.c
- *   53028  llm/chat/parse.h
- *   53103  llm/chat/compile.c
- *   53716  llm/chat/rows.h
- *   53768  llm/chat/text.h
- *   53805  llm/chat/builtin.c
- *   54191  llm/model/arch.c
- *   54371  llm/sample/grammar_read.c
- *   54950  llm/train/decoder.c
- *   55557  llm/chat/text.c
- *   55915  llm/token/encode.c
- *   56143  llm/token/decode.c
- *   56322  llm/token/spm.c
- *   56422  llm/token/bpe.c
- *   56569  llm/token/wordpiece.c
- *   56649  llm/token/unigram.c
- *   56878  llm/token/rwkv.c
- *   56904  llm/chat/value_text.c
- *   57150  llm/chat/filters.c
- *   57560  llm/chat/methods.c
- *   57911  llm/chat/emit.c
- *   58004  llm/chat/words.c
- *   58178  llm/chat/expression.c
- *   58659  llm/model/load.c
- *   58991  llm/model/step.c
- *   59445  llm/model/attn.c
- *   60052  llm/model/mla.c
- *   60241  llm/model/delta.c
- *   60538  llm/model/ssm.c
- *   60909  llm/model/rwkv.c
- *   61368  llm/model/ffn.c
- *   61720  llm/model/streams.c
- *   61969  llm/model/forward.c
- *   62623  llm/model/seq.c
- *   62828  llm/model/save.c
- *   63163  llm/tinyllm.c
- *   63176  the licence
+ *     252  the manual
+ *     322  math/kernels.h
+ *    6494  llm/quant/kernels.h
+ *    9249  options and names
+ *    9827  core/config.h
+ *    9951  core/status.h
+ *    9984  core/tensor.h
+ *   10037  core/ctx.h
+ *   10114  core/mem.h
+ *   10155  core/thread.h
+ *   10206  core/rng.h
+ *   10232  core/op.h
+ *   10327  core/record.h
+ *   10349  core/accel.h
+ *   10386  core/bytes.h
+ *   10414  core/json.h
+ *   10460  core/safetensors.h
+ *   10504  core/file.h
+ *   10548  core/checkpoint.h
+ *   10647  core/time.h
+ *   10657  core/conform.h
+ *   10740  math/binary.h
+ *   10781  math/elem.h
+ *   10848  math/convert.h
+ *   10889  math/reduce.h
+ *   10936  math/softmax.h
+ *   10987  math/norm.h
+ *   11036  math/matmul.h
+ *   11104  math/layout.h
+ *   11157  math/conv.h
+ *   11211  math/sort.h
+ *   11272  math/linalg_lu.h
+ *   11289  math/linalg_qr.h
+ *   11305  math/linalg_eig.h
+ *   11318  math/linalg_svd.h
+ *   11331  math/linalg.h
+ *   11387  math/fft.h
+ *   11456  math/fwht.h
+ *   11479  math/attention.h
+ *   11544  math/slope.h
+ *   11565  math/loss.h
+ *   11585  math/rope.h
+ *   11606  math/patch.h
+ *   11635  math/sparse.h
+ *   11708  math/edges.h
+ *   11785  math/ops.h
+ *   11803  math/optim.h
+ *   11916  math/tape.h
+ *   12020  math/layer.h
+ *   12065  math/train.h
+ *   12119  math/all.h
+ *   12125  the shared functions again, where the other header came first
+ *   12528  llm/quant/format.h
+ *   12617  llm/quant/matmul.h
+ *   12646  llm/file/fd.h
+ *   12658  llm/file/gguf.h
+ *   12754  llm/file/gguf_write.h
+ *   12810  llm/file/safetensors.h
+ *   12829  llm/file/llama2c.h
+ *   12848  llm/file/open.h
+ *   12869  llm/token/unicode.h
+ *   12896  llm/token/split.h
+ *   12946  llm/token/vocab.h
+ *   13067  llm/chat/template.h
+ *   13135  llm/attention/pages.h
+ *   13214  llm/attention/tree.h
+ *   13316  llm/attention/paged.h
+ *   13369  llm/attention/position.h
+ *   13408  llm/attention/cascade.h
+ *   13499  llm/attention/fusemax.h
+ *   13571  llm/model/model.h
+ *   13697  llm/model/adapter.h
+ *   13747  llm/sample/sample.h
+ *   13842  llm/sample/stop.h
+ *   13869  llm/sample/grammar.h
+ *   13920  llm/sample/schema.h
+ *   13942  llm/session/session.h
+ *   14040  llm/session/beam.h
+ *   14086  llm/train/story.h
+ *   14174  llm/train/trainer.h
+ *   14264  llm/train/judge.h
+ *   14310  llm/tinyllm.h
+ *   14332  internal functions
+ *   14427  core/status.c
+ *   14437  core/atomic.h
+ *   14489  core/state.h
+ *   14583  core/tensor.c
+ *   14734  core/cpu.h
+ *   14768  core/ctx.c
+ *   15008  core/mem.c
+ *   15104  core/thread.c
+ *   15580  core/rng.c
+ *   15663  core/op.c
+ *   16034  core/record.c
+ *   16132  core/bytes.c
+ *   16221  core/json.c
+ *   16531  core/safetensors.c
+ *   16746  core/file.c
+ *   16986  core/hash.h
+ *   17006  core/checkpoint.c
+ *   17669  core/time.c
+ *   17716  core/half.h
+ *   17769  core/conform.c
+ *   18528  math/grad.h
+ *   18566  math/table.h
+ *   18613  math/rows.h
+ *   18678  math/walk.h
+ *   18797  math/binary.c
+ *   19088  math/elem.c
+ *   19848  math/convert.c
+ *   20323  math/reduce.c
+ *   20841  math/softmax.c
+ *   21204  math/norm.c
+ *   21731  math/gemm.h
+ *   21810  math/gemm_i8.h
+ *   21826  math/matmul.c
+ *   22186  math/layout.c
+ *   22929  math/conv.c
+ *   23453  math/sort.c
+ *   24345  math/linalg_block.h
+ *   24491  math/linalg_lu.c
+ *   24836  math/linalg_qr.c
+ *   25183  math/linalg_eig.c
+ *   25691  math/linalg_svd.c
+ *   26086  math/linalg.c
+ *   26354  math/fft_way.h
+ *   26421  math/fft.c
+ *   26893  math/fwht.c
+ *   27036  math/attention.c
+ *   27415  math/slope.c
+ *   27596  math/loss.c
+ *   27762  math/rope.c
+ *   27905  math/patch.c
+ *   28203  math/sparse_lines.h
+ *   28229  math/sparse_forms.h
+ *   28248  math/sparse.c
+ *   28552  math/edges.c
+ *   29432  math/ops.c
+ *   29469  math/optim.c
+ *   30090  math/tape.c
+ *   30943  math/layer.c
+ *   31407  math/train.c
+ *   31602  math/edges_grad.c
+ *   32073  math/normal.c
+ *   32092  core/target.h
+ *   32416  math/targets.c
+ *   32545  math/all.c
+ *   32549  core/cpu.c
+ *   32763  core/hash.c
+ *   32866  math/grad.c
+ *   33646  math/matvec.h
+ *   33657  math/gemm.c
+ *   34241  math/gemm_i8.c
+ *   34464  math/linalg_block.c
+ *   34997  math/fft_way.c
+ *   35409  math/sparse_lines.c
+ *   35880  math/sparse_forms.c
+ *   36083  math/matvec.c
+ *   36135  the shared functions forwarded, where the other header has their bodies
+ *   36533  internal functions of this header
+ *   36563  llm/quant/blocks.h
+ *   36628  llm/quant/direct.h
+ *   36643  llm/quant/kformats.h
+ *   36654  llm/quant/lattice.h
+ *   36665  llm/quant/format.c
+ *   36711  llm/quant/block.h
+ *   36794  llm/quant/matmul.c
+ *   37316  llm/file/fd.c
+ *   37437  llm/file/store.h
+ *   37517  llm/file/gguf.c
+ *   37801  llm/file/gguf_write.c
+ *   38430  llm/file/safetensors.c
+ *   38557  llm/file/llama2c.c
+ *   38834  llm/file/open.c
+ *   38946  llm/token/unicode.c
+ *   39431  llm/token/split.c
+ *   40014  llm/token/parts.h
+ *   40170  llm/token/vocab.c
+ *   40957  llm/chat/value.h
+ *   41074  llm/chat/compile.h
+ *   41137  llm/chat/builtin.h
+ *   41169  llm/chat/template.c
+ *   41892  llm/attention/pages.c
+ *   42191  llm/attention/tree.c
+ *   42714  llm/attention/paged.c
+ *   43493  llm/attention/position.c
+ *   43579  llm/attention/cascade.c
+ *   44199  llm/attention/fusemax.c
+ *   44912  llm/model/arch.h
+ *   45039  llm/model/inside.h
+ *   45422  llm/model/model.c
+ *   46016  llm/model/adapter.c
+ *   46807  llm/sample/sample.c
+ *   47554  llm/sample/stop.c
+ *   47681  llm/sample/grammar_read.h
+ *   47712  llm/sample/grammar.c
+ *   48160  llm/sample/schema.c
+ *   48591  llm/session/inside.h
+ *   48612  llm/session/session.c
+ *   49098  llm/session/beam.c
+ *   49432  llm/train/story.c
+ *   50164  llm/train/decoder.h
+ *   50215  llm/train/trainer.c
+ *   51028  llm/train/judge.c
+ *   51303  llm/quant/direct.c
+ *   51825  llm/quant/kformats.c
+ *   52658  llm/quant/lattice.c
+ *   53331  llm/quant/block.c
+ *   53474  llm/file/store.c
+ *   54003  llm/token/parts.c
+ *   54475  llm/chat/value.c
+ *   55063  llm/chat/parse.h
+ *   55138  llm/chat/compile.c
+ *   55751  llm/chat/rows.h
+ *   55803  llm/chat/text.h
+ *   55840  llm/chat/builtin.c
+ *   56226  llm/model/arch.c
+ *   56408  llm/sample/grammar_read.c
+ *   56987  llm/train/decoder.c
+ *   57594  llm/chat/text.c
+ *   57952  llm/token/encode.c
+ *   58180  llm/token/decode.c
+ *   58359  llm/token/spm.c
+ *   58459  llm/token/bpe.c
+ *   58606  llm/token/wordpiece.c
+ *   58686  llm/token/unigram.c
+ *   58923  llm/token/rwkv.c
+ *   58949  llm/chat/value_text.c
+ *   59195  llm/chat/filters.c
+ *   59605  llm/chat/methods.c
+ *   59956  llm/chat/emit.c
+ *   60049  llm/chat/words.c
+ *   60223  llm/chat/expression.c
+ *   60704  llm/model/load.c
+ *   61036  llm/model/step.c
+ *   61490  llm/model/attn.c
+ *   62097  llm/model/mla.c
+ *   62286  llm/model/delta.c
+ *   62583  llm/model/ssm.c
+ *   62954  llm/model/rwkv.c
+ *   63413  llm/model/ffn.c
+ *   63765  llm/model/streams.c
+ *   64014  llm/model/forward.c
+ *   64668  llm/model/seq.c
+ *   64873  llm/model/save.c
+ *   65208  llm/tinyllm.c
+ *   65221  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9262,7 +9267,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc8abf35
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x7173ef52
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9817,7 +9822,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_params_load tinyllm_params_load
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xfc8abf35
+#define TINYI_SHARED_DECLARED 0x7173ef52
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -11704,7 +11709,8 @@ TINYI_C_END
  *
  * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
  * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
- * edge. offset, col, w, e and att are dense; the other tensors have any strides.
+ * edge. offset, col, w, e and att are dense; the other tensors have any strides. Where all tensors of numbers are f64 instead of f32,
+ * the reference answers.
  * Numbers of edges and rows are data: one that is out of range, or an offset that falls, is found while the operation runs, which then
  * fails with a sentence; the row is zeros.
  *
@@ -11742,6 +11748,11 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* where the inputs stand */
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
 
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
@@ -13394,6 +13405,169 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
 TINYI_C_END
 #endif
 
+/* src/llm/attention/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it runs
+ *
+ *   static const char text[] =
+ *       "input Q[p,e] K[m,e] V[m,f]\n"
+ *       "QK[p,m] = sum e: Q[p,e] * K[m,e]\n"
+ *       "GM[p]   = max m: QK[p,m]\n"
+ *       "SN[p,m] = exp(QK[p,m] - GM[p])\n"
+ *       "SD[p]   = sum m: SN[p,m]\n"
+ *       "A[p,m]  = SN[p,m] / SD[p]\n"
+ *       "AV[p,f] = sum m: A[p,m] * V[m,f]\n";
+ *   tllm_cascade_parse(ctx, text, &c);
+ *   tllm_cascade_size(ctx, &c, "m", 1024); ...                       each rank
+ *   tllm_cascade_analyse(ctx, &c, "m", &a);                          a.passes == 3
+ *
+ * One statement a line, # begins a comment:
+ *   input X[ranks] ...         a tensor from outside; its last rank is contiguous, rows as the brackets say
+ *   split m m1 m0              rank m is cut into m1 chunks of m0; the last one may be short. Sizes are given for m and m0
+ *   state X[m1,ranks] = -inf   a tensor that step m1 carries to step m1 + 1, with its first value (a number, inf, -inf)
+ *   X[ranks] = [sum ranks: | max ranks:] E      E is A, A * B, A / B, A + B, max(A, B) or exp(A - B)
+ * A state is read as X[m1,...] (before this step), X[m1+1,...] (after it) or X[last,...] (after all), and written as X[m1+1,...].
+ * What is neither in the output nor reduced is refused, as is an Einsum that reads what only a later one makes.               */
+#ifndef TINYI_CASCADE_H
+#define TINYI_CASCADE_H
+TINYI_C_BEGIN
+
+#define TLLM_CASCADE_RANKS 8
+#define TLLM_CASCADE_EINSUMS 32
+#define TLLM_CASCADE_TENSORS 48
+#define TLLM_CASCADE_NAME 16                /* bytes of a name with its end */
+
+typedef enum tllm_einsum_map { TLLM_EINSUM_COPY, TLLM_EINSUM_MUL, TLLM_EINSUM_DIV, TLLM_EINSUM_ADD, TLLM_EINSUM_MAX, TLLM_EINSUM_EXP } tllm_einsum_map;
+typedef enum tllm_einsum_reduce { TLLM_REDUCE_NONE, TLLM_REDUCE_SUM, TLLM_REDUCE_MAX } tllm_einsum_reduce;
+typedef enum tllm_einsum_when { TLLM_WHEN_ALWAYS, TLLM_WHEN_NOW, TLLM_WHEN_NEXT, TLLM_WHEN_LAST } tllm_einsum_when;
+
+typedef struct tllm_cascade_tensor {
+    char name[TLLM_CASCADE_NAME];
+    int n_rank;
+    signed char rank[TLLM_CASCADE_RANKS];   /* outermost first; of a state, rank[0] is the one it is carried along */
+    unsigned ranks;                         /* the same as bits */
+    int is_input, is_state, made_by;        /* made_by: its Einsum, -1 for an input */
+    double start;                           /* of a state */
+} tllm_cascade_tensor;
+
+typedef struct tllm_einsum {
+    int out, n_in, in[2];
+    tllm_einsum_when when[2];               /* of states among the operands */
+    tllm_einsum_map map;
+    tllm_einsum_reduce reduce;
+    unsigned over, ranks;                   /* reduced; all that it runs over */
+    int line;
+} tllm_einsum;
+
+typedef struct tllm_cascade {
+    int n_rank, n_tensor, n_einsum;
+    char rank[TLLM_CASCADE_RANKS][TLLM_CASCADE_NAME];
+    tiny_idx size[TLLM_CASCADE_RANKS];      /* 0: not given */
+    int split[3];                           /* whole, chunks, inside; split[0] -1: none */
+    tllm_cascade_tensor tensor[TLLM_CASCADE_TENSORS];
+    tllm_einsum einsum[TLLM_CASCADE_EINSUMS];
+} tllm_cascade;
+
+/* Operations, one a point of the space that an Einsum runs over. rescales are the multiplications in which no operand is an
+ * input: corrections of something that was computed too early. multiplies has them too. */
+typedef struct tllm_cascade_ops { double exps, multiplies, divides, adds, maxima, rescales; } tllm_cascade_ops;
+
+typedef struct tllm_cascade_analysis {
+    int passes;                             /* over the whole fiber */
+    int level[TLLM_CASCADE_EINSUMS];
+    int reads_fiber[TLLM_CASCADE_EINSUMS];  /* an operand of it carries every rank of the fiber */
+    int tensor_level[TLLM_CASCADE_TENSORS];
+    int reads[TLLM_CASCADE_TENSORS];        /* distinct levels at which a tensor is read */
+    int kept[TLLM_CASCADE_TENSORS];         /* of these the levels later than the one that makes it: all of it must be kept, or computed again */
+    double live[TLLM_CASCADE_TENSORS];      /* elements alive: all of a kept tensor, else one step along the traversal rank */
+    double live_all;                        /* of everything that is not an input */
+    tllm_cascade_ops ops;
+} tllm_cascade_analysis;
+
+/* The text is not kept. A fault names its line. */
+TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_cascade *c);
+TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const char *rank, tiny_idx size);
+TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor);    /* its number; -1 when there is none */
+/* fiber: names of ranks, the traversal rank first ("m", "m1 m0"). Every rank must have its size. */
+TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, tllm_cascade_analysis *a);
+/* Runs the description, one Einsum after the other, in double: slow, for comparison. data[i] belongs to tensor i: inputs must be
+ * there, of the others those that the caller wants (NULL: not wanted). A state has one more row than its rank. ops, if not NULL, is
+ * what was done, counted as it was done. Parsed cascades only. */
+TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops);
+
+TINYI_C_END
+#endif
+
+/* src/llm/attention/fusemax.h - attention as four cascades of Einsums: what each costs, where it fits, and the run
+ *
+ *   tllm_fusemax_desc d = { 0 };
+ *   d.cascade = TLLM_FUSEMAX_DEFERRED;
+ *   tllm_fusemax(ctx, &d, &q, &k, &v, &o, &counts);
+ *
+ * 3_PASS      scores; their maximum; exp and its sum; division; times v        keeps scores and weights of all keys
+ * DEFERRED    the division comes last: f divisions a query, not one a key      keeps the scores of all keys
+ * 2_PASS      exp under the maximum of a chunk of keys, corrected afterwards   keeps the weights of all keys
+ * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there are
+ *
+ * The texts of tllm_fusemax_text are the specification: the reference runs them, the counts follow from them (llm/attention/cascade.h). */
+#ifndef TINYI_FUSEMAX_H
+#define TINYI_FUSEMAX_H
+TINYI_C_BEGIN
+
+typedef enum tllm_fusemax_cascade { TLLM_FUSEMAX_1_PASS, TLLM_FUSEMAX_2_PASS, TLLM_FUSEMAX_DEFERRED, TLLM_FUSEMAX_3_PASS, TLLM_FUSEMAX_CASCADES } tllm_fusemax_cascade;
+
+typedef struct tllm_fusemax_desc {          /* all zero: one pass, by tiny_attention */
+    int cascade;
+    tiny_idx p0, m0;                        /* queries and keys of a tile; 0: 64 and 128, less where a tile does not fit in the buffer */
+    float scale;                            /* 0: 1 / sqrt(d) */
+    size_t buffer_bytes;                    /* what is larger counts as far memory; 0: the second-level cache */
+} tllm_fusemax_desc;
+
+typedef struct tllm_fusemax_shape { tiny_idx e, f, m, p, heads; } tllm_fusemax_shape;     /* key and value numbers, keys, queries; heads 0: 1 */
+
+typedef struct tllm_fusemax_counts {
+    tllm_cascade_ops ops;
+    double read_q, read_k, read_v, read_kept, written_kept, written_o;     /* elements from and to far memory */
+    size_t live_bytes;                      /* workspace of one thread: what must be near */
+} tllm_fusemax_counts;
+
+TINY_API const char *tllm_fusemax_name(int cascade);       /* "1-pass"; NULL for an unknown one */
+TINY_API const char *tllm_fusemax_text(int cascade);       /* its description; NULL for an unknown one */
+
+/* q (p, heads, e), k (m, heads_kv, e), v (m, heads_kv, f), o (p, heads, f), f32, the last axis of each without gaps, finite numbers, no
+ * mask. counts may be NULL. One pass without tiles and counts is tiny_attention; otherwise the tiles run as asked. What a tile needs
+ * must fit in the buffer (TINY_E_WORKSPACE). A context whose target is REFERENCE runs the text in double; of counts it fills ops only. */
+TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
+                                  const tiny_tensor *o, tllm_fusemax_counts *counts);
+/* What tllm_fusemax will count, from the description alone. heads_kv divides heads. */
+TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, tllm_fusemax_counts *counts);
+
+/* ---- where the Einsums of a cascade run, and how long they take
+ * Einsums over single keys run on the 2-D array, the others on the 1-D one; exp takes 7 operations, everything else 1. */
+typedef struct tllm_machine {               /* all zero: the accelerator of the paper */
+    int edge;                               /* the 2-D array is edge x edge; 0: 256 */
+    double pe2d, pe1d;                      /* operations a cycle; 0: edge^2, edge */
+    double buffer_bytes;                    /* 0: 16 MiB */
+    double bytes_per_s;                     /* of far memory; 0: no limit */
+    double hertz;                           /* 0: 940 MHz */
+    int element_bytes;                      /* 0: 2 */
+    int serial;                             /* the arrays are parts of one core: times add up, and keys are turned round by 1-D work */
+} tllm_machine;
+
+typedef struct tllm_fusemax_plan {
+    int cascade;
+    tiny_idx p0, m0;                        /* queries and keys of a tile */
+    double cycles, use_2d, bytes, seconds;  /* compute; share of it in which the 2-D array works; far memory; the larger of both */
+} tllm_fusemax_plan;
+
+/* a processor as such a machine: lanes x 2 x threads and 4 x threads; hertz as given, 0: 3 GHz */
+TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s);
+/* Fills plan for the cascade and the tile in it; p0, m0 of 0: m0 is the edge, p0 the largest part of the queries that fits. */
+TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan);
+/* The fastest cascade and tile by the model; among equals the one that moves fewer bytes. */
+TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan);
+
+TINYI_C_END
+#endif
+
 /* src/llm/model/model.h - models: tokens in, logits out
  *
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
@@ -14149,7 +14323,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014153
+#line 0014327
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14246,6 +14420,8 @@ TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const fl
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);       /* with the defaults put in */
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -15588,7 +15764,10 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
 }
 
 /* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
-static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row) { return row->flags & TINY_OP_F64 && op->in[0]->dtype == TINY_F64; }
+static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
+{
+    return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
+}
 
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
@@ -16677,6 +16856,18 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     return st;
 }
 
+/* neither file nor folder: /dev/null must not become a file because somebody did not want the output, and a pipe is opened once */
+TINYI_FN int tinyi_file_special(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+#else
+    (void)path;
+    return 0;
+#endif
+}
+
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
 #if TINYI_HAVE_MMAP
@@ -16684,6 +16875,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     struct stat info;
     int fd;
     if (st) return st;
+    if (tinyi_file_special(path)) return tiny_file_copy(ctx, path, out);    /* who writes into a pipe is gone when it was closed once */
     fd = open(path, O_RDONLY);
     if (fd < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
     if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 && (uintmax_t)info.st_size <= (uintmax_t)TINY_IDX_MAX) {
@@ -16699,18 +16891,6 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     (void)close(fd);
 #endif
     return tiny_file_copy(ctx, path, out);
-}
-
-/* /dev/null must not become a file because somebody did not want the output */
-TINYI_FN int tinyi_file_special(const char *path)
-{
-#if TINYI_HAVE_MMAP
-    struct stat info;
-    return !stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-#else
-    (void)path;
-    return 0;
-#endif
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -18352,7 +18532,8 @@ TINYI_C_BEGIN
 
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
-    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)
+    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -18365,6 +18546,11 @@ TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
+/* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */
+TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
+TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
+TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
 /* For gradients that go part by part. view: any view of an input. */
 TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
 TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
@@ -28377,7 +28563,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Left out winners of max and min as an output (a backward pass finds the first edge that equals y).                                   */
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
 #include <stdio.h>
 #include <string.h>
 
@@ -28446,8 +28632,9 @@ static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx 
     return 1;
 }
 
-/* Shapes that all share. i_m: an input with a row for each edge, when there is no col. */
-static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, const tiny_tensor *dense[3])
+/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
+static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+                                     const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
     int i;
@@ -28458,11 +28645,12 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     if (!tiny_tensor_is_dense(offset) || (col && !tiny_tensor_is_dense(col))) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: offset and col must be dense", name);
     for (i = 0; i < 3; i++) {
         char text[96];
-        if (dense[i] && (dense[i]->dtype != TINY_F32 || !tiny_tensor_is_dense(dense[i])))
-            return tinyi_fail(ctx, dense[i]->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense f32, not %s", name, tinyi_shape_text(dense[i], text));
+        if (dense[i] && (dense[i]->dtype != type || !tiny_tensor_is_dense(dense[i])))
+            return tinyi_fail(ctx, dense[i]->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: what edges carry must be dense %s, not %s", name, tiny_dtype_name(type),
+                              tinyi_shape_text(dense[i], text));
     }
     /* the reference has no way to refuse: where it, or an accelerator, shall answer, everything is looked at before */
-    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel) && op->out[0] && offset->data && (!col || col->data)) {
+    if ((ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || type == TINY_F64) && op->out[0] && offset->data && (!col || col->data)) {
         tinyi_edge_op o;
         char says[160];
         tiny_idx r;
@@ -28474,11 +28662,13 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
-static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t)
+/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
+static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
+    const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
-    if (t->dtype == TINY_F32 && t->rank == 2) return TINY_OK;
-    return tinyi_fail(ctx, t->dtype != TINY_F32 ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be f32 of rank 2", name, which, tinyi_shape_text(t, text));
+    if (t->dtype == type && t->rank == 2) return TINY_OK;
+    return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
 /* longest row of the cases and of the bounds */
@@ -28493,9 +28683,7 @@ static double tinyi_edge_longest(const tiny_op *op)
 
 /* ---- spmm */
 
-enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-
-static const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
 {
     static const tiny_spmm_params none = { 0, 0 };
     return op->params ? (const tiny_spmm_params *)op->params : &none;
@@ -28506,7 +28694,7 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E], *dense[3];
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tiny_idx dim[2], m;
-    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x);
+    tiny_status st = tinyi_edge_float(ctx, "spmm", "x", x, x->dtype);
     if (st) return st;
     if ((unsigned)p->reduce >= (unsigned)TINY_EDGE_REDUCE_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: %d is no reduction", p->reduce);
     m = col ? col->rank == 1 ? col->dim[0] : 0 : x->dim[0];
@@ -28516,15 +28704,15 @@ static tiny_status tinyi_spmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     dense[0] = w;
     dense[1] = e;
     dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], dense);
+    st = tinyi_edge_shapes(ctx, op, "spmm", col, m, x->dim[0], x->dtype, dense);
     if (st) return st;
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = x->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], x->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y; int plain, reduce; } tinyi_spmm_op;
+typedef struct tinyi_spmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *x, *y, *w, *e; int plain, reduce; } tinyi_spmm_op;
 
 static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
 {
@@ -28534,6 +28722,8 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     memset(&s->j, 0, sizeof s->j);
     s->x = x;
     s->y = op->out[0];
+    s->w = w;
+    s->e = e;
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
@@ -28552,23 +28742,22 @@ TINY_REF_BEGIN
 /* row r by the formula, value by value */
 static void tinyi_spmm_row(const tinyi_spmm_op *s, tiny_idx r)
 {
-    const float *x = (const float *)s->x->data;
-    float *y = (float *)s->y->data + r * s->y->stride[0];
+    const tiny_dtype type = s->x->dtype;
     const tiny_idx n = s->x->dim[1], each = s->j.heads ? n / (tiny_idx)s->j.heads : n;
     int64_t p0 = s->o.offset[r], p1 = s->o.offset[r + 1], p;
     tiny_idx f;
     for (f = 0; f < n; f++) {
         double sum = 0.0;
         for (p = p0; p < p1; p++) {
-            double v = (double)x[(s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]];
-            if (s->j.e) v += (double)s->j.e[p * n + f];
+            double v = tinyi_real(s->x->data, type, (s->o.col ? (tiny_idx)s->o.col[p] : (tiny_idx)p) * s->x->stride[0] + f * s->x->stride[1]);
+            if (s->e) v += tinyi_real(s->e->data, type, (tiny_idx)p * n + f);
             if (s->j.relu && v < 0.0) v = 0.0;
-            if (s->j.w) v *= (double)s->j.w[p * (tiny_idx)s->j.heads + f / each];
+            if (s->w) v *= tinyi_real(s->w->data, type, (tiny_idx)p * (tiny_idx)s->j.heads + f / each);
             if (s->reduce < TINY_EDGE_MAX) sum += v;
             else if (p == p0 || v != v || (sum == sum && (s->reduce == TINY_EDGE_MAX ? v > sum : v < sum))) sum = v;
         }
         if (s->reduce == TINY_EDGE_MEAN && p1 > p0) sum /= (double)(p1 - p0);
-        y[f * s->y->stride[1]] = tinyi_round_f32(sum);
+        tinyi_real_set(s->y->data, type, r * s->y->stride[0] + f * s->y->stride[1], sum);
     }
 }
 
@@ -28764,8 +28953,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), 0, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, NULL, NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
@@ -28802,9 +28991,7 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 /* ---- sddmm */
 
-enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
-
-static tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
 {
     tiny_sddmm_params p;
     memset(&p, 0, sizeof p);
@@ -28819,8 +29006,8 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     const tiny_tensor *col = op->in[1], *dense[3];
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     tiny_idx m = col->rank == 1 ? col->dim[0] : 0;
-    tiny_status st = tinyi_edge_float(ctx, name, "a", a);
-    if (!st) st = tinyi_edge_float(ctx, name, "b", b);
+    tiny_status st = tinyi_edge_float(ctx, name, "a", a, b->dtype);
+    if (!st) st = tinyi_edge_float(ctx, name, "b", b, b->dtype);
     if (st) return st;
     if (p.heads < 0 || a->dim[1] % p.heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td features do not make %d heads", name, a->dim[1], p.heads);
     if (!(p.slope - p.slope == 0.0f) || !(p.scale - p.scale == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale or slope is not a finite number", name);
@@ -28832,7 +29019,7 @@ static tiny_status tinyi_sddmm_shapes(tiny_ctx *ctx, const tiny_op *op, const ch
     dense[0] = att;
     dense[1] = e;
     dense[2] = NULL;
-    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], dense);
+    return tinyi_edge_shapes(ctx, op, name, col, m, b->dim[0], b->dtype, dense);
 }
 
 static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
@@ -28842,11 +29029,11 @@ static tiny_status tinyi_sddmm_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     if (st) return st;
     dim[0] = op->in[1]->dim[0];
     dim[1] = tinyi_sddmm_params_of(op).heads;
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], op->in[TINYI_SDDMM_B]->dtype, 2, dim);
     return TINY_OK;
 }
 
-typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b; float *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
+typedef struct tinyi_sddmm_op { tinyi_edge_op o; tinyi_edges j; const tiny_tensor *a, *b, *att, *e; void *s; tiny_idx s_row, s_step; int dense; } tinyi_sddmm_op;
 
 static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, tinyi_sddmm_op *s)
 {
@@ -28855,6 +29042,8 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
     s->a = a;
     s->b = b;
+    s->att = att;
+    s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
     s->j.x = (const float *)b->data;
@@ -28873,17 +29062,18 @@ TINY_REF_BEGIN
 /* the score of edge p of row r for a head, in double */
 static double tinyi_sddmm_value(const tinyi_sddmm_op *s, tiny_idx r, int64_t p, tiny_idx h)
 {
-    const float *a = (const float *)s->a->data + r * s->a->stride[0], *b = (const float *)s->b->data + (tiny_idx)s->o.col[p] * s->b->stride[0];
+    const tiny_dtype type = s->b->dtype;
+    const tiny_idx a = r * s->a->stride[0], b = (tiny_idx)s->o.col[p] * s->b->stride[0];
     const tiny_idx each = (tiny_idx)(s->j.f / s->j.heads);
     double sum = 0.0;
     tiny_idx f;
     for (f = h * each; f < (h + 1) * each; f++) {
-        double t = (double)b[f * s->b->stride[1]], q = (double)a[f * s->a->stride[1]];
-        if (s->j.e) t += (double)s->j.e[(tiny_idx)p * (tiny_idx)s->j.f + f];
+        double t = tinyi_real(s->b->data, type, b + f * s->b->stride[1]), q = tinyi_real(s->a->data, type, a + f * s->a->stride[1]);
+        if (s->e) t += tinyi_real(s->e->data, type, (tiny_idx)p * (tiny_idx)s->j.f + f);
         if (s->j.add) {
             t += q;
             if (t <= 0.0) t *= (double)s->j.slope;
-            q = s->j.att ? (double)s->j.att[f] : 1.0;
+            q = s->att ? tinyi_real(s->att->data, type, f) : 1.0;
         }
         sum += q * t;
     }
@@ -28895,7 +29085,7 @@ static void tinyi_sddmm_rows(const tinyi_sddmm_op *s, tiny_idx r)
     int64_t p;
     tiny_idx h;
     for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-        for (h = 0; h < (tiny_idx)s->j.heads; h++) s->s[(tiny_idx)p * s->s_row + h * s->s_step] = tinyi_round_f32(tinyi_sddmm_value(s, r, p, h));
+        for (h = 0; h < (tiny_idx)s->j.heads; h++) tinyi_real_set(s->s, s->b->dtype, (tiny_idx)p * s->s_row + h * s->s_step, tinyi_sddmm_value(s, r, p, h));
 }
 
 static void tinyi_sddmm_ref(const tiny_op *op)
@@ -28903,7 +29093,7 @@ static void tinyi_sddmm_ref(const tiny_op *op)
     tinyi_sddmm_op s;
     tiny_idx r;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     for (r = 0; r < s.o.n; r++) tinyi_sddmm_rows(&s, r);
@@ -28917,7 +29107,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
     tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_SDDMM_A], op->in[TINYI_SDDMM_B], op->in[TINYI_SDDMM_ATT], op->in[TINYI_SDDMM_E], &s);
-    s.s = (float *)op->out[0]->data;
+    s.s = op->out[0]->data;
     s.s_row = op->out[0]->stride[0];
     s.s_step = op->out[0]->stride[1];
     if (s.o.n == 0) {
@@ -28930,7 +29120,7 @@ static void tinyi_sddmm_fast(tiny_team *team, const tiny_op *op)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 if (tinyi_edge_refused(team, &s.o, r, "sddmm")) continue;
                 if (!dense) tinyi_sddmm_rows(&s, r);
-                else kernel(s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
+                else kernel((float *)s.s + (tiny_idx)s.o.offset[r] * s.s_row, &s.j, (const float *)s.a->data + r * s.a->stride[0], s.o.offset[r], s.o.offset[r + 1]);
             }
 }
 
@@ -28977,8 +29167,8 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), 0, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, NULL, NULL, tinyi_kernels_of_sddmm,
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
     "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
@@ -29005,11 +29195,11 @@ static tiny_status tinyi_segment_softmax_shape(tiny_ctx *ctx, const tiny_op *op,
     const tiny_tensor *s = op->in[1], *dense[3];
     tiny_status st;
     if (s->rank < 1 || s->rank > 2) return tinyi_fail(ctx, TINY_E_SHAPE, "segment_softmax: s has rank %d, it must have 1 or 2", s->rank);
-    if (s->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32");
+    if (!tinyi_is_real(s)) return tinyi_fail(ctx, TINY_E_DTYPE, "segment_softmax: s must be f32 or f64");
     dense[0] = dense[1] = dense[2] = NULL;
-    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, dense);
+    st = tinyi_edge_shapes(ctx, op, "segment_softmax", NULL, s->dim[0], 0, s->dtype, dense);
     if (st) return st;
-    tinyi_want(&want[0], TINY_F32, s->rank, s->dim);
+    tinyi_want(&want[0], s->dtype, s->rank, s->dim);
     return TINY_OK;
 }
 
@@ -29018,17 +29208,18 @@ static void tinyi_segment_softmax_row(const tiny_op *op, const tinyi_edge_op *o,
 {
     const tiny_idx heads = op->in[1]->rank == 2 ? op->in[1]->dim[1] : 1, y_step = op->in[1]->rank == 2 ? op->out[0]->stride[1] : 0;
     const tiny_idx s_row = op->in[1]->stride[0], s_step = op->in[1]->rank == 2 ? op->in[1]->stride[1] : 0;
-    const float *s = (const float *)op->in[1]->data;
-    float *y = (float *)op->out[0]->data;
+    const tiny_dtype type = op->in[1]->dtype;
+    const void *s = op->in[1]->data;
     int64_t p;
     tiny_idx h;
     for (h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0.0;
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            if ((double)s[(tiny_idx)p * s_row + h * s_step] > most) most = (double)s[(tiny_idx)p * s_row + h * s_step];
-        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most);
+            if (tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) > most) most = tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step);
+        for (p = o->offset[r]; p < o->offset[r + 1]; p++) sum += tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most);
         for (p = o->offset[r]; p < o->offset[r + 1]; p++)
-            y[(tiny_idx)p * op->out[0]->stride[0] + h * y_step] = tinyi_round_f32(tinyi_exp64((double)s[(tiny_idx)p * s_row + h * s_step] - most) / sum);
+            tinyi_real_set(op->out[0]->data, type, (tiny_idx)p * op->out[0]->stride[0] + h * y_step,
+                           tinyi_exp64(tinyi_real(s, type, (tiny_idx)p * s_row + h * s_step) - most) / sum);
     }
 }
 
@@ -29080,8 +29271,8 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, NULL, NULL,
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
     tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
@@ -29091,21 +29282,19 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
 
 /* ---- attention over a row */
 
-enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
-
 static tiny_status tinyi_edge_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *b = op->in[TINYI_EDGE_ATT_B], *v = op->in[TINYI_EDGE_ATT_V];
     tiny_idx dim[2];
     int heads = tinyi_sddmm_params_of(op).heads;
-    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v);
+    tiny_status st = tinyi_edge_float(ctx, "edge_attention", "v", v, b->dtype);
     if (!st) st = tinyi_sddmm_shapes(ctx, op, "edge_attention", op->in[TINYI_EDGE_ATT_A], b, op->in[TINYI_EDGE_ATT_ATT], NULL);
     if (st) return st;
     if (v->dim[0] != b->dim[0] || v->dim[1] % heads)
         return tinyi_fail(ctx, TINY_E_SHAPE, "edge_attention: v is %td x %td; it must have the %td rows of b, and heads of equal width", v->dim[0], v->dim[1], b->dim[0]);
     dim[0] = op->in[0]->dim[0] - 1;
     dim[1] = v->dim[1];
-    tinyi_want(&want[0], TINY_F32, 2, dim);
+    tinyi_want(&want[0], v->dtype, 2, dim);
     return TINY_OK;
 }
 
@@ -29113,7 +29302,6 @@ TINY_REF_BEGIN
 static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor *v, const tiny_tensor *y, tiny_idx r)
 {
     const tiny_idx heads = (tiny_idx)s->j.heads, each = v->dim[1] / heads;
-    float *to = (float *)y->data + r * y->stride[0];
     int64_t p;
     tiny_idx h, f;
     for (h = 0; h < heads; h++) {
@@ -29126,8 +29314,8 @@ static void tinyi_edge_attention_row(const tinyi_sddmm_op *s, const tiny_tensor 
         for (f = h * each; f < (h + 1) * each; f++) {
             double acc = 0.0;
             for (p = s->o.offset[r]; p < s->o.offset[r + 1]; p++)
-                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * (double)((const float *)v->data)[(tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]];
-            to[f * y->stride[1]] = tinyi_round_f32(acc);
+                acc += tinyi_exp64(tinyi_sddmm_value(s, r, p, h) - most) / sum * tinyi_real(v->data, v->dtype, (tiny_idx)s->o.col[p] * v->stride[0] + f * v->stride[1]);
+            tinyi_real_set(y->data, y->dtype, r * y->stride[0] + f * y->stride[1], acc);
         }
     }
 }
@@ -29220,9 +29408,9 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), 0, tinyi_edge_attention_shape,
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_edge_attention_shape,
     tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
-    tinyi_edge_attention_terms, NULL, NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+    tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
@@ -30236,7 +30424,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
 TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tensor *out)
 {
     const tiny_op_row *row = given ? tinyi_op_row(given) : NULL;
-    tiny_tensor made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
+    tiny_tensor in[TINY_OP_MAX_IN], made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
     tinyi_tape_node *n;
     tiny_op op;
     tiny_status st;
@@ -30245,6 +30433,11 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     if (t->status) return t->status;
     if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
     op = *given;
+    for (i = 0; i < row->n_in; i++)
+        if (op.in[i]) {                     /* out may be where the caller keeps an input's struct */
+            in[i] = *op.in[i];
+            op.in[i] = &in[i];
+        }
     memset(want, 0, sizeof want);
     for (i = 0; i < row->n_out; i++)
         if (!op.out[i]) asked = 1;
@@ -31406,6 +31599,477 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
 }
 #endif
 
+/* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
+ * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
+ *          sum over a row of P dP is dy . y.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h.
+ *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
+ *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
+ *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.
+ *          sddmm      DOT: k = scale ds; da[r] = sum k (b[c] + e[p]), db[c] = sum k a[r], de = k a[r]: two spmm.
+ *                     ADD: z = a[r] + b[c] + e; dz = ds att leaky'(z); da[r] = sum dz, db[c] = sum dz, de = dz, datt = sum ds leaky(z).
+ *          softmax    ds = p (dp - sum over the row of p dp)
+ *          attention  P anew; dv = P' dy, dP = sddmm of dy and v, ds = P (dP - dy . y); then as sddmm.
+ * Order    Sums over a column go by the turned rows: a stable counting sort, so that the edges of a column keep their order. The sums
+ *          themselves are spmm: the bits do not depend on the threads.
+ * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an edge more, all
+ *          others some times the features an edge.
+ * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them.                        */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_edge_grad {
+    tiny_grad *g;
+    const tiny_tensor *offset, *col;        /* col NULL: edge p comes from p */
+    tiny_idx n, m, n_x;
+    tiny_tensor row;                        /* (m) i32: the row of each edge; data NULL until it is asked for */
+    tiny_tensor turned, turned_row, turned_edge;    /* (n_x + 1) i64, (m) i32, (m) i32: the same edges, by where they come from */
+} tinyi_edge_grad;
+
+static tiny_status tinyi_edge_grad_open(tinyi_edge_grad *t, tiny_grad *g, const tiny_op *op, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+{
+    memset(t, 0, sizeof *t);
+    t->g = g;
+    t->offset = op->in[0];
+    t->col = col;
+    t->n = op->in[0]->dim[0] - 1;
+    t->m = m;
+    t->n_x = n_x;
+    if (m <= 0x7fffffff && t->n <= 0x7fffffff) return TINY_OK;
+    return tinyi_fail(tiny_grad_ctx(g), TINY_E_OVERFLOW, "the gradient along %td edges of %td rows: both are counted up to 2147483647", m, t->n);
+}
+
+static tiny_status tinyi_edge_grad_rows(tinyi_edge_grad *t)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    int64_t p;
+    tiny_idx r;
+    tiny_status st;
+    if (t->row.data) return TINY_OK;
+    st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->row);
+    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++)
+        for (p = offset[r]; p < offset[r + 1]; p++) ((int32_t *)t->row.data)[p] = (int32_t)r;
+    return st;
+}
+
+/* by counting; the operation that ran has looked at all numbers */
+static tiny_status tinyi_edge_grad_turn(tinyi_edge_grad *t)
+{
+    const tiny_idx n1 = t->n_x + 1;
+    const int32_t *col;
+    int64_t *at, p;
+    tiny_idx i;
+    tiny_status st;
+    if (t->turned.data) return TINY_OK;
+    st = tinyi_edge_grad_rows(t);
+    if (!st) st = tiny_grad_new(t->g, TINY_I64, 1, &n1, &t->turned);
+    if (!st) st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->turned_row);
+    if (!st) st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &t->turned_edge);
+    if (st || tiny_grad_dry(t->g)) return st;
+    col = (const int32_t *)t->col->data;
+    at = (int64_t *)t->turned.data;
+    memset(at, 0, (size_t)n1 * sizeof *at);
+    for (p = 0; p < t->m; p++) at[col[p]]++;
+    for (i = 0, p = 0; i < n1; i++) {       /* counts to beginnings */
+        const int64_t count = at[i];
+        at[i] = p;
+        p += count;
+    }
+    for (p = 0; p < t->m; p++) {
+        const int64_t to = at[col[p]]++;
+        ((int32_t *)t->turned_row.data)[to] = ((const int32_t *)t->row.data)[p];
+        ((int32_t *)t->turned_edge.data)[to] = (int32_t)p;
+    }
+    for (i = t->n_x; i > 0; i--) at[i] = at[i - 1];         /* each place has moved to the beginning of the next */
+    at[0] = 0;
+    return TINY_OK;
+}
+
+/* any operation into new scratch */
+static tiny_status tinyi_edge_grad_run(tinyi_edge_grad *t, tiny_op *op, tiny_tensor *y)
+{
+    tiny_tensor want[TINY_OP_MAX_OUT];
+    tiny_status st;
+    memset(want, 0, sizeof want);
+    st = tiny_op_shape(tiny_grad_ctx(t->g), op, want);
+    if (!st) st = tiny_grad_new(t->g, want[0].dtype, want[0].rank, want[0].dim, y);
+    op->out[0] = y;
+    return st ? st : tiny_grad_op(t->g, op);
+}
+
+/* y[r] = sum over the edges of w[p] (x[col[p]] + e[p]); col NULL: of w[p] x[p] */
+static tiny_status tinyi_edge_grad_sum(tinyi_edge_grad *t, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, tiny_tensor *y)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_SPMM;
+    op.in[0] = offset;
+    op.in[TINYI_SPMM_X] = x;
+    op.in[TINYI_SPMM_COL] = col;
+    op.in[TINYI_SPMM_W] = w;
+    op.in[TINYI_SPMM_E] = e;
+    return tinyi_edge_grad_run(t, &op, y);
+}
+
+/* y[c] = sum over the edges that come from c of w[p] x[row of p] */
+static tiny_status tinyi_edge_grad_back(tinyi_edge_grad *t, const tiny_tensor *x, const tiny_tensor *w, tiny_tensor *y)
+{
+    tiny_tensor turned;
+    tiny_status st = tinyi_edge_grad_turn(t);
+    if (!st && w) st = tiny_grad_run(t->g, TINY_OP_GATHER, w, &t->turned_edge, NULL, &turned);
+    return st ? st : tinyi_edge_grad_sum(t, &t->turned, x, &t->turned_row, w ? &turned : NULL, NULL, y);
+}
+
+/* y[c] = sum over the edges that come from c of z[p] */
+static tiny_status tinyi_edge_grad_collect(tinyi_edge_grad *t, const tiny_tensor *z, tiny_tensor *y)
+{
+    tiny_status st = tinyi_edge_grad_turn(t);
+    return st ? st : tinyi_edge_grad_sum(t, &t->turned, z, &t->turned_edge, NULL, NULL, y);
+}
+
+/* y[p] = x[row of p] */
+static tiny_status tinyi_edge_grad_spread(tinyi_edge_grad *t, const tiny_tensor *x, tiny_tensor *y)
+{
+    tiny_status st = tinyi_edge_grad_rows(t);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_GATHER, x, &t->row, NULL, y);
+}
+
+/* s[p][h] = sum over head h of a[r] (b[c] + e[p]) */
+static tiny_status tinyi_edge_grad_dot(tinyi_edge_grad *t, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *e, tiny_idx heads, tiny_tensor *s)
+{
+    tiny_sddmm_params p;
+    tiny_tensor own;
+    tiny_op op;
+    tiny_idx i;
+    tiny_status st;
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    p.heads = (int)heads;
+    op.kind = TINY_OP_SDDMM;
+    op.in[0] = t->offset;
+    op.in[TINYI_SDDMM_COL] = t->col;
+    op.in[TINYI_SDDMM_A] = a;
+    op.in[TINYI_SDDMM_B] = b;
+    op.in[TINYI_SDDMM_E] = e;
+    op.params = &p;
+    if (!t->col) {
+        st = tiny_grad_new(t->g, TINY_I32, 1, &t->m, &own);
+        if (st) return st;
+        for (i = 0; !tiny_grad_dry(t->g) && i < t->m; i++) ((int32_t *)own.data)[i] = (int32_t)i;
+        op.in[TINYI_SDDMM_COL] = &own;
+    }
+    return tinyi_edge_grad_run(t, &op, s);
+}
+
+/* (rows, heads) or (rows) under the shape (rows, heads, each), and dense (rows, heads * each) cut the same way */
+static tiny_tensor tinyi_edge_grad_wide(const tiny_tensor *w, tiny_idx each)
+{
+    tiny_tensor y = *w;
+    y.rank = 3;
+    y.dim[1] = w->rank == 2 ? w->dim[1] : 1;
+    y.stride[1] = w->rank == 2 ? w->stride[1] : 0;
+    y.dim[2] = each;
+    y.stride[2] = 0;
+    return y;
+}
+
+static tiny_tensor tinyi_edge_grad_cut(const tiny_tensor *x, tiny_idx heads)
+{
+    tiny_tensor y = *x;
+    y.rank = 3;
+    y.dim[1] = heads;
+    y.dim[2] = x->dim[1] / heads;
+    y.stride[2] = x->stride[1];
+    y.stride[1] = x->stride[1] * y.dim[2];
+    return y;
+}
+
+static tiny_tensor tinyi_edge_grad_join(const tiny_tensor *x) { return tinyi_grad_as(x, 2, x->dim[0], x->dim[1] * x->dim[2], 1, 1); }
+
+/* y = x with each head times its number of w: (rows, f) */
+static tiny_status tinyi_edge_grad_weigh(tinyi_edge_grad *t, const tiny_tensor *x, const tiny_tensor *w, tiny_tensor *y)
+{
+    const tiny_idx heads = w && w->rank == 2 ? w->dim[1] : 1;
+    tiny_tensor a, b, c;
+    tiny_status st;
+    if (!w) {
+        *y = *x;
+        return TINY_OK;
+    }
+    a = tinyi_edge_grad_cut(x, heads);
+    b = tinyi_edge_grad_wide(w, a.dim[2]);
+    st = tiny_grad_run(t->g, TINY_OP_MUL, &a, &b, NULL, &c);
+    if (!st) *y = tinyi_edge_grad_join(&c);
+    return st;
+}
+
+/* ---- spmm */
+
+/* x / edges of the row */
+static tiny_status tinyi_edge_grad_mean(tinyi_edge_grad *t, const tiny_tensor *x, tiny_tensor *y)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    tiny_tensor share;
+    tiny_idx dim[2], r;
+    tiny_status st;
+    dim[0] = t->n;
+    dim[1] = 1;
+    st = tiny_grad_new(t->g, x->dtype, 2, dim, &share);
+    for (r = 0; !st && !tiny_grad_dry(t->g) && r < t->n; r++) tinyi_real_set(share.data, share.dtype, r, 1.0 / (double)TINYI_MAX(1, offset[r + 1] - offset[r]));
+    return st ? st : tiny_grad_run(t->g, TINY_OP_MUL, x, &share, NULL, y);
+}
+
+/* g[p] is dy[r] where p is the first edge of its row with the extreme value of w u, else 0; a NaN is extreme, as in spmm */
+static tiny_status tinyi_edge_grad_winner(tinyi_edge_grad *t, const tiny_tensor *dy, const tiny_tensor *u, const tiny_tensor *w, int reduce, tiny_tensor *g)
+{
+    const int64_t *offset = (const int64_t *)t->offset->data;
+    const tiny_idx n = u->dim[1], heads = w && w->rank == 2 ? w->dim[1] : 1, each = n / heads;
+    tiny_idx r, f;
+    int64_t p;
+    tiny_status st = tiny_grad_new(t->g, u->dtype, 2, u->dim, g);
+    if (st || tiny_grad_dry(t->g)) return st;
+    memset(g->data, 0, (size_t)tiny_tensor_count(g) * tiny_dtype_bytes(g->dtype));
+    for (r = 0; r < t->n; r++)
+        for (f = 0; f < n && offset[r] < offset[r + 1]; f++) {
+            int64_t best = -1;
+            double top = 0.0;
+            for (p = offset[r]; p < offset[r + 1]; p++) {
+                double v = tinyi_real(u->data, u->dtype, (tiny_idx)p * u->stride[0] + f * u->stride[1]);
+                if (w) v *= tinyi_real(w->data, w->dtype, (tiny_idx)p * heads + f / each);
+                if (best >= 0 && !(top == top && (v != v || (reduce == TINY_EDGE_MAX ? v > top : v < top)))) continue;
+                best = p;
+                top = v;
+            }
+            tinyi_real_set(g->data, g->dtype, (tiny_idx)best * n + f, tinyi_real(dy->data, dy->dtype, r * dy->stride[0] + f * dy->stride[1]));
+        }
+    return TINY_OK;
+}
+
+/* dw, (m) or (m, heads) */
+static tiny_status tinyi_edge_grad_weights(tinyi_edge_grad *t, int i, const tiny_op *op, const tiny_tensor *dw)
+{
+    tiny_tensor d = *dw;
+    if (op->in[i]->rank == 1) d = tinyi_grad_as(&d, 1, dw->dim[0], 1, 1, 1);
+    return tiny_grad_add(t->g, i, &d);
+}
+
+/* a sum or mean without a function in between */
+static tiny_status tinyi_edge_grad_linear(tinyi_edge_grad *t, const tiny_op *op, const tiny_tensor *dy)
+{
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    const int wants_x = tiny_grad_wants(t->g, TINYI_SPMM_X), wants_e = tiny_grad_wants(t->g, TINYI_SPMM_E);
+    tiny_tensor y, z;
+    tiny_status st = TINY_OK;
+    if (tiny_grad_wants(t->g, TINYI_SPMM_W)) {
+        st = tinyi_edge_grad_dot(t, dy, x, e, w->rank == 2 ? w->dim[1] : 1, &y);
+        if (!st) st = tinyi_edge_grad_weights(t, TINYI_SPMM_W, op, &y);
+    }
+    if (!st && wants_x && t->col) {
+        st = tinyi_edge_grad_back(t, dy, w, &y);
+        if (!st) st = tiny_grad_add(t->g, TINYI_SPMM_X, &y);
+    }
+    if (st || !(wants_e || (wants_x && !t->col))) return st;
+    st = tinyi_edge_grad_spread(t, dy, &y);
+    if (!st) st = tinyi_edge_grad_weigh(t, &y, w, &z);
+    if (!st && wants_e) st = tiny_grad_add(t->g, TINYI_SPMM_E, &z);
+    return st || !wants_x || t->col ? st : tiny_grad_add(t->g, TINYI_SPMM_X, &z);
+}
+
+tiny_status tinyi_grad_spmm(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_spmm_params *p = tinyi_spmm_params_of(op);
+    const tiny_tensor *x = op->in[TINYI_SPMM_X], *col = op->in[TINYI_SPMM_COL], *w = op->in[TINYI_SPMM_W], *e = op->in[TINYI_SPMM_E];
+    tinyi_edge_grad t;
+    tiny_tensor dy = *tiny_grad_of(g, 0), z = *x, u, share, y;
+    tiny_slope_params relu;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, col, col ? col->dim[0] : x->dim[0], x->dim[0]);
+    relu.of = TINY_OP_RELU;
+    if (st || t.m == 0 || x->dim[1] == 0) return st;
+    if (p->reduce == TINY_EDGE_MEAN) {
+        st = tinyi_edge_grad_mean(&t, &dy, &y);
+        dy = y;
+    }
+    if (!st && p->reduce < TINY_EDGE_MAX && !p->relu) return tinyi_edge_grad_linear(&t, op, &dy);
+    if (!st && col) st = tiny_grad_run(g, TINY_OP_GATHER, x, col, NULL, &z);
+    if (!st && e) {
+        st = tiny_grad_run(g, TINY_OP_ADD, &z, e, NULL, &y);
+        z = y;
+    }
+    u = z;
+    if (!st && p->relu) st = tiny_grad_run(g, TINY_OP_RELU, &z, NULL, NULL, &u);
+    if (!st) st = p->reduce < TINY_EDGE_MAX ? tinyi_edge_grad_spread(&t, &dy, &share) : tinyi_edge_grad_winner(&t, &dy, &u, w, p->reduce, &share);
+    if (!st && tiny_grad_wants(g, TINYI_SPMM_W)) {
+        tiny_reduce_params last = { 0, 0, 0 };
+        st = tiny_grad_run(g, TINY_OP_MUL, &share, &u, NULL, &y);
+        y = tinyi_edge_grad_cut(&y, w->rank == 2 ? w->dim[1] : 1);
+        if (!st) st = tiny_grad_run(g, TINY_OP_SUM, &y, NULL, &last, &u);
+        if (!st) st = tinyi_edge_grad_weights(&t, TINYI_SPMM_W, op, &u);
+    }
+    if (!st) st = tinyi_edge_grad_weigh(&t, &share, w, &y);
+    if (!st && p->relu) {
+        share = y;
+        st = tiny_grad_run(g, TINY_OP_SLOPE, &z, &share, &relu, &y);
+    }
+    if (!st) st = tiny_grad_add(g, TINYI_SPMM_E, &y);
+    if (st || !tiny_grad_wants(g, TINYI_SPMM_X)) return st;
+    u = y;
+    if (col) st = tinyi_edge_grad_collect(&t, &y, &u);
+    return st ? st : tiny_grad_add(g, TINYI_SPMM_X, &u);
+}
+
+/* ---- scores, and what is made of them */
+
+/* where the inputs of a score stand in its operation; e -1: it has none */
+typedef struct tinyi_edge_grad_at { int a, b, att, e; } tinyi_edge_grad_at;
+
+/* k = slope k + (1 - slope) part: what leaky is, or its slope, when part is that of relu */
+static tiny_status tinyi_edge_grad_leaky(tinyi_edge_grad *t, const tiny_tensor *k, const tiny_tensor *part, double slope, tiny_tensor *y)
+{
+    tiny_tensor low, high;
+    tiny_status st = tinyi_grad_times(t->g, k, slope, &low);
+    if (!st) st = tinyi_grad_times(t->g, part, 1.0 - slope, &high);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_ADD, &low, &high, NULL, y);
+}
+
+static tiny_status tinyi_edge_grad_by_dot(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double scale, const tiny_tensor *ds)
+{
+    const tiny_tensor *a = op->in[at->a], *b = op->in[at->b], *e = at->e < 0 ? NULL : op->in[at->e];
+    tiny_tensor k, y, z;
+    tiny_status st = tinyi_grad_times(t->g, ds, scale, &z);
+    if (!st) st = tinyi_grad_dense(t->g, &z, &k);           /* dy of an output that is a view */
+    if (!st && tiny_grad_wants(t->g, at->a)) {
+        st = tinyi_edge_grad_sum(t, t->offset, b, t->col, &k, e, &y);
+        if (!st) st = tiny_grad_add(t->g, at->a, &y);
+    }
+    if (!st && tiny_grad_wants(t->g, at->b)) {
+        st = tinyi_edge_grad_back(t, a, &k, &y);
+        if (!st) st = tiny_grad_add(t->g, at->b, &y);
+    }
+    if (st || !e || !tiny_grad_wants(t->g, at->e)) return st;
+    st = tinyi_edge_grad_spread(t, a, &y);
+    if (!st) st = tinyi_edge_grad_weigh(t, &y, &k, &z);
+    return st ? st : tiny_grad_add(t->g, at->e, &z);
+}
+
+static tiny_status tinyi_edge_grad_by_add(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, double slope, const tiny_tensor *ds)
+{
+    const tiny_tensor *att = op->in[at->att], *e = at->e < 0 ? NULL : op->in[at->e];
+    const tiny_idx heads = ds->dim[1], each = op->in[at->a]->dim[1] / heads;
+    tiny_tensor z, y, u, q, wide = tinyi_edge_grad_wide(ds, each);
+    tiny_slope_params relu;
+    tiny_status st = tinyi_edge_grad_spread(t, op->in[at->a], &y);
+    relu.of = TINY_OP_RELU;
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_GATHER, op->in[at->b], t->col, NULL, &u);
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_ADD, &y, &u, NULL, &z);
+    if (!st && e) {
+        st = tiny_grad_run(t->g, TINY_OP_ADD, &z, e, NULL, &y);
+        z = y;
+    }
+    if (st) return st;
+    z = tinyi_edge_grad_cut(&z, heads);
+    if (att && tiny_grad_wants(t->g, at->att)) {
+        st = tiny_grad_run(t->g, TINY_OP_RELU, &z, NULL, NULL, &u);
+        if (!st) st = tinyi_edge_grad_leaky(t, &z, &u, slope, &y);
+        if (!st) st = tiny_grad_run(t->g, TINY_OP_MUL, &y, &wide, NULL, &u);
+        if (!st) u = tinyi_edge_grad_join(&u);
+        if (!st) st = tiny_grad_add(t->g, at->att, &u);     /* the tape adds up what was repeated */
+    }
+    q = wide;
+    if (!st && att) {
+        tiny_tensor rows = tiny_tensor_nd(att->data, att->dtype, 3, wide.dim);
+        rows.stride[0] = 0;
+        rows.stride[2] = att->stride[0];
+        rows.stride[1] = att->stride[0] * each;
+        st = tiny_grad_run(t->g, TINY_OP_MUL, &wide, &rows, NULL, &q);
+    }
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_SLOPE, &z, &q, &relu, &u);
+    if (!st) st = tinyi_edge_grad_leaky(t, &q, &u, slope, &y);
+    if (st) return st;
+    y = tinyi_edge_grad_join(&y);
+    if (e) st = tiny_grad_add(t->g, at->e, &y);
+    if (!st && tiny_grad_wants(t->g, at->a)) {
+        st = tinyi_edge_grad_sum(t, t->offset, &y, NULL, NULL, NULL, &u);
+        if (!st) st = tiny_grad_add(t->g, at->a, &u);
+    }
+    if (st || !tiny_grad_wants(t->g, at->b)) return st;
+    st = tinyi_edge_grad_collect(t, &y, &u);
+    return st ? st : tiny_grad_add(t->g, at->b, &u);
+}
+
+static tiny_status tinyi_edge_grad_scores(tinyi_edge_grad *t, const tiny_op *op, const tinyi_edge_grad_at *at, const tiny_tensor *ds)
+{
+    const tiny_sddmm_params p = tinyi_sddmm_params_of(op);
+    return p.add ? tinyi_edge_grad_by_add(t, op, at, (double)p.slope, ds) : tinyi_edge_grad_by_dot(t, op, at, (double)p.scale, ds);
+}
+
+tiny_status tinyi_grad_sddmm(tiny_grad *g, const tiny_op *op)
+{
+    static const tinyi_edge_grad_at at = { TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+    const tiny_tensor *col = op->in[TINYI_SDDMM_COL], *b = op->in[TINYI_SDDMM_B];
+    tinyi_edge_grad t;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, col, col->dim[0], b->dim[0]);
+    return st || t.m == 0 || b->dim[1] == 0 ? st : tinyi_edge_grad_scores(&t, op, &at, tiny_grad_of(g, 0));
+}
+
+/* ds = p (dp - sum[row]), sum (rows, heads) */
+static tiny_status tinyi_edge_grad_unsoft(tinyi_edge_grad *t, const tiny_tensor *p, const tiny_tensor *dp, const tiny_tensor *sum, tiny_tensor *ds)
+{
+    tiny_tensor u, v;
+    tiny_status st = tinyi_edge_grad_spread(t, sum, &u);
+    if (!st) st = tiny_grad_run(t->g, TINY_OP_SUB, dp, &u, NULL, &v);
+    return st ? st : tiny_grad_run(t->g, TINY_OP_MUL, p, &v, NULL, ds);
+}
+
+tiny_status tinyi_grad_segment_softmax(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_idx m = op->in[1]->dim[0];
+    tinyi_edge_grad t;
+    tiny_tensor p = tinyi_edge_grad_wide(op->out[0], 1), dp = tinyi_edge_grad_wide(tiny_grad_of(g, 0), 1), u, v, ds;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, NULL, m, m);
+    if (st || m == 0 || tiny_tensor_count(&p) == 0) return st;
+    p.rank = dp.rank = 2;                   /* (edges, heads), without the third axis */
+    st = tiny_grad_run(g, TINY_OP_MUL, &p, &dp, NULL, &u);
+    if (!st) st = tinyi_edge_grad_sum(&t, t.offset, &u, NULL, NULL, NULL, &v);
+    if (!st) st = tinyi_edge_grad_unsoft(&t, &p, &dp, &v, &ds);
+    return st ? st : tinyi_edge_grad_weights(&t, 1, op, &ds);
+}
+
+tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
+{
+    static const tinyi_edge_grad_at at = { TINYI_EDGE_ATT_A, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_ATT, -1 };
+    const tiny_tensor *dy = tiny_grad_of(g, 0), *v = op->in[TINYI_EDGE_ATT_V], *b = op->in[TINYI_EDGE_ATT_B];
+    const tiny_idx heads = tinyi_sddmm_params_of(op).heads;
+    tiny_reduce_params last = { 0, 0, 0 };
+    tinyi_edge_grad t;
+    tiny_tensor s, p, dp, ds, y, z;
+    tiny_op again;
+    tiny_status st = tinyi_edge_grad_open(&t, g, op, op->in[1], op->in[1]->dim[0], b->dim[0]);
+    if (st || t.m == 0 || v->dim[1] == 0 || b->dim[1] == 0) return st;
+    memset(&again, 0, sizeof again);
+    again.kind = TINY_OP_SDDMM;
+    again.in[0] = op->in[0];
+    again.in[TINYI_SDDMM_COL] = op->in[1];
+    again.in[TINYI_SDDMM_A] = op->in[TINYI_EDGE_ATT_A];
+    again.in[TINYI_SDDMM_B] = b;
+    again.in[TINYI_SDDMM_ATT] = op->in[TINYI_EDGE_ATT_ATT];
+    again.params = op->params;
+    st = tinyi_edge_grad_run(&t, &again, &s);
+    if (!st) st = tiny_grad_run(g, TINY_OP_SEGMENT_SOFTMAX, op->in[0], &s, NULL, &p);
+    if (!st && tiny_grad_wants(g, TINYI_EDGE_ATT_V)) {
+        st = tinyi_edge_grad_back(&t, dy, &p, &y);
+        if (!st) st = tiny_grad_add(g, TINYI_EDGE_ATT_V, &y);
+    }
+    if (st || !(tiny_grad_wants(g, at.a) || tiny_grad_wants(g, at.b) || tiny_grad_wants(g, at.att))) return st;
+    st = tinyi_edge_grad_dot(&t, dy, v, NULL, heads, &dp);
+    y = tinyi_edge_grad_cut(dy, heads);
+    z = tinyi_edge_grad_cut(op->out[0], heads);
+    if (!st) st = tiny_grad_run(g, TINY_OP_DOT, &y, &z, &last, &s);
+    if (!st) st = tinyi_edge_grad_unsoft(&t, &p, &dp, &s, &ds);
+    return st ? st : tinyi_edge_grad_scores(&t, op, &at, &ds);
+}
+#endif
+
 /* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -32216,15 +32880,14 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
 
 /* ---- helpers */
 
-static tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
+tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
 {
     tiny_status st = tiny_grad_new(g, type, 0, NULL, y);
     if (!st && !tiny_grad_dry(g)) tinyi_real_set(y->data, type, 0, x);
     return st;
 }
 
-/* y = x * factor */
-static tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
+tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y)
 {
     tiny_tensor f;
     tiny_status st;
@@ -32244,7 +32907,7 @@ static tiny_status tinyi_grad_rows(tiny_grad *g, int kind, const tiny_tensor *a,
     return tiny_grad_run(g, kind, a, b, &p, y);
 }
 
-static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
+tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y)
 {
     if (tiny_tensor_is_dense(x)) {
         *y = *x;
@@ -32253,7 +32916,7 @@ static tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_ten
     return tiny_grad_run(g, TINY_OP_COPY, x, NULL, NULL, y);
 }
 
-static tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
 {
     tiny_idx dim[4];
     dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;
@@ -35892,6 +36555,9 @@ TINYI_FN tiny_tensor tinyi_pool_tensor(const tinyi_pool *p, tiny_idx n_block);
 TINYI_FN float tinyi_alibi_slope(float most, tiny_idx n_head, tiny_idx h);
 /* the numbers of the pairs between which YaRN fades from what is kept to what is divided */
 TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_rot, double trained, double base, double *low, double *high);
+
+/* points of the space that ranks (bits) span */
+TINYI_FN double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -36836,6 +37502,9 @@ TINYI_FN tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_m
 /* Fills g->meta from g->made, which holds g->n_meta keys; the tables stand, with room for its text marks. */
 TINYI_FN tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g);
 
+/* GGUF from a file that is open; takes it over, also on failure. is_path: its path leads to its other parts. */
+TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out);
+
 /* the bytes of a value as in the file: the number, the text with its length, or the items */
 TINYI_FN void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_bytes);
 
@@ -37045,8 +37714,7 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
     return TINY_OK;
 }
 
-/* Takes the file over, also on failure. */
-static tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
+TINYI_FN tiny_status tinyi_gguf_build(tiny_ctx *ctx, const char *path, int is_path, tiny_file *file, tllm_gguf **out)
 {
     tinyi_store_part first;
     tllm_gguf *g = NULL;
@@ -38247,9 +38915,12 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
         else if (n_path > 4 && !strcmp(path + n_path - 4, ".bin")) kind = TLLM_FILE_LLAMA2C;
         else st = tinyi_open_unknown(ctx, path, file.bytes, file.n_bytes);
     }
+    if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
     tiny_file_close(ctx, &file);
     if (st) return st;
-    if (kind == TLLM_FILE_GGUF) return tllm_gguf_open(ctx, path, out);
+#ifndef TINY_NO_STDIO
+    if (tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
+#endif
     if (kind == TLLM_FILE_SAFETENSORS) return tllm_safetensors_open(ctx, path, out);
 #ifndef TINY_NO_STDIO
     return tinyi_open_bin(ctx, path, out);
@@ -42905,6 +43576,1339 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
 }
 TINY_REF_END
 
+/* src/llm/attention/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
+ * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended Einsums to
+ *          Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
+ * Levels   Over a fiber R with the traversal rank r (its first): an input has level 1 if it has r, else 0. An Einsum that involves
+ *          r has the level max(1, l(x) for operands x that carry r, l(x) + 1 for those that do not and have l(x) > 0: these wait
+ *          for the end of a traversal). Any other Einsum has the largest level of its operands. A state carries r. The number of
+ *          passes is the number of different levels at which some operand carries every rank of R.
+ * Live     a tensor that is made at one level and read at a later one is kept whole; of any other there is one step along r.
+ * Run      Einsums in their order. Those from the first to the last that reads or writes a state before its end are run together,
+ *          step by step along its rank; each of them must have that rank, and none may reduce over it: what wants the whole
+ *          fiber inside the loop that makes it is a circle.
+ * Error    double, in index order. Sizes and counts in double: exact below 2^53.
+ * Left out ranks that are not cut evenly other than at the end, indices that are sums, more than two operands.                */
+#include <string.h>
+#include <math.h>
+
+/* ---- reading */
+
+typedef struct tinyi_cascade_reader {
+    tiny_ctx *ctx;
+    tllm_cascade *c;
+    const char *at;
+    int line;
+} tinyi_cascade_reader;
+
+static void tinyi_cascade_skip(tinyi_cascade_reader *r)
+{
+    while (*r->at == ' ' || *r->at == '\t' || *r->at == '\r') r->at++;
+    if (*r->at == '#') while (*r->at && *r->at != '\n') r->at++;
+}
+
+static int tinyi_cascade_letter(char c, int first)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
+}
+
+static int tinyi_cascade_take(tinyi_cascade_reader *r, char c)
+{
+    tinyi_cascade_skip(r);
+    if (*r->at != c) return 0;
+    r->at++;
+    return 1;
+}
+
+static tiny_status tinyi_cascade_odd(tinyi_cascade_reader *r, const char *wanted)
+{
+    char found[2];
+    tinyi_cascade_skip(r);
+    found[0] = *r->at;
+    found[1] = 0;
+    if ((unsigned char)found[0] < 32 || (unsigned char)found[0] > 126)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before the %s", r->line, wanted, found[0] == '\n' ? "end of the line" : found[0] ? "odd byte" : "end of the text");
+    return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there must be %s before '%s'", r->line, wanted, found);
+}
+
+static tiny_status tinyi_cascade_name(tinyi_cascade_reader *r, char name[TLLM_CASCADE_NAME])
+{
+    int n = 0;
+    tinyi_cascade_skip(r);
+    if (!tinyi_cascade_letter(*r->at, 1)) return tinyi_cascade_odd(r, "a name");
+    while (tinyi_cascade_letter(*r->at, 0)) {
+        if (n == TLLM_CASCADE_NAME - 1) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a name is longer than %d bytes", r->line, TLLM_CASCADE_NAME - 1);
+        name[n++] = *r->at++;
+    }
+    name[n] = 0;
+    return TINY_OK;
+}
+
+/* the next word is this one: taken */
+static int tinyi_cascade_word(tinyi_cascade_reader *r, const char *word)
+{
+    const size_t n = strlen(word);
+    tinyi_cascade_skip(r);
+    if (strncmp(r->at, word, n) || tinyi_cascade_letter(r->at[n], 0)) return 0;
+    r->at += n;
+    return 1;
+}
+
+static int tinyi_cascade_rank_of(const tllm_cascade *c, const char *name)
+{
+    int i;
+    for (i = 0; i < c->n_rank; i++) if (!strcmp(c->rank[i], name)) return i;
+    return -1;
+}
+
+static tiny_status tinyi_cascade_rank(tinyi_cascade_reader *r, int *rank)
+{
+    char name[TLLM_CASCADE_NAME];
+    tiny_status st = tinyi_cascade_name(r, name);
+    if (st) return st;
+    *rank = tinyi_cascade_rank_of(r->c, name);
+    if (*rank >= 0) return TINY_OK;
+    if (r->c->n_rank == TLLM_CASCADE_RANKS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: rank %s is one more than %d", r->line, name, TLLM_CASCADE_RANKS);
+    *rank = r->c->n_rank++;
+    memcpy(r->c->rank[*rank], name, sizeof name);
+    return TINY_OK;
+}
+
+TINY_API int tllm_cascade_find(const tllm_cascade *c, const char *tensor)
+{
+    int i;
+    for (i = 0; c && tensor && i < c->n_tensor; i++) if (!strcmp(c->tensor[i].name, tensor)) return i;
+    return -1;
+}
+
+/* X[ranks]; fresh: a tensor that nobody has named yet, else one that is known with the same ranks */
+static tiny_status tinyi_cascade_tensor(tinyi_cascade_reader *r, int fresh, int *tensor, tllm_einsum_when *when)
+{
+    tllm_cascade_tensor t, *old = NULL;
+    tiny_status st;
+    int rank;
+    memset(&t, 0, sizeof t);
+    t.made_by = -1;
+    *when = TLLM_WHEN_ALWAYS;
+    st = tinyi_cascade_name(r, t.name);
+    if (st) return st;
+    *tensor = tllm_cascade_find(r->c, t.name);
+    if (*tensor >= 0) old = &r->c->tensor[*tensor];
+    if (fresh > 0 && old && !old->is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: there is already a tensor %s", r->line, t.name);
+    if (!fresh && !old) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: unknown tensor %s: no line before makes it, and it is no input; is the description cyclic, or out of order?", r->line, t.name);
+    if (!tinyi_cascade_take(r, '[')) return tinyi_cascade_odd(r, "[ and the ranks");
+    while (!tinyi_cascade_take(r, ']')) {
+        if (t.n_rank && !tinyi_cascade_take(r, ',')) return tinyi_cascade_odd(r, ", or ]");
+        if (old && old->is_state && !t.n_rank && tinyi_cascade_word(r, "last")) {
+            rank = old->rank[0];
+            *when = TLLM_WHEN_LAST;
+        } else {
+            st = tinyi_cascade_rank(r, &rank);
+            if (st) return st;
+            if (old && old->is_state && !t.n_rank) *when = TLLM_WHEN_NOW;
+            if (tinyi_cascade_take(r, '+')) {
+                if (*when != TLLM_WHEN_NOW || t.n_rank || !tinyi_cascade_take(r, '1')) return tinyi_cascade_odd(r, "no +, or +1 after the first rank of a state,");
+                *when = TLLM_WHEN_NEXT;
+            }
+        }
+        if (t.ranks >> rank & 1) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s has the rank %s twice", r->line, t.name, r->c->rank[rank]);
+        t.ranks |= 1u << rank;
+        t.rank[t.n_rank++] = (signed char)rank;
+    }
+    if (old && old->is_state && (!t.n_rank || t.rank[0] != old->rank[0]))
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s has %s first", r->line, t.name, r->c->rank[old->rank[0]]);
+    if (old && t.ranks != old->ranks) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s does not have the ranks that it was made with", r->line, t.name);
+    if (old) return TINY_OK;
+    if (r->c->n_tensor == TLLM_CASCADE_TENSORS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: tensor %s is one more than %d", r->line, t.name, TLLM_CASCADE_TENSORS);
+    *tensor = r->c->n_tensor++;
+    r->c->tensor[*tensor] = t;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_cascade_number(tinyi_cascade_reader *r, double *x)
+{
+    double sign = 1.0, part = 1.0;
+    int digits = 0;
+    *x = 0.0;
+    if (tinyi_cascade_take(r, '-')) sign = -1.0;
+    if (tinyi_cascade_word(r, "inf")) {
+        *x = sign * (double)INFINITY;
+        return TINY_OK;
+    }
+    tinyi_cascade_skip(r);
+    for (; *r->at >= '0' && *r->at <= '9'; r->at++, digits++) *x = *x * 10.0 + (*r->at - '0');
+    if (*r->at == '.') for (r->at++; *r->at >= '0' && *r->at <= '9'; r->at++, digits++) *x += (*r->at - '0') * (part /= 10.0);
+    *x *= sign;
+    return digits ? TINY_OK : tinyi_cascade_odd(r, "a number");
+}
+
+static tiny_status tinyi_cascade_operand(tinyi_cascade_reader *r, tllm_einsum *e)
+{
+    const tllm_cascade_tensor *t;
+    tiny_status st = tinyi_cascade_tensor(r, 0, &e->in[e->n_in], &e->when[e->n_in]);
+    if (st) return st;
+    t = &r->c->tensor[e->in[e->n_in]];
+    if (!t->is_input && !t->is_state && t->made_by < 0) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is read by the line that makes it: the description is cyclic", r->line, t->name);
+    e->ranks |= r->c->tensor[e->in[e->n_in]].ranks;
+    /* the end of a state is one step of its rank, not all of them */
+    if (e->when[e->n_in] == TLLM_WHEN_LAST) e->ranks &= ~(1u << r->c->tensor[e->in[e->n_in]].rank[0]);
+    e->n_in++;
+    return TINY_OK;
+}
+
+/* two operands in brackets: max(A, B), exp(A - B) */
+static tiny_status tinyi_cascade_pair(tinyi_cascade_reader *r, tllm_einsum *e, char between)
+{
+    tiny_status st;
+    if (!tinyi_cascade_take(r, '(')) return tinyi_cascade_odd(r, "(");
+    st = tinyi_cascade_operand(r, e);
+    if (st) return st;
+    if (!tinyi_cascade_take(r, between)) return tinyi_cascade_odd(r, between == ',' ? "," : "-");
+    st = tinyi_cascade_operand(r, e);
+    if (!st && !tinyi_cascade_take(r, ')')) st = tinyi_cascade_odd(r, ")");
+    return st;
+}
+
+static tiny_status tinyi_cascade_reduction(tinyi_cascade_reader *r, tllm_einsum *e)
+{
+    const int is_sum = tinyi_cascade_word(r, "sum");
+    const char *start = r->at;
+    tiny_status st;
+    int rank;
+    if (!is_sum && !tinyi_cascade_word(r, "max")) return TINY_OK;
+    tinyi_cascade_skip(r);
+    if (!is_sum && *r->at == '(') {         /* the largest of two, not over a rank */
+        r->at = start;
+        return TINY_OK;
+    }
+    e->reduce = is_sum ? TLLM_REDUCE_SUM : TLLM_REDUCE_MAX;
+    while (!tinyi_cascade_take(r, ':')) {
+        st = tinyi_cascade_rank(r, &rank);
+        if (st) return st;
+        e->over |= 1u << rank;
+    }
+    return e->over ? TINY_OK : tinyi_cascade_odd(r, "a rank to reduce over");
+}
+
+static tiny_status tinyi_cascade_einsum(tinyi_cascade_reader *r)
+{
+    tllm_cascade *c = r->c;
+    tllm_einsum e;
+    tllm_einsum_when out_when;
+    unsigned out, lost;
+    tiny_status st;
+    int i;
+    memset(&e, 0, sizeof e);
+    e.line = r->line;
+    if (c->n_einsum == TLLM_CASCADE_EINSUMS) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: one Einsum more than %d", r->line, TLLM_CASCADE_EINSUMS);
+    st = tinyi_cascade_tensor(r, 1, &e.out, &out_when);
+    if (st) return st;
+    if (!tinyi_cascade_take(r, '=')) return tinyi_cascade_odd(r, "=");
+    st = tinyi_cascade_reduction(r, &e);
+    if (st) return st;
+    if (tinyi_cascade_word(r, "exp")) {
+        e.map = TLLM_EINSUM_EXP;
+        st = tinyi_cascade_pair(r, &e, '-');
+    } else if (tinyi_cascade_word(r, "max")) {
+        e.map = TLLM_EINSUM_MAX;
+        st = tinyi_cascade_pair(r, &e, ',');
+    } else {
+        st = tinyi_cascade_operand(r, &e);
+        if (!st) e.map = tinyi_cascade_take(r, '*') ? TLLM_EINSUM_MUL : tinyi_cascade_take(r, '/') ? TLLM_EINSUM_DIV : tinyi_cascade_take(r, '+') ? TLLM_EINSUM_ADD : TLLM_EINSUM_COPY;
+        if (!st && e.map != TLLM_EINSUM_COPY) st = tinyi_cascade_operand(r, &e);
+    }
+    if (st) return st;
+    out = c->tensor[e.out].ranks;
+    lost = e.ranks & ~out & ~e.over;
+    for (i = 0; i < c->n_rank; i++)
+        if (lost >> i & 1) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: rank %s is not in %s, and nothing reduces over it", r->line, c->rank[i], c->tensor[e.out].name);
+    if (out & ~e.ranks) return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s has a rank that no operand has", r->line, c->tensor[e.out].name);
+    if (e.over & ~e.ranks || e.over & out)
+        return tinyi_fail(r->ctx, TINY_E_SHAPE, "cascade, line %d: %s is reduced over a rank that it keeps, or that no operand has", r->line, c->tensor[e.out].name);
+    if (c->tensor[e.out].is_state && out_when != TLLM_WHEN_NEXT)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: the state %s is written as %s[%s+1, ...]", r->line, c->tensor[e.out].name, c->tensor[e.out].name, c->rank[c->tensor[e.out].rank[0]]);
+    if (c->tensor[e.out].made_by >= 0) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is made twice", r->line, c->tensor[e.out].name);
+    c->tensor[e.out].made_by = c->n_einsum;
+    c->einsum[c->n_einsum++] = e;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_cascade_statement(tinyi_cascade_reader *r)
+{
+    tllm_einsum_when when;
+    tiny_status st;
+    int i, t;
+    if (tinyi_cascade_word(r, "split")) {
+        if (r->c->split[0] >= 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "cascade, line %d: only one rank can be cut", r->line);
+        for (i = 0; i < 3; i++) {
+            st = tinyi_cascade_rank(r, &r->c->split[i]);
+            if (st) return st;
+        }
+        if (r->c->split[0] == r->c->split[1] || r->c->split[0] == r->c->split[2] || r->c->split[1] == r->c->split[2])
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a rank is cut into itself", r->line);
+        return TINY_OK;
+    }
+    if (tinyi_cascade_word(r, "input")) {
+        do {
+            st = tinyi_cascade_tensor(r, 1, &t, &when);
+            if (st) return st;
+            if (r->c->tensor[t].is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: %s is a state, it cannot be an input", r->line, r->c->tensor[t].name);
+            r->c->tensor[t].is_input = 1;
+            tinyi_cascade_skip(r);
+        } while (*r->at && *r->at != '\n');
+        return TINY_OK;
+    }
+    if (tinyi_cascade_word(r, "state")) {
+        st = tinyi_cascade_tensor(r, 1, &t, &when);
+        if (st) return st;
+        if (!r->c->tensor[t].n_rank || r->c->tensor[t].is_state) return tinyi_fail(r->ctx, TINY_E_FORMAT, "cascade, line %d: a state needs a rank that it is carried along, and one line", r->line);
+        r->c->tensor[t].is_state = 1;
+        if (!tinyi_cascade_take(r, '=')) return tinyi_cascade_odd(r, "= and the first value");
+        return tinyi_cascade_number(r, &r->c->tensor[t].start);
+    }
+    return tinyi_cascade_einsum(r);
+}
+
+/* an Einsum that belongs into the loop along the states: it reads or writes one before the end */
+static int tinyi_cascade_in_loop(const tllm_cascade *c, const tllm_einsum *e)
+{
+    int i;
+    for (i = 0; i < e->n_in; i++) if (e->when[i] == TLLM_WHEN_NOW || e->when[i] == TLLM_WHEN_NEXT) return 1;
+    return c->tensor[e->out].is_state;
+}
+
+/* first and one past the last Einsum of the loop, and its rank; rank -1: there is none */
+static void tinyi_cascade_loop(const tllm_cascade *c, int *first, int *end, int *rank)
+{
+    int i;
+    *first = *end = 0;
+    *rank = -1;
+    for (i = 0; i < c->n_tensor; i++) if (c->tensor[i].is_state) *rank = c->tensor[i].rank[0];
+    for (i = c->n_einsum; i-- > 0;) if (tinyi_cascade_in_loop(c, &c->einsum[i])) *first = i;
+    for (i = 0; i < c->n_einsum; i++) if (tinyi_cascade_in_loop(c, &c->einsum[i])) *end = i + 1;
+}
+
+static tiny_status tinyi_cascade_check(tiny_ctx *ctx, const tllm_cascade *c)
+{
+    int first, end, rank, i, j;
+    if (!c->n_einsum) return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: there is no Einsum in it");
+    tinyi_cascade_loop(c, &first, &end, &rank);
+    for (i = 0; i < c->n_tensor; i++) {
+        const tllm_cascade_tensor *t = &c->tensor[i];
+        if (!t->is_state) continue;
+        if (t->rank[0] != rank) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "cascade: states are carried along %s and along %s, there can be one rank", c->rank[t->rank[0]], c->rank[rank]);
+        if (t->made_by < 0) return tinyi_fail(ctx, TINY_E_FORMAT, "cascade: no line makes %s[%s+1, ...]", t->name, c->rank[rank]);
+    }
+    for (i = 0; i < c->n_einsum; i++) {
+        const tllm_einsum *e = &c->einsum[i];
+        const int inside = i >= first && i < end;
+        for (j = 0; j < e->n_in; j++) {
+            const tllm_cascade_tensor *t = &c->tensor[e->in[j]];
+            if ((e->when[j] == TLLM_WHEN_LAST && i < end) || (e->when[j] == TLLM_WHEN_NEXT && t->made_by >= i))
+                return tinyi_fail(ctx, TINY_E_FORMAT, "cascade, line %d: %s is read here and made by line %d: the description is cyclic, or out of order", e->line, t->name, c->einsum[t->made_by].line);
+        }
+        if (inside && (!(e->ranks >> rank & 1) || e->over >> rank & 1))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "cascade, line %d: %s wants all of %s inside of the loop along it: the description is cyclic, or out of order", e->line, c->tensor[e->out].name, c->rank[rank]);
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_cascade_parse(tiny_ctx *ctx, const char *text, tllm_cascade *c)
+{
+    tinyi_cascade_reader r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!text || !c) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no text, or no place for what it says");
+    memset(c, 0, sizeof *c);
+    c->split[0] = -1;
+    r.ctx = ctx;
+    r.c = c;
+    r.at = text;
+    for (r.line = 1; !st; r.line++) {
+        tinyi_cascade_skip(&r);
+        if (*r.at && *r.at != '\n') st = tinyi_cascade_statement(&r);
+        if (st) break;
+        tinyi_cascade_skip(&r);
+        if (*r.at && *r.at != '\n') st = tinyi_cascade_odd(&r, "the end of the line");
+        if (!*r.at) break;
+        r.at++;
+    }
+    if (!st) st = tinyi_cascade_check(ctx, c);
+    if (st) memset(c, 0, sizeof *c);
+    return st;
+}
+
+TINY_API tiny_status tllm_cascade_size(tiny_ctx *ctx, tllm_cascade *c, const char *rank, tiny_idx size)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (!c || !rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no cascade, or no name of a rank");
+    i = tinyi_cascade_rank_of(c, rank);
+    if (i < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no rank %.15s", rank);
+    if (size < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has the size %td, it must be at least 1", rank, size);
+    if (c->split[0] >= 0 && i == c->split[1]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the size of %s follows from those of %s and %s", rank, c->rank[c->split[0]], c->rank[c->split[2]]);
+    c->size[i] = size;
+    if (c->split[0] >= 0 && c->size[c->split[0]] && c->size[c->split[2]]) c->size[c->split[1]] = (c->size[c->split[0]] - 1) / c->size[c->split[2]] + 1;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_cascade_sized(tiny_ctx *ctx, const tllm_cascade *c)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (!c || !c->n_einsum) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is none");
+    for (i = 0; i < c->n_rank; i++)
+        if (c->size[i] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "cascade: rank %s has no size", c->rank[i]);
+    return TINY_OK;
+}
+
+/* ---- analysis */
+
+TINY_REF_BEGIN
+double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks)
+{
+    double n = 1.0;
+    int i;
+    if (c->split[0] >= 0 && ranks >> c->split[1] & 1 && ranks >> c->split[2] & 1) {     /* the last chunk may be short */
+        n = (double)c->size[c->split[0]];
+        ranks &= ~(1u << c->split[1] | 1u << c->split[2]);
+    }
+    for (i = 0; i < c->n_rank; i++) if (ranks >> i & 1) n *= (double)c->size[i];
+    return n;
+}
+
+static int tinyi_cascade_rescales(const tllm_cascade *c, const tllm_einsum *e)
+{
+    return e->map == TLLM_EINSUM_MUL && !c->tensor[e->in[0]].is_input && !c->tensor[e->in[1]].is_input;
+}
+
+static void tinyi_cascade_count(const tllm_cascade *c, const tllm_einsum *e, double n, tllm_cascade_ops *ops)
+{
+    switch (e->map) {
+    case TLLM_EINSUM_MUL: ops->multiplies += n; break;
+    case TLLM_EINSUM_DIV: ops->divides += n; break;
+    case TLLM_EINSUM_ADD: ops->adds += n; break;
+    case TLLM_EINSUM_MAX: ops->maxima += n; break;
+    case TLLM_EINSUM_EXP: ops->exps += n; break;
+    default: break;
+    }
+    if (tinyi_cascade_rescales(c, e)) ops->rescales += n;
+    if (e->reduce == TLLM_REDUCE_SUM) ops->adds += n;
+    if (e->reduce == TLLM_REDUCE_MAX) ops->maxima += n;
+}
+
+/* the level of one Einsum over the traversal rank, by the levels of its operands */
+static int tinyi_cascade_level(const tllm_cascade *c, const tllm_einsum *e, const int *level, int rank)
+{
+    int involves = (int)(e->ranks >> rank & 1), l = 0, i;
+    for (i = 0; i < e->n_in; i++) if (c->tensor[e->in[i]].ranks >> rank & 1) involves = 1;
+    if (involves) l = 1;
+    for (i = 0; i < e->n_in; i++) {
+        int x = level[e->in[i]];
+        if (involves && x > 0 && !(c->tensor[e->in[i]].ranks >> rank & 1)) x++;
+        l = TINYI_MAX(l, x);
+    }
+    return l;
+}
+
+static tiny_status tinyi_cascade_fiber(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, int *traversal, unsigned *ranks)
+{
+    char name[TLLM_CASCADE_NAME];
+    int n, rank;
+    *traversal = -1;
+    *ranks = 0;
+    while (*fiber) {
+        if (*fiber == ' ' || *fiber == ',') {
+            fiber++;
+            continue;
+        }
+        for (n = 0; *fiber && *fiber != ' ' && *fiber != ','; fiber++) if (n < TLLM_CASCADE_NAME - 1) name[n++] = *fiber;
+        name[n] = 0;
+        rank = tinyi_cascade_rank_of(c, name);
+        if (rank < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names %s, there is no such rank", name);
+        if (*traversal < 0) *traversal = rank;
+        *ranks |= 1u << rank;
+    }
+    return *ranks ? TINY_OK : tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the fiber names no rank");
+}
+
+TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, const char *fiber, tllm_cascade_analysis *a)
+{
+    unsigned ranks, pass_levels[TLLM_CASCADE_EINSUMS + 2], read_levels[TLLM_CASCADE_TENSORS][TLLM_CASCADE_EINSUMS + 2];
+    tiny_status st = tinyi_cascade_sized(ctx, c);
+    int traversal, round, i, j, l;
+    if (st) return st;
+    if (!fiber || !a) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there is no fiber, or no place for the analysis");
+    st = tinyi_cascade_fiber(ctx, c, fiber, &traversal, &ranks);
+    if (st) return st;
+    memset(a, 0, sizeof *a);
+    memset(pass_levels, 0, sizeof pass_levels);
+    memset(read_levels, 0, sizeof read_levels);
+    for (i = 0; i < c->n_tensor; i++) a->tensor_level[i] = c->tensor[i].is_input ? (int)(c->tensor[i].ranks >> traversal & 1) : 0;
+    /* again until states have the level that their own step gives them; tinyi_cascade_check has seen that they come to rest */
+    for (round = 0; round <= c->n_einsum; round++)
+        for (i = 0; i < c->n_einsum; i++) {
+            a->level[i] = tinyi_cascade_level(c, &c->einsum[i], a->tensor_level, traversal);
+            a->tensor_level[c->einsum[i].out] = a->level[i];
+        }
+    for (i = 0; i < c->n_einsum; i++) {
+        const tllm_einsum *e = &c->einsum[i];
+        l = TINYI_MIN(a->level[i], TLLM_CASCADE_EINSUMS + 1);
+        for (j = 0; j < e->n_in; j++) {
+            if (!(ranks & ~c->tensor[e->in[j]].ranks)) a->reads_fiber[i] = 1;
+            if (read_levels[e->in[j]][l]) continue;
+            read_levels[e->in[j]][l] = 1;
+            a->reads[e->in[j]]++;
+            a->kept[e->in[j]] += !c->tensor[e->in[j]].is_input && a->level[i] > a->tensor_level[e->in[j]];
+        }
+        if (a->reads_fiber[i]) {
+            a->passes += !pass_levels[l];
+            pass_levels[l] = 1;
+        }
+        tinyi_cascade_count(c, e, tinyi_cascade_points(c, e->ranks), &a->ops);
+    }
+    for (i = 0; i < c->n_tensor; i++) {
+        a->live[i] = tinyi_cascade_points(c, a->kept[i] ? c->tensor[i].ranks : c->tensor[i].ranks & ~(1u << traversal));
+        if (!c->tensor[i].is_input) a->live_all += a->live[i];
+    }
+    return TINY_OK;
+}
+
+/* ---- running */
+
+typedef struct tinyi_cascade_place { tiny_idx stride[TLLM_CASCADE_RANKS]; size_t count; } tinyi_cascade_place;
+
+/* Row-major as the brackets say. Chunks and their inside, one behind the other, lie as the whole rank does. */
+static int tinyi_cascade_lay(const tllm_cascade *c, const tllm_cascade_tensor *t, tinyi_cascade_place *p)
+{
+    size_t step = 1;
+    int i;
+    memset(p, 0, sizeof *p);
+    for (i = t->n_rank - 1; i >= 0; i--) {
+        const int rank = t->rank[i];
+        size_t n = (size_t)c->size[rank] + (size_t)(t->is_state && i == 0);
+        p->stride[rank] = (tiny_idx)step;
+        if (c->split[0] >= 0 && rank == c->split[2] && i > 0 && t->rank[i - 1] == c->split[1] && !(t->is_state && i == 1)) {
+            p->stride[c->split[1]] = (tiny_idx)step * c->size[rank];
+            n = (size_t)c->size[c->split[0]];
+            i--;
+        }
+        if (!tinyi_size_mul(step, n, &step) || step > (size_t)TINY_IDX_MAX / sizeof(double)) return 0;
+    }
+    p->count = step;
+    return 1;
+}
+
+typedef struct tinyi_cascade_job {
+    const tllm_cascade *c;
+    tinyi_cascade_place place[TLLM_CASCADE_TENSORS];
+    double *data[TLLM_CASCADE_TENSORS];
+    tllm_cascade_ops ops;
+} tinyi_cascade_job;
+
+static double tinyi_cascade_value(const tllm_einsum *e, double x, double y)
+{
+    switch (e->map) {
+    case TLLM_EINSUM_MUL: return x * y;
+    case TLLM_EINSUM_DIV: return x / y;
+    case TLLM_EINSUM_ADD: return x + y;
+    case TLLM_EINSUM_MAX: return x != x || x > y ? x : y;
+    case TLLM_EINSUM_EXP: return tinyi_exp64(x - y);
+    default: return x;
+    }
+}
+
+/* all points of one Einsum, or those of one step of the loop rank */
+static void tinyi_cascade_step(tinyi_cascade_job *job, const tllm_einsum *e, int loop, tiny_idx step)
+{
+    const tllm_cascade *c = job->c;
+    const unsigned out = c->tensor[e->out].ranks;
+    tiny_idx at[TLLM_CASCADE_RANKS] = { 0 };
+    int rank[TLLM_CASCADE_RANKS], n = 0, i, r;
+    for (i = 0; i < c->n_rank; i++) if (e->ranks >> i & 1 && !(e->over >> i & 1) && i != loop) rank[n++] = i;
+    for (i = 0; i < c->n_rank; i++) if (e->ranks >> i & 1 && e->over >> i & 1) rank[n++] = i;     /* innermost */
+    if (loop >= 0) at[loop] = step;
+    for (;;) {
+        const int cut = c->split[0] >= 0 && e->ranks >> c->split[1] & 1 && e->ranks >> c->split[2] & 1 &&
+                        at[c->split[1]] * c->size[c->split[2]] + at[c->split[2]] >= c->size[c->split[0]];
+        if (!cut) {
+            double x[2] = { 0.0, 0.0 }, y, *to = job->data[e->out];
+            int first = 1;
+            for (i = 0; i < e->n_in; i++) {
+                const tllm_cascade_tensor *t = &c->tensor[e->in[i]];
+                const tiny_idx *stride = job->place[e->in[i]].stride;
+                const double *from = job->data[e->in[i]];
+                for (r = 0; r < c->n_rank; r++) if (t->ranks >> r & 1 && e->ranks >> r & 1) from += at[r] * stride[r];
+                if (e->when[i] == TLLM_WHEN_NEXT) from += stride[t->rank[0]];
+                if (e->when[i] == TLLM_WHEN_LAST) from += c->size[t->rank[0]] * stride[t->rank[0]];
+                x[i] = *from;
+            }
+            for (r = 0; r < c->n_rank; r++) if (out >> r & 1) to += at[r] * job->place[e->out].stride[r];
+            if (c->tensor[e->out].is_state) to += job->place[e->out].stride[c->tensor[e->out].rank[0]];
+            for (r = 0; r < c->n_rank; r++) if (e->over >> r & 1 && at[r]) first = 0;
+            y = tinyi_cascade_value(e, x[0], x[1]);
+            if (e->reduce == TLLM_REDUCE_NONE || first) *to = y;
+            else if (e->reduce == TLLM_REDUCE_SUM) *to += y;
+            else if (y != y || y > *to) *to = y;
+            tinyi_cascade_count(c, e, 1.0, &job->ops);
+        }
+        for (i = n - 1; i >= 0; i--) {
+            if (++at[rank[i]] < c->size[rank[i]]) break;
+            at[rank[i]] = 0;
+        }
+        if (i < 0) return;
+    }
+}
+TINY_REF_END
+
+TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops)
+{
+    tinyi_cascade_job job;
+    tiny_status st = tinyi_cascade_sized(ctx, c);
+    int first, end, loop, i;
+    tiny_idx step;
+    size_t k;
+    if (st) return st;
+    if (!data) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: there are no tensors");
+    memset(&job, 0, sizeof job);
+    job.c = c;
+    for (i = 0; i < c->n_tensor && !st; i++) {
+        const tllm_cascade_tensor *t = &c->tensor[i];
+        if (t->is_input && !data[i]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cascade: the input %s is missing", t->name);
+        else if (!tinyi_cascade_lay(c, t, &job.place[i])) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "cascade: %s has more elements than this machine can address", t->name);
+        else {
+            job.data[i] = data[i] ? data[i] : (double *)tinyi_alloc(ctx, job.place[i].count, sizeof(double));
+            if (!job.data[i]) st = tiny_ctx_status(ctx);
+            else if (t->is_state) for (k = 0; k < (size_t)job.place[i].stride[t->rank[0]]; k++) job.data[i][k] = t->start;
+        }
+    }
+    if (!st) {
+        tinyi_cascade_loop(c, &first, &end, &loop);
+        for (i = 0; i < first; i++) tinyi_cascade_step(&job, &c->einsum[i], -1, 0);
+        for (step = 0; loop >= 0 && step < c->size[loop]; step++)
+            for (i = first; i < end; i++) tinyi_cascade_step(&job, &c->einsum[i], loop, step);
+        for (i = end; i < c->n_einsum; i++) tinyi_cascade_step(&job, &c->einsum[i], -1, 0);
+        if (ops) *ops = job.ops;
+    }
+    for (i = 0; i < c->n_tensor; i++) if (!data[i]) tiny_free(ctx, job.data[i]);
+    return st;
+}
+
+/* src/llm/attention/fusemax.c - attention by 3, 2 and 1 passes over the keys
+ * Paper    N. Nayak et al., "FuseMax", 2024 (arXiv 2406.10491), cascades 4 to 6 and section 5; the 1-pass one is that of T. Dao et al.,
+ *          2022 (arXiv 2205.14135).
+ * Method   One task is p0 queries of one head. Four drivers on the same steps (product, maximum, exp and sum, scaling), one a cascade; they
+ *          differ in what they keep and when they correct. The one that users want, 1-pass without a tile of their own, is tiny_attention.
+ * Cost     as tllm_fusemax_predict says; a task keeps p0 x m floats (1-pass: p0 x m0).
+ * Error    scores by (e + 3) u sum|q||k| scale, sums by m u: 2e-5 max|v| for unit variance and e <= 128, as tiny_attention.
+ * Model    cycles = sum over Einsums of points * cost / PEs. One pass, arrays side by side:
+ *          max(QK + LM, RD + RNV + AV) + RM + max(SLN + SLD, PRM + SPD) + max(SLNV, SPNV). Other cascades: the sum.
+ * Left out masks, bias and soft-cap (tiny_attention has them); the array itself: there is no such machine.                        */
+#include <string.h>
+
+/* ---- the cascades */
+
+#define TINYI_FUSEMAX_CHUNKS "split m m1 m0\ninput Q[p,e] K[m1,m0,e] V[m1,m0,f]\n"
+static const struct { const char *name, *fiber, *text; } tinyi_fusemax[TLLM_FUSEMAX_CASCADES] = {
+    { "1-pass", "m1 m0",
+      TINYI_FUSEMAX_CHUNKS
+      "state RM[m1,p] = -inf\n"
+      "state RD[m1,p] = 0\n"
+      "state RNV[m1,p,f] = 0\n"
+      "BQK[m1,p,m0] = sum e: Q[p,e] * K[m1,m0,e]\n"
+      "LM[m1,p] = max m0: BQK[m1,p,m0]\n"
+      "RM[m1+1,p] = max(RM[m1,p], LM[m1,p])\n"
+      "SLN[m1,p,m0] = exp(BQK[m1,p,m0] - RM[m1+1,p])\n"
+      "SLD[m1,p] = sum m0: SLN[m1,p,m0]\n"
+      "SLNV[m1,p,f] = sum m0: SLN[m1,p,m0] * V[m1,m0,f]\n"
+      "PRM[m1,p] = exp(RM[m1,p] - RM[m1+1,p])\n"
+      "SPD[m1,p] = RD[m1,p] * PRM[m1,p]\n"
+      "RD[m1+1,p] = SLD[m1,p] + SPD[m1,p]\n"
+      "SPNV[m1,p,f] = RNV[m1,p,f] * PRM[m1,p]\n"
+      "RNV[m1+1,p,f] = SLNV[m1,p,f] + SPNV[m1,p,f]\n"
+      "AV[p,f] = RNV[last,p,f] / RD[last,p]\n" },
+    { "2-pass", "m1 m0",
+      TINYI_FUSEMAX_CHUNKS
+      "BQK[m1,p,m0] = sum e: Q[p,e] * K[m1,m0,e]\n"
+      "LM[m1,p] = max m0: BQK[m1,p,m0]\n"
+      "SLN[p,m1,m0] = exp(BQK[m1,p,m0] - LM[m1,p])\n"
+      "SLD[m1,p] = sum m0: SLN[p,m1,m0]\n"
+      "GM[p] = max m1: LM[m1,p]\n"
+      "PLM[m1,p] = exp(LM[m1,p] - GM[p])\n"
+      "SD[p] = sum m1: SLD[m1,p] * PLM[m1,p]\n"
+      "PLD[m1,p] = PLM[m1,p] / SD[p]\n"
+      "A[m1,p,m0] = SLN[p,m1,m0] * PLD[m1,p]\n"
+      "AV[p,f] = sum m1 m0: A[m1,p,m0] * V[m1,m0,f]\n" },
+    { "deferred", "m",
+      "input Q[p,e] K[m,e] V[m,f]\n"
+      "QK[p,m] = sum e: Q[p,e] * K[m,e]\n"
+      "GM[p] = max m: QK[p,m]\n"
+      "SN[p,m] = exp(QK[p,m] - GM[p])\n"
+      "SD[p] = sum m: SN[p,m]\n"
+      "SNV[p,f] = sum m: SN[p,m] * V[m,f]\n"
+      "AV[p,f] = SNV[p,f] / SD[p]\n" },
+    { "3-pass", "m",
+      "input Q[p,e] K[m,e] V[m,f]\n"
+      "QK[p,m] = sum e: Q[p,e] * K[m,e]\n"
+      "GM[p] = max m: QK[p,m]\n"
+      "SN[p,m] = exp(QK[p,m] - GM[p])\n"
+      "SD[p] = sum m: SN[p,m]\n"
+      "A[p,m] = SN[p,m] / SD[p]\n"
+      "AV[p,f] = sum m: A[p,m] * V[m,f]\n" }
+};
+
+TINY_API const char *tllm_fusemax_name(int cascade) { return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].name : NULL; }
+TINY_API const char *tllm_fusemax_text(int cascade) { return cascade >= 0 && cascade < TLLM_FUSEMAX_CASCADES ? tinyi_fusemax[cascade].text : NULL; }
+
+/* sizes of the ranks that the text has */
+static tiny_status tinyi_fusemax_parse(tiny_ctx *ctx, int cascade, const tllm_fusemax_shape *s, tiny_idx m0, tllm_cascade *c)
+{
+    static const char name[5][3] = { "e", "f", "m", "p", "m0" };
+    const tiny_idx size[5] = { s->e, s->f, s->m, s->p, TINYI_MIN(m0, s->m) };
+    tiny_status st = tllm_cascade_parse(ctx, tinyi_fusemax[cascade].text, c);
+    int i;
+    for (i = 0; i < 5 && !st; i++)
+        if (i < 4 || c->split[0] >= 0) st = tllm_cascade_size(ctx, c, name[i], size[i]);
+    return st;
+}
+
+/* ---- tiles: what they need, and what is far */
+
+#define TINYI_FUSEMAX_P0 64
+#define TINYI_FUSEMAX_M0 128
+#define TINYI_FUSEMAX_PAD 16                /* a panel's rows begin at multiples of a cache line */
+#define TINYI_FUSEMAX_MOST ((tiny_idx)1 << 24)
+
+typedef struct tinyi_fusemax_tile {
+    tiny_idx p0, m0, m1, wide, kept;        /* chunks; floats of a row of a tile and of a kept row (0: nothing is kept) */
+    size_t floats, buffer;
+    int k_near, v_near, kept_near;          /* read once, or not at all, from far memory */
+} tinyi_fusemax_tile;
+
+static tiny_idx tinyi_fusemax_up(tiny_idx n) { return (n + TINYI_FUSEMAX_PAD - 1) / TINYI_FUSEMAX_PAD * TINYI_FUSEMAX_PAD; }
+
+/* floats of one chunk's tile: queries, scores, sums and rows of the running state; keys turned round, values */
+static double tinyi_fusemax_near(const tllm_fusemax_shape *s, tiny_idx p0, tiny_idx m0)
+{
+    return (double)p0 * (double)(s->e + s->f + tinyi_fusemax_up(m0) + 4) + (double)tinyi_fusemax_up(m0) * (double)(s->e + s->f);
+}
+
+/* anyway: the tile is not judged, an array of processors keeps its scores in itself */
+static tiny_status tinyi_fusemax_fit(tiny_ctx *ctx, const tllm_fusemax_desc *d, const tllm_fusemax_shape *s, int anyway, tinyi_fusemax_tile *t)
+{
+    double floats;
+    memset(t, 0, sizeof *t);
+    if (d->cascade < 0 || d->cascade >= TLLM_FUSEMAX_CASCADES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no cascade %d", d->cascade);
+    if (s->e < 1 || s->f < 1 || s->m < 1 || s->p < 1 || s->heads < 1)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td queries and %td keys of %td heads with %td and %td numbers: each must be at least 1", s->p, s->m, s->heads, s->e, s->f);
+    if (d->p0 < 0 || d->m0 < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: a tile of %td queries and %td keys, there must be at least 1 of each", d->p0, d->m0);
+    if (s->e > TINYI_FUSEMAX_MOST || s->f > TINYI_FUSEMAX_MOST || s->m > TINYI_FUSEMAX_MOST || s->p > TINYI_FUSEMAX_MOST || s->heads > TINYI_FUSEMAX_MOST)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "fusemax: no size may be larger than %td", TINYI_FUSEMAX_MOST);
+    t->buffer = d->buffer_bytes ? d->buffer_bytes : ctx->k->cache[2] ? ctx->k->cache[2] : (size_t)256 << 10;
+    t->p0 = TINYI_MIN(d->p0 ? d->p0 : TINYI_FUSEMAX_P0, s->p);
+    t->m0 = TINYI_MIN(d->m0 ? d->m0 : TINYI_FUSEMAX_M0, s->m);
+    while (!anyway && 4.0 * tinyi_fusemax_near(s, t->p0, t->m0) > (double)t->buffer) {
+        if (!d->m0 && t->m0 > 1 && (t->m0 >= t->p0 || d->p0 || t->p0 == 1)) t->m0 /= 2;
+        else if (!d->p0 && t->p0 > 1) t->p0 /= 2;
+        else return tinyi_fail(ctx, TINY_E_WORKSPACE, "fusemax: a tile of %td queries and %td keys needs %.0f bytes, the buffer has %.0f", t->p0, t->m0, 4.0 * tinyi_fusemax_near(s, t->p0, t->m0), (double)t->buffer);
+    }
+    t->m1 = (s->m - 1) / t->m0 + 1;
+    t->wide = tinyi_fusemax_up(t->m0);
+    if (d->cascade != TLLM_FUSEMAX_1_PASS) t->kept = tinyi_fusemax_up(s->m);
+    floats = tinyi_fusemax_near(s, t->p0, t->m0) + (double)t->p0 * ((double)t->kept + 3.0 * (double)t->m1);
+    if (floats > (double)(TINY_IDX_MAX / 8)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "fusemax: the rows of a tile are more than this machine can address");
+    /* the state of a row is 4 numbers; the corrections of the 2-pass cascade are 2 a chunk */
+    t->floats = (size_t)(t->p0 * (s->e + s->f + t->wide + 4) + t->wide * s->e + t->p0 * t->kept) + (d->cascade == TLLM_FUSEMAX_2_PASS ? (size_t)(2 * t->p0 * t->m1) : 0);
+    t->k_near = 4.0 * (double)s->m * (double)s->e <= (double)t->buffer;
+    t->v_near = 4.0 * (double)s->m * (double)s->f <= (double)t->buffer;
+    t->kept_near = 4.0 * (double)t->p0 * (double)s->m <= (double)t->buffer;
+    return TINY_OK;
+}
+
+static void tinyi_fusemax_scale_ops(tllm_cascade_ops *o, double by)
+{
+    o->exps *= by; o->multiplies *= by; o->divides *= by; o->adds *= by; o->maxima *= by; o->rescales *= by;
+}
+
+static tiny_status tinyi_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, int anyway, tllm_fusemax_counts *counts)
+{
+    const tllm_fusemax_desc plain = { 0, 0, 0, 0.0f, 0 }, *d = desc ? desc : &plain;
+    tllm_cascade_analysis a;
+    tllm_cascade c;
+    tinyi_fusemax_tile t;
+    tllm_fusemax_shape s;
+    double blocks, heads;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (!shape || !counts) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the counts");
+    s = *shape;
+    if (!s.heads) s.heads = 1;
+    if (heads_kv < 1 || s.heads % heads_kv) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", s.heads, heads_kv);
+    st = tinyi_fusemax_fit(ctx, d, &s, anyway, &t);
+    if (!st) st = tinyi_fusemax_parse(ctx, d->cascade, &s, t.m0, &c);
+    if (!st) st = tllm_cascade_analyse(ctx, &c, tinyi_fusemax[d->cascade].fiber, &a);
+    if (st) return st;
+    memset(counts, 0, sizeof *counts);
+    heads = (double)s.heads;
+    blocks = (double)((s.p - 1) / t.p0 + 1);
+    counts->ops = a.ops;
+    tinyi_fusemax_scale_ops(&counts->ops, heads);
+    counts->read_q = heads * (double)s.p * (double)s.e;
+    counts->written_o = heads * (double)s.p * (double)s.f;
+    counts->read_k = (t.k_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.e * a.reads[tllm_cascade_find(&c, "K")];
+    counts->read_v = (t.v_near ? (double)heads_kv : heads * blocks) * (double)s.m * (double)s.f * a.reads[tllm_cascade_find(&c, "V")];
+    for (i = 0; i < c.n_tensor; i++) {      /* what is kept for all keys, where the rows of a tile do not fit */
+        const double n = tinyi_cascade_points(&c, c.tensor[i].ranks);
+        if (c.tensor[i].is_input || !a.kept[i] || t.kept_near || n < (double)s.p * (double)s.m) continue;
+        counts->written_kept += heads * n;
+        counts->read_kept += heads * n * a.kept[i];
+    }
+    counts->live_bytes = t.floats * sizeof(float);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_fusemax_predict(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tllm_fusemax_shape *shape, tiny_idx heads_kv, tllm_fusemax_counts *counts)
+{
+    return tinyi_fusemax_predict(ctx, desc, shape, heads_kv, 0, counts);
+}
+
+/* ---- the run */
+
+typedef struct tinyi_fusemax_job {
+    int cascade;
+    const tiny_tensor *q, *k, *v, *o;
+    tllm_fusemax_shape s;
+    tinyi_fusemax_tile t;
+    tiny_idx group;
+    float scale;
+    tllm_fusemax_counts *counts;            /* one a thread; NULL: not counted */
+} tinyi_fusemax_job;
+
+/* one task: n queries of a head */
+typedef struct tinyi_fusemax_task {
+    const tinyi_fusemax_job *job;
+    const tinyi_kernels *kn;
+    tinyi_gemm_shape shape;
+    const float *k, *v;
+    float *q, *kt, *tile, *acc, *kept, *chunk, *top, *sum, *old;     /* chunk: maxima and sums of all chunks, (2, m1, p0) */
+    tiny_idx n;
+    int new_k, new_v;                       /* these keys and values come from far memory */
+    tllm_fusemax_counts *c;
+} tinyi_fusemax_task;
+
+/* y (m, n) = or += s (m, k) v (k, n), all rows where they lie */
+static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, const float *s, tiny_idx s_row, const float *v, tiny_idx v_row, tiny_idx m, tiny_idx n, tiny_idx k, int add)
+{
+    tiny_idx i, j;
+    for (j = 0; j < n; j += t->shape.nr)
+        for (i = 0; i < m; i += t->shape.mr)
+            t->kn->gemm_f32_rows(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
+    t->c->ops.multiplies += (double)m * (double)n * (double)k;
+    t->c->ops.adds += (double)m * (double)n * (double)k;
+}
+
+/* scores of the chunk of keys at c0: y (n, n_c) */
+static void tinyi_fusemax_scores(const tinyi_fusemax_task *t, float *y, tiny_idx y_row, tiny_idx c0, tiny_idx n_c)
+{
+    const tinyi_fusemax_job *job = t->job;
+    const tiny_idx step = job->k->stride[0];
+    t->kn->gemm_f32_turn(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
+    tinyi_fusemax_product(t, y, y_row, t->q, job->s.e, t->kt, job->t.wide, t->n, n_c, job->s.e, 0);
+    if (t->new_k) t->c->read_k += (double)n_c * (double)job->s.e;
+}
+
+/* acc (n, f) = or += w (n, n_c) times the values at c0 */
+static void tinyi_fusemax_mix(const tinyi_fusemax_task *t, const float *w, tiny_idx w_row, tiny_idx c0, tiny_idx n_c, int add)
+{
+    const tinyi_fusemax_job *job = t->job;
+    const tiny_idx step = job->v->stride[0];
+    tinyi_fusemax_product(t, t->acc, job->s.f, w, w_row, t->v + c0 * step, step, t->n, job->s.f, n_c, add);
+    if (t->new_v) t->c->read_v += (double)n_c * (double)job->s.f;
+}
+
+static float tinyi_fusemax_top(const tinyi_fusemax_task *t, const float *x, tiny_idx n)
+{
+    t->c->ops.maxima += (double)n;
+    return t->kn->softmax_top_f32(x, (size_t)n, 1.0f);
+}
+
+/* y = exp(x - top), and the sum of it */
+static float tinyi_fusemax_exp(const tinyi_fusemax_task *t, float *y, const float *x, tiny_idx n, float top)
+{
+    t->c->ops.exps += (double)n;
+    t->c->ops.adds += (double)n;
+    return t->kn->softmax_sum_f32(y, x, (size_t)n, 1.0f, top);
+}
+
+static float tinyi_fusemax_exp1(const tinyi_fusemax_task *t, float x)
+{
+    t->c->ops.exps += 1.0;
+    return tinyi_exp_ref(x);
+}
+
+static void tinyi_fusemax_rescale(const tinyi_fusemax_task *t, float *y, const float *x, tiny_idx n, float by)
+{
+    t->c->ops.multiplies += (double)n;
+    t->c->ops.rescales += (double)n;
+    t->kn->scale_f32(y, x, (size_t)n, by, 0.0f);
+}
+
+static void tinyi_fusemax_divide(const tinyi_fusemax_task *t, float *y, const float *x, tiny_idx n, float by)
+{
+    t->c->ops.divides += (double)n;
+    t->kn->binary_f32(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
+}
+
+static void tinyi_fusemax_wrote(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->written_kept += (double)n; }
+static void tinyi_fusemax_read(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->read_kept += (double)n; }
+
+static void tinyi_fusemax_put(const tinyi_fusemax_task *t, float *o, int divide)
+{
+    const tinyi_fusemax_job *job = t->job;
+    tiny_idx r;
+    for (r = 0; r < t->n; r++)
+        if (divide) tinyi_fusemax_divide(t, o + r * job->o->stride[0], t->acc + r * job->s.f, job->s.f, t->sum[r]);
+        else memcpy(o + r * job->o->stride[0], t->acc + r * job->s.f, (size_t)job->s.f * sizeof *o);
+    t->c->written_o += (double)t->n * (double)job->s.f;
+}
+
+/* QK for all keys, and its maximum: the first pass of two of the cascades */
+static void tinyi_fusemax_all_scores(const tinyi_fusemax_task *t)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tiny_idx m = t->job->s.m;
+    tiny_idx c0, r;
+    for (c0 = 0; c0 < m; c0 += tile->m0) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        tinyi_fusemax_scores(t, t->kept + c0, tile->kept, c0, n_c);
+        tinyi_fusemax_wrote(t, t->n * n_c);
+        for (r = 0; r < t->n; r++) {
+            const float top = tinyi_fusemax_top(t, t->kept + r * tile->kept + c0, n_c);
+            t->top[r] = c0 && !(top > t->top[r]) ? t->top[r] : top;
+        }
+    }
+}
+
+static void tinyi_fusemax_3_pass(const tinyi_fusemax_task *t, float *o)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tiny_idx m = t->job->s.m;
+    tiny_idx c0, r;
+    tinyi_fusemax_all_scores(t);
+    for (r = 0; r < t->n; r++) {
+        float *row = t->kept + r * tile->kept;
+        t->sum[r] = tinyi_fusemax_exp(t, row, row, m, t->top[r]);
+        tinyi_fusemax_read(t, m);
+        tinyi_fusemax_wrote(t, m);
+    }
+    for (c0 = 0; c0 < m; c0 += tile->m0) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        for (r = 0; r < t->n; r++) tinyi_fusemax_divide(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->sum[r]);
+        tinyi_fusemax_read(t, t->n * n_c);
+        tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, c0 > 0);
+    }
+    tinyi_fusemax_put(t, o, 0);
+}
+
+static void tinyi_fusemax_deferred(const tinyi_fusemax_task *t, float *o)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tiny_idx m = t->job->s.m;
+    tiny_idx c0, r;
+    tinyi_fusemax_all_scores(t);
+    for (c0 = 0; c0 < m; c0 += tile->m0) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        for (r = 0; r < t->n; r++) {
+            const float sum = tinyi_fusemax_exp(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, t->top[r]);
+            t->sum[r] = c0 ? t->sum[r] + sum : sum;
+        }
+        tinyi_fusemax_read(t, t->n * n_c);
+        tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, c0 > 0);
+    }
+    tinyi_fusemax_put(t, o, 1);
+}
+
+static void tinyi_fusemax_2_pass(const tinyi_fusemax_task *t, float *o)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tiny_idx m = t->job->s.m, p0 = tile->p0;
+    float *top = t->chunk, *sum = t->chunk + tile->m1 * p0;
+    tiny_idx c0, r, j;
+    for (c0 = 0, j = 0; c0 < m; c0 += tile->m0, j++) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        tinyi_fusemax_scores(t, t->tile, tile->wide, c0, n_c);
+        for (r = 0; r < t->n; r++) {
+            const float *row = t->tile + r * tile->wide;
+            top[j * p0 + r] = tinyi_fusemax_top(t, row, n_c);
+            sum[j * p0 + r] = tinyi_fusemax_exp(t, t->kept + r * tile->kept + c0, row, n_c, top[j * p0 + r]);
+        }
+        tinyi_fusemax_wrote(t, t->n * n_c);
+    }
+    for (r = 0; r < t->n; r++) {
+        t->top[r] = top[r];
+        t->sum[r] = 0.0f;
+        for (j = 0; j < tile->m1; j++) if (top[j * p0 + r] > t->top[r]) t->top[r] = top[j * p0 + r];
+        for (j = 0; j < tile->m1; j++) {
+            top[j * p0 + r] = tinyi_fusemax_exp1(t, top[j * p0 + r] - t->top[r]);
+            t->sum[r] += sum[j * p0 + r] * top[j * p0 + r];
+        }
+        for (j = 0; j < tile->m1; j++) top[j * p0 + r] /= t->sum[r];
+    }
+    t->c->ops.maxima += (double)(t->n * tile->m1);
+    t->c->ops.multiplies += (double)(t->n * tile->m1);
+    t->c->ops.rescales += (double)(t->n * tile->m1);
+    t->c->ops.adds += (double)(t->n * tile->m1);
+    t->c->ops.divides += (double)(t->n * tile->m1);
+    for (c0 = 0, j = 0; c0 < m; c0 += tile->m0, j++) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        for (r = 0; r < t->n; r++) tinyi_fusemax_rescale(t, t->tile + r * tile->wide, t->kept + r * tile->kept + c0, n_c, top[j * p0 + r]);
+        tinyi_fusemax_read(t, t->n * n_c);
+        tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, c0 > 0);
+    }
+    tinyi_fusemax_put(t, o, 0);
+}
+
+static void tinyi_fusemax_1_pass(const tinyi_fusemax_task *t, float *o)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tiny_idx m = t->job->s.m, f = t->job->s.f;
+    tiny_idx c0, r;
+    for (r = 0; r < t->n; r++) {
+        t->top[r] = -INFINITY;
+        t->sum[r] = 0.0f;
+    }
+    memset(t->acc, 0, (size_t)(t->n * f) * sizeof *t->acc);
+    for (c0 = 0; c0 < m; c0 += tile->m0) {
+        const tiny_idx n_c = TINYI_MIN(tile->m0, m - c0);
+        tinyi_fusemax_scores(t, t->tile, tile->wide, c0, n_c);
+        for (r = 0; r < t->n; r++) {
+            float *row = t->tile + r * tile->wide, top = tinyi_fusemax_top(t, row, n_c), by;
+            if (!(top > t->top[r])) top = t->top[r];
+            by = tinyi_fusemax_exp1(t, t->top[r] - top);
+            t->sum[r] = t->sum[r] * by + tinyi_fusemax_exp(t, row, row, n_c, top);
+            t->top[r] = top;
+            tinyi_fusemax_rescale(t, t->acc + r * f, t->acc + r * f, f, by);
+        }
+        t->c->ops.maxima += (double)t->n;               /* RM */
+        t->c->ops.multiplies += (double)t->n;           /* SPD */
+        t->c->ops.rescales += (double)t->n;
+        t->c->ops.adds += (double)t->n * (1.0 + (double)f);     /* RD, RNV */
+        tinyi_fusemax_mix(t, t->tile, tile->wide, c0, n_c, 1);
+    }
+    tinyi_fusemax_put(t, o, 1);
+}
+
+static void tinyi_fusemax_lay(tinyi_fusemax_task *t, float *own)
+{
+    const tinyi_fusemax_tile *tile = &t->job->t;
+    const tllm_fusemax_shape *s = &t->job->s;
+    t->kt = own;
+    t->tile = t->kt + tile->wide * s->e;
+    t->kept = t->tile + tile->p0 * tile->wide;
+    t->q = t->kept + tile->p0 * tile->kept;
+    t->acc = t->q + tile->p0 * s->e;
+    t->top = t->acc + tile->p0 * s->f;
+    t->sum = t->top + tile->p0;
+    t->chunk = t->sum + tile->p0;
+}
+
+static void tinyi_fusemax_team(tiny_team *team, void *arg)
+{
+    const tinyi_fusemax_job *job = (const tinyi_fusemax_job *)arg;
+    const tllm_fusemax_shape *s = &job->s;
+    const tiny_idx blocks = (s->p - 1) / job->t.p0 + 1;
+    tllm_fusemax_counts unused;
+    tinyi_fusemax_task t;
+    tiny_idx task, end, r, i;
+    memset(&t, 0, sizeof t);
+    memset(&unused, 0, sizeof unused);
+    t.job = job;
+    t.kn = team->k;
+    t.c = job->counts ? &job->counts[team->i] : &unused;
+    TINYI_K(team, gemm_f32_shape)(&t.shape);
+    tinyi_fusemax_lay(&t, (float *)team->own);
+    while (tiny_take(team, blocks * s->heads, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx h = task / blocks, row0 = task % blocks * job->t.p0, kv = h / job->group;
+        const float *from = (const float *)job->q->data + row0 * job->q->stride[0] + h * job->q->stride[1];
+        float *o = (float *)job->o->data + row0 * job->o->stride[0] + h * job->o->stride[1];
+        const int first = row0 == 0 && h % job->group == 0;
+        t.n = TINYI_MIN(job->t.p0, s->p - row0);
+        t.k = (const float *)job->k->data + kv * job->k->stride[1];
+        t.v = (const float *)job->v->data + kv * job->v->stride[1];
+        t.new_k = first || !job->t.k_near;
+        t.new_v = first || !job->t.v_near;
+        for (r = 0; r < t.n; r++)
+            for (i = 0; i < s->e; i++) t.q[r * s->e + i] = from[r * job->q->stride[0] + i] * job->scale;
+        t.c->read_q += (double)t.n * (double)s->e;
+        switch (job->cascade) {
+        case TLLM_FUSEMAX_3_PASS: tinyi_fusemax_3_pass(&t, o); break;
+        case TLLM_FUSEMAX_DEFERRED: tinyi_fusemax_deferred(&t, o); break;
+        case TLLM_FUSEMAX_2_PASS: tinyi_fusemax_2_pass(&t, o); break;
+        default: tinyi_fusemax_1_pass(&t, o);
+        }
+    }
+}
+
+/* ---- reference: the description itself, head by head */
+
+static tiny_status tinyi_fusemax_ref(tiny_ctx *ctx, const tinyi_fusemax_job *job, tllm_cascade_ops *ops)
+{
+    const tllm_fusemax_shape *s = &job->s;
+    const size_t n_q = (size_t)(s->p * s->e), n_k = (size_t)(s->m * s->e), n_v = (size_t)(s->m * s->f), n_o = (size_t)(s->p * s->f);
+    double *data[TLLM_CASCADE_TENSORS] = { NULL }, *x;
+    tllm_cascade c;
+    tllm_cascade_ops one;
+    tiny_idx h, i, j;
+    tiny_status st = tinyi_fusemax_parse(ctx, job->cascade, s, job->t.m0, &c);
+    if (st) return st;
+    x = (double *)tinyi_alloc(ctx, n_q + n_k + n_v + n_o, sizeof *x);
+    if (!x) return tiny_ctx_status(ctx);
+    data[tllm_cascade_find(&c, "Q")] = x;
+    data[tllm_cascade_find(&c, "K")] = x + n_q;
+    data[tllm_cascade_find(&c, "V")] = x + n_q + n_k;
+    data[tllm_cascade_find(&c, "AV")] = x + n_q + n_k + n_v;
+    memset(ops, 0, sizeof *ops);
+    for (h = 0; h < s->heads && !st; h++) {
+        const float *q = (const float *)job->q->data + h * job->q->stride[1], *k = (const float *)job->k->data + h / job->group * job->k->stride[1];
+        const float *v = (const float *)job->v->data + h / job->group * job->v->stride[1];
+        float *o = (float *)job->o->data + h * job->o->stride[1];
+        for (i = 0; i < s->p; i++) for (j = 0; j < s->e; j++) x[i * s->e + j] = (double)q[i * job->q->stride[0] + j] * (double)job->scale;
+        for (i = 0; i < s->m; i++) for (j = 0; j < s->e; j++) x[(tiny_idx)n_q + i * s->e + j] = (double)k[i * job->k->stride[0] + j];
+        for (i = 0; i < s->m; i++) for (j = 0; j < s->f; j++) x[(tiny_idx)(n_q + n_k) + i * s->f + j] = (double)v[i * job->v->stride[0] + j];
+        st = tllm_cascade_run(ctx, &c, data, &one);
+        for (i = 0; i < s->p && !st; i++) for (j = 0; j < s->f; j++) o[i * job->o->stride[0] + j] = (float)x[(tiny_idx)(n_q + n_k + n_v) + i * s->f + j];
+    }
+    if (!st) {
+        *ops = one;
+        tinyi_fusemax_scale_ops(ops, (double)s->heads);
+    }
+    tiny_free(ctx, x);
+    return st;
+}
+
+static tiny_status tinyi_fusemax_look(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *o, tinyi_fusemax_job *job)
+{
+    const tiny_tensor *all[4];
+    static const char name[4][2] = { "q", "k", "v", "o" };
+    ptrdiff_t low[4], end[4];
+    int i;
+    all[0] = q; all[1] = k; all[2] = v; all[3] = o;
+    for (i = 0; i < 4; i++) {
+        tiny_status st = all[i] ? tiny_tensor_check(all[i]) : TINY_E_ARGUMENT;
+        if (st) return tinyi_fail(ctx, st, "fusemax: %s is missing, or no tensor that can be addressed", name[i]);
+        if (all[i]->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_DTYPE, "fusemax: %s is %s, it must be f32", name[i], tiny_dtype_name(all[i]->dtype));
+        if (all[i]->rank != 3 || (all[i]->dim[2] > 1 && all[i]->stride[2] != 1)) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %s must have three axes, the last one without gaps", name[i]);
+        tiny_tensor_span(all[i], &low[i], &end[i]);
+    }
+    if (k->dim[0] != v->dim[0] || k->dim[1] != v->dim[1] || q->dim[2] != k->dim[2] || o->dim[0] != q->dim[0] || o->dim[1] != q->dim[1] || o->dim[2] != v->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: q, k, v and o must be (queries, heads, e), (keys, key heads, e), (keys, key heads, f), (queries, heads, f)");
+    if (k->dim[1] < 1 || q->dim[1] % k->dim[1]) return tinyi_fail(ctx, TINY_E_SHAPE, "fusemax: %td query heads are not a multiple of %td key heads", q->dim[1], k->dim[1]);
+    for (i = 0; i < 3; i++)
+        if ((const char *)all[i]->data + low[i] < (const char *)o->data + end[3] && (const char *)o->data + low[3] < (const char *)all[i]->data + end[i])
+            return tinyi_fail(ctx, TINY_E_ALIAS, "fusemax: o overlaps %s", name[i]);
+    job->q = q; job->k = k; job->v = v; job->o = o;
+    job->s.e = q->dim[2]; job->s.f = v->dim[2]; job->s.m = k->dim[0]; job->s.p = q->dim[0]; job->s.heads = q->dim[1];
+    job->group = q->dim[1] / k->dim[1];
+    return TINY_OK;
+}
+
+static void tinyi_fusemax_gather(tllm_fusemax_counts *sum, const tllm_fusemax_counts *c)
+{
+    sum->ops.exps += c->ops.exps; sum->ops.multiplies += c->ops.multiplies; sum->ops.divides += c->ops.divides;
+    sum->ops.adds += c->ops.adds; sum->ops.maxima += c->ops.maxima; sum->ops.rescales += c->ops.rescales;
+    sum->read_q += c->read_q; sum->read_k += c->read_k; sum->read_v += c->read_v;
+    sum->read_kept += c->read_kept; sum->written_kept += c->written_kept; sum->written_o += c->written_o;
+}
+
+TINY_API tiny_status tllm_fusemax(tiny_ctx *ctx, const tllm_fusemax_desc *desc, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v,
+                                  const tiny_tensor *o, tllm_fusemax_counts *counts)
+{
+    const tllm_fusemax_desc plain = { 0, 0, 0, 0.0f, 0 }, *d = desc ? desc : &plain;
+    tinyi_fusemax_job job;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    memset(&job, 0, sizeof job);
+    st = tinyi_fusemax_look(ctx, q, k, v, o, &job);
+    if (st) return st;
+    if (!(d->scale > -INFINITY && d->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: scale %g must be finite", (double)d->scale);
+    job.cascade = d->cascade;
+    st = tinyi_fusemax_fit(ctx, d, &job.s, 0, &job.t);
+    if (st) return st;
+    job.scale = d->scale != 0.0f ? d->scale : (float)(1.0 / tinyi_sqrt64((double)job.s.e));
+    if (counts) memset(counts, 0, sizeof *counts);
+    if (ctx->target == TINY_TARGET_REFERENCE) {
+        tllm_cascade_ops ops;
+        st = tinyi_fusemax_ref(ctx, &job, &ops);
+        ctx->ran_on = TINY_TARGET_REFERENCE;
+        if (!st && counts) counts->ops = ops;
+        return st;
+    }
+    if (d->cascade == TLLM_FUSEMAX_1_PASS && !d->p0 && !d->m0 && !counts) {
+        tiny_attention_params p;
+        memset(&p, 0, sizeof p);
+        p.scale = job.scale;
+        return tiny_attention(ctx, q, k, v, NULL, &p, o);
+    }
+    if (counts) {
+        job.counts = (tllm_fusemax_counts *)tinyi_alloc(ctx, (size_t)ctx->n_threads, sizeof *job.counts);
+        if (!job.counts) return tiny_ctx_status(ctx);
+        memset(job.counts, 0, (size_t)ctx->n_threads * sizeof *job.counts);
+    }
+    st = tiny_parallel_loose(ctx, 0, 0, job.t.floats * sizeof(float), tinyi_fusemax_team, &job);
+    for (i = 0; counts && !st && i < ctx->n_threads; i++) tinyi_fusemax_gather(counts, &job.counts[i]);
+    if (counts && !st) counts->live_bytes = job.t.floats * sizeof(float);
+    tiny_free(ctx, job.counts);
+    return st;
+}
+
+/* ---- the mapping model */
+
+TINY_API tllm_machine tllm_machine_of(const tiny_ctx *ctx, double hertz, double bytes_per_s)
+{
+    tllm_machine m;
+    memset(&m, 0, sizeof m);
+    if (!tinyi_ctx_check(ctx)) {
+        const tiny_target t = ctx->target;
+        const double lanes = t >= TINY_TARGET_AVX512 ? 16.0 : t == TINY_TARGET_AVX2 ? 8.0 : t >= TINY_TARGET_W128 ? 4.0 : 1.0;
+        m.pe2d = lanes * 2.0 * ctx->n_threads;
+        m.pe1d = 4.0 * ctx->n_threads;
+        m.buffer_bytes = (double)(ctx->k->cache[2] ? ctx->k->cache[2] : (size_t)256 << 10);
+    }
+    m.edge = TINYI_FUSEMAX_M0;
+    m.hertz = hertz > 0.0 ? hertz : 3e9;
+    m.bytes_per_s = bytes_per_s;
+    m.element_bytes = 4;
+    m.serial = 1;
+    return m;
+}
+
+static tllm_machine tinyi_fusemax_machine(const tllm_machine *given)
+{
+    tllm_machine m;
+    memset(&m, 0, sizeof m);
+    if (given) m = *given;
+    if (!m.edge) m.edge = 256;
+    if (m.pe2d == 0.0) m.pe2d = (double)m.edge * (double)m.edge;
+    if (m.pe1d == 0.0) m.pe1d = (double)m.edge;
+    if (m.buffer_bytes == 0.0) m.buffer_bytes = 16777216.0;
+    if (m.hertz == 0.0) m.hertz = 940e6;
+    if (!m.element_bytes) m.element_bytes = 2;
+    return m;
+}
+
+/* Queries of a tile: P1 * edge, P1 the largest factor of P / edge for which queries, running maxima and sums, and outputs fit beside
+ * one chunk of keys and values. 0: not even one. */
+static tiny_idx tinyi_fusemax_queries(const tllm_machine *m, const tllm_fusemax_shape *s)
+{
+    const tiny_idx all = (s->p - 1) / m->edge + 1;
+    const double e = m->edge, row = (double)s->e + 1.0 + 1.0 + (double)s->f, left = m->buffer_bytes - e * 2.0 * (double)(s->e + s->f);
+    tiny_idx p1, best = 0;
+    for (p1 = 1; p1 <= all; p1++) if (all % p1 == 0 && (double)p1 * e * row * m->element_bytes <= left) best = p1;
+    return best * m->edge;
+}
+
+TINY_REF_BEGIN
+/* cycles of the Einsum that makes this tensor; 0 when the cascade has none */
+static double tinyi_fusemax_cycles(const tllm_machine *m, const tllm_cascade *c, const char *tensor, double *on_2d)
+{
+    const int t = tllm_cascade_find(c, tensor);
+    const tllm_einsum *e;
+    double cycles;
+    int rank;
+    if (t < 0 || c->tensor[t].made_by < 0) return 0.0;
+    e = &c->einsum[c->tensor[t].made_by];
+    rank = c->split[0] >= 0 ? c->split[2] : -1;
+    if (rank < 0) for (rank = 0; strcmp(c->rank[rank], "m"); rank++) {}
+    cycles = tinyi_cascade_points(c, e->ranks) * (e->map == TLLM_EINSUM_EXP ? 7.0 : 1.0);
+    if (!(e->ranks >> rank & 1)) return cycles / m->pe1d;
+    *on_2d += cycles / m->pe2d;
+    return cycles / m->pe2d;
+}
+
+static double tinyi_fusemax_side_by_side(const tllm_machine *m, const tllm_cascade *c, double *on_2d)
+{
+#define TINYI_CYCLES(tensor) tinyi_fusemax_cycles(m, c, tensor, on_2d)
+    const double qk = TINYI_CYCLES("BQK") + TINYI_CYCLES("LM"), out = TINYI_CYCLES("RD") + TINYI_CYCLES("RNV") + TINYI_CYCLES("AV"), rm = TINYI_CYCLES("RM");
+    const double sln = TINYI_CYCLES("SLN") + TINYI_CYCLES("SLD"), prm = TINYI_CYCLES("PRM") + TINYI_CYCLES("SPD");
+    const double slnv = TINYI_CYCLES("SLNV"), spnv = TINYI_CYCLES("SPNV");
+#undef TINYI_CYCLES
+    return TINYI_MAX(qk, out) + rm + TINYI_MAX(sln, prm) + TINYI_MAX(slnv, spnv);
+}
+
+TINY_API tiny_status tllm_fusemax_model(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan)
+{
+    const tllm_machine m = tinyi_fusemax_machine(machine);
+    tllm_fusemax_shape s;
+    tllm_fusemax_desc d;
+    tllm_fusemax_counts n;
+    tllm_cascade c;
+    double heads, on_2d = 0.0, cycles = 0.0, far_seconds;
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i;
+    if (st) return st;
+    if (!shape || !plan) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+    if (m.edge < 1 || !(m.pe2d > 0.0) || !(m.pe1d > 0.0) || !(m.buffer_bytes > 0.0 && m.buffer_bytes < 9e15) || !(m.hertz > 0.0) || !(m.bytes_per_s >= 0.0) || m.element_bytes < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: the machine must have arrays, a buffer and a clock above 0");
+    s = *shape;
+    if (!s.heads) s.heads = 1;
+    memset(&d, 0, sizeof d);
+    d.cascade = plan->cascade;
+    d.m0 = plan->m0 ? plan->m0 : m.edge;
+    d.p0 = plan->p0;
+    if (!d.p0 && s.p > 0 && s.e > 0 && s.f > 0) {
+        d.p0 = tinyi_fusemax_queries(&m, &s);
+        if (!d.p0) return tinyi_fail(ctx, TINY_E_WORKSPACE, "fusemax: a buffer of %.0f bytes does not hold one tile of %d queries with %td and %td numbers", m.buffer_bytes, m.edge, s.e, s.f);
+    }
+    /* as many floats in the buffer as the machine has elements in its own */
+    d.buffer_bytes = (size_t)(m.buffer_bytes * 4.0 / m.element_bytes);
+    st = tinyi_fusemax_predict(ctx, &d, &s, s.heads, !m.serial, &n);
+    if (!st) st = tinyi_fusemax_parse(ctx, d.cascade, &s, d.m0, &c);
+    if (st) return st;
+    heads = (double)s.heads;
+    if (!m.serial && d.cascade == TLLM_FUSEMAX_1_PASS) cycles = tinyi_fusemax_side_by_side(&m, &c, &on_2d);
+    else for (i = 0; i < c.n_tensor; i++) cycles += tinyi_fusemax_cycles(&m, &c, c.tensor[i].name, &on_2d);
+    if (m.serial) cycles += (double)((s.p - 1) / TINYI_MIN(d.p0, s.p) + 1) * (double)s.m * (double)s.e / m.pe1d;    /* keys turned round, once a tile of queries */
+    plan->p0 = TINYI_MIN(d.p0, s.p);
+    plan->m0 = TINYI_MIN(d.m0, s.m);
+    plan->cycles = heads * cycles;
+    plan->use_2d = on_2d / cycles;
+    plan->bytes = (n.read_q + n.read_k + n.read_v + n.read_kept + n.written_kept + n.written_o) * m.element_bytes;
+    plan->seconds = plan->cycles / m.hertz;
+    far_seconds = m.bytes_per_s > 0.0 ? plan->bytes / m.bytes_per_s : 0.0;
+    if (far_seconds > plan->seconds) plan->seconds = far_seconds;
+    return TINY_OK;
+}
+TINY_REF_END
+
+TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machine, const tllm_fusemax_shape *shape, tllm_fusemax_plan *plan)
+{
+    tiny_status st = tinyi_ctx_check(ctx), last = TINY_OK;
+    tllm_fusemax_plan p;
+    tiny_idx p0, m0;
+    int cascade, found = 0;
+    if (st) return st;
+    if (!shape || !plan) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fusemax: there is no shape, or no place for the plan");
+    for (cascade = 0; cascade < TLLM_FUSEMAX_CASCADES; cascade++)
+        for (p0 = 4096; p0 >= 4; p0 /= 2)
+            for (m0 = 4096; m0 >= 16; m0 /= 2) {
+                memset(&p, 0, sizeof p);
+                p.cascade = cascade;
+                p.p0 = p0;
+                p.m0 = m0;
+                st = tllm_fusemax_model(ctx, machine, shape, &p);
+                if (st == TINY_E_WORKSPACE) last = st;
+                else if (st) return st;
+                if (st || (found && (p.seconds > plan->seconds || (p.seconds >= plan->seconds && p.bytes >= plan->bytes)))) continue;
+                *plan = p;
+                found = 1;
+            }
+    return found ? TINY_OK : last;
+}
+
 /* src/llm/model/arch.h - the architectures: one row each
  *
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
@@ -42932,6 +44936,7 @@ enum {
     TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
     TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
 };
+enum { TINYI_LM_EVERY = 32767 };            /* a period: every layer has a window */
 /* which layers take the second mixer of the row */
 enum {
     TINYI_LM_NEVER, TINYI_LM_ALWAYS,
@@ -42972,6 +44977,7 @@ enum {
 #define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
 #define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
 #define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
+#define TINYI_LM_A_YARN_GROWS       0x80000000u /* with YARN_MSCALE: scores grow by YaRN's own size too, see tinyi_lm_yarn_scores */
 #define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
 
 /* feed-forward and router */
@@ -42998,12 +45004,27 @@ enum {
 #define TINYI_LM_T_T5               0x100u  /* an encoder; with a decoder where the file has one */
 #define TINYI_LM_T_TYPES            0x200u
 
+/* numbers that a file of this architecture may name; in files of all others they are passed over, as in llama.cpp: converters
+ * copy what a configuration says, whether the model reads it or not */
+#define TINYI_LM_K_SCALES           0x1u    /* embedding_scale, residual_scale */
+#define TINYI_LM_K_ATTN_SCALE       0x2u    /* attention.scale */
+#define TINYI_LM_K_LOGIT_SCALE      0x4u    /* logit_scale */
+#define TINYI_LM_K_LOGIT_CAP        0x8u    /* final_logit_softcapping */
+#define TINYI_LM_K_ATTN_CAP         0x10u   /* attn_logit_softcapping */
+#define TINYI_LM_K_CLAMP            0x20u   /* attention.clamp_kqv */
+#define TINYI_LM_K_GROWTH           0x40u   /* attention.temperature_scale, temperature_length */
+#define TINYI_LM_K_GATING           0x80u   /* expert_gating_func */
+#define TINYI_LM_K_NORM             0x100u  /* expert_weights_norm */
+#define TINYI_LM_K_WEIGHT           0x200u  /* expert_weights_scale */
+#define TINYI_LM_K_LOCAL_BASE       0x400u  /* rope.freq_base_swa */
+#define TINYI_LM_K_ROUTER           0x380u  /* gating, norm, weight */
+
 typedef struct tinyi_lm_arch {
     const char *name;
     short norm, rope, act, block;
     short mixer, other, where;
-    short period;                           /* n: layers l % n < n - 1 have a window; -n: l % n != 0 */
-    unsigned attn, ffn, top;
+    short period;                           /* n: layers l % n < n - 1 have a window (EVERY: all); -n: l % n != 0 */
+    unsigned attn, ffn, top, keys;
 } tinyi_lm_arch;
 
 /* NULL: there is none */
@@ -43439,6 +45460,12 @@ static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
     if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
 }
 
+/* a number that not every architecture has: what is missing, where this one has none */
+static float tinyi_lm_own_real(tinyi_lm_load *ld, unsigned has, const char *key, float missing)
+{
+    return ld->m->arch->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
+}
+
 static void tinyi_lm_numbers(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
@@ -43463,21 +45490,21 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     if (!ld->st && !(m->eps >= 0.0f && m->eps <= 1.0f))
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the norms of %s add %g to a variance: not in 0..1", m->path, a->name, (double)m->eps);
     m->embd_scale = a->top & TINYI_LM_T_SQRT ? tinyi_sqrtf((float)m->n_embd) : a->top & TINYI_LM_T_MINICPM ? 12.0f : 1.0f;
-    m->embd_scale = tinyi_lm_real(ld, "embedding_scale", m->embd_scale);
+    m->embd_scale = tinyi_lm_own_real(ld, TINYI_LM_K_SCALES, "embedding_scale", m->embd_scale);
     if (m->embd_scale == 0.0f) m->embd_scale = 1.0f;
     m->residual_scale = a->top & TINYI_LM_T_MINICPM && m->n_layer > 0 ? (float)(1.4 / tinyi_sqrt64((double)m->n_layer)) : 1.0f;
-    m->residual_scale = tinyi_lm_real(ld, "residual_scale", m->residual_scale);
+    m->residual_scale = tinyi_lm_own_real(ld, TINYI_LM_K_SCALES, "residual_scale", m->residual_scale);
     if (m->residual_scale == 0.0f) m->residual_scale = 1.0f;
     m->logit_scale = 0.0f;
     if (a->top & TINYI_LM_T_MINICPM)        /* as other engines take files without the key: the first kind by the inverse of what was meant */
         m->logit_scale = a->mixer == TINYI_LM_MLA ? (float)m->n_embd / 256.0f : 256.0f / (float)m->n_embd;
-    m->logit_scale = tinyi_lm_real(ld, "logit_scale", m->logit_scale);
+    m->logit_scale = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_SCALE, "logit_scale", m->logit_scale);
     if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
     if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
-    m->logit_cap = tinyi_lm_real(ld, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
-    m->attn_cap = tinyi_lm_real(ld, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
+    m->logit_cap = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_CAP, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
+    m->attn_cap = tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_CAP, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
     m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
-    m->clamp_kqv = tinyi_lm_real(ld, "attention.clamp_kqv", 0.0f);
+    m->clamp_kqv = tinyi_lm_own_real(ld, TINYI_LM_K_CLAMP, "attention.clamp_kqv", 0.0f);
     m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, TINYI_LM_MAX_EXPERTS);
     m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, TINYI_MIN(m->n_expert, TINYI_LM_MAX_USED));
     m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
@@ -43486,14 +45513,14 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td", m->path, m->n_expert, m->n_group,
                             m->n_group_used, m->n_used);
     m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
-    m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
+    if (a->keys & TINYI_LM_K_GATING) m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
     if (m->gating == 0) m->gating = a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
     m->renorm = (a->ffn & TINYI_LM_F_RENORM) != 0;
-    if (!m->renorm) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
-    m->expert_scale = tinyi_lm_real(ld, "expert_weights_scale", 1.0f);
+    if (!m->renorm && a->keys & TINYI_LM_K_NORM) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
+    m->expert_scale = tinyi_lm_own_real(ld, TINYI_LM_K_WEIGHT, "expert_weights_scale", 1.0f);
     if (m->expert_scale == 0.0f) m->expert_scale = 1.0f;
-    m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
-    m->temp_scale = tinyi_lm_real(ld, "attention.temperature_scale", 0.0f);
+    if (a->keys & TINYI_LM_K_GROWTH) m->temp_length = tinyi_lm_count(ld, "attention.temperature_length", -1, 0, 0, TINYI_LM_MOST_CONTEXT);
+    m->temp_scale = tinyi_lm_own_real(ld, TINYI_LM_K_GROWTH, "attention.temperature_scale", 0.0f);
     if (m->temp_scale != 0.0f && !m->temp_length) m->temp_length = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (a->attn & TINYI_LM_A_CHUNKED) {
         m->temp_length = m->temp_length ? m->temp_length : 8192;
@@ -43591,7 +45618,9 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     }
     if (yarn) {
         tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) || (!strcmp(m->arch->name, "deepseek2") && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f)) r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
+        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
+            (m->arch->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
+            r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
         double f = tinyi_exp64(-2.0 * (double)i / (double)n_rot * tinyi_log64(base)), g = f;
@@ -43605,7 +45634,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
     }
     /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
-    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && strcmp(m->arch->name, "deepseek2")))) {
+    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && !(m->arch->attn & TINYI_LM_A_YARN_GROWS)))) {
         const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
         const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
         r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
@@ -43630,7 +45659,8 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
  * own size where the file names no multiplier of it, and for a rotation that is only stretched, as in llama.cpp. */
 static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
-    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f), plain = strcmp(ld->m->arch->name, "deepseek2") || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
+    const double plain = !(ld->m->arch->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
     const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
@@ -43658,7 +45688,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
     n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, d_k_local < n_rot ? d_k_local : n_rot, 0, d_k_local);
     base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
-    base_local = (double)tinyi_lm_real(ld, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
+    base_local = (double)tinyi_lm_own_real(ld, TINYI_LM_K_LOCAL_BASE, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
     factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
     m->rope_original = tinyi_lm_count(ld, "rope.scaling.original_context_length", -1, m->n_context, 1, TINYI_LM_MOST_CONTEXT);
     if (factor == 0.0 || tllm_text_is(text, "none")) factor = 1.0;
@@ -43680,7 +45710,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
     m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && !strcmp(m->arch->name, "deepseek2"))) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && m->arch->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
@@ -43770,7 +45800,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
     width = l->d_k;
     if (a->attn & TINYI_LM_A_27B && ((m->n_layer == 46 && !strcmp(a->name, "gemma2")) || (m->n_layer == 62 && !strcmp(a->name, "gemma3")))) width = m->n_embd / l->n_head;
-    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_real(ld, "attention.scale", 0.0f);
+    l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_SCALE, "attention.scale", 0.0f);
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
@@ -45186,6 +47216,7 @@ static void tinyi_sampler_typical(tllm_sampler *s, double p)
     tinyi_sampler_softmax(s);
     for (i = 0; i < s->n; i++) mean += s->w[i] * (double)s->x[i];
     tinyi_sampler_reach(s, mean / s->total, 1, p * s->total);
+    s->have = TINYI_SAMPLER_NOTHING;        /* the largest may be gone */
 }
 
 /* Of logits that are no bans of the caller's: the sum of x - mean, or of its squares. */
@@ -45383,6 +47414,8 @@ static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
     return i;
 }
 
+static int tinyi_sampler_fits(float x) { return x >= -3.40282347e38f && x <= 3.40282347e38f; }
+
 static void tinyi_sampler_divide(float *x, size_t n, float t)
 {
     size_t i = 0, j;
@@ -45417,7 +47450,7 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
         switch (step->kind) {
         case TLLM_STEP_TEMPERATURE:
             if (step->x[0] == 1.0f) break;
-            if (step->x[0] > 0.0f && (float)tinyi_sampler_peak(s) / step->x[0] <= 3.40282347e38f) {
+            if (step->x[0] > 0.0f && tinyi_sampler_fits((float)tinyi_sampler_peak(s) / step->x[0])) {
                 tinyi_sampler_divide(s->x, s->n, step->x[0]);
                 s->have = TINYI_SAMPLER_NOTHING;
                 tinyi_sampler_drop(s);
@@ -48861,7 +50894,9 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
         const tinyi_train_key *k = &tinyi_train_keys[i];
         double x;
         if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
-        st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);
+        x = k->at == offsetof(tllm_train_desc, stress) ? 1.0 : 0.0;
+        if ((k->at != offsetof(tllm_train_desc, exact) && k->at != offsetof(tllm_train_desc, stress)) || tiny_checkpoint_find(c, k->name))
+            st = tiny_checkpoint_get_f64(t->ctx, c, k->name, &x);       /* older checkpoints do not say these two: they were not there to set */
         if (!st && x != tinyi_train_get(&t->desc, k))
             return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: the checkpoint was made with %s = %g, this run has %g", path, k->name, x, tinyi_train_get(&t->desc, k));
     }
@@ -54199,106 +56234,107 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
 #define A(x) TINYI_LM_A_##x
 #define F(x) TINYI_LM_F_##x
 #define T(x) TINYI_LM_T_##x
+#define K(x) TINYI_LM_K_##x
 #define M(x) TINYI_LM_##x
 #define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
 #define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
 
 static const tinyi_lm_arch tinyi_lm_archs[] = {
-    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top */
-    { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
-    { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0 },
-    { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN) },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0 },
-    { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
-    { "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
-    { "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0 },
-    { "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0 },
-    { "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0 },
-    { "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT) },
-    { "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT) },
-    { "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT) },
-    { "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT) },
-    { "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT) },
-    { "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN) },
-    { "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0 },
-    { "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0 },
-    { "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0 },
-    { "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS) },
-    { "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0 },
-    { "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0 },
-    { "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM) },
-    { "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0 },
-    { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS) },
-    { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0 },
-    { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
-    { "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0 },
-    { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
-    { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
-    { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) },
-    { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM) },
-    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE), 0, 0 },
-    { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0 },
-    { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0 },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0 },
-    { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0 },
-    { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE) },
-    { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0 },
-    { "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0 },
-    { "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0 },
-    { "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0 },
-    { "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0 },
-    { "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0 },
-    { "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0 },
-    { "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0 },
-    { "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
-    { "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
-    { "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0 },
-    { "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0 },
-    { "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0 },
-    { "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0 },
-    { "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0 },
-    { "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0 },
-    { "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0 },
-    { "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0 },
-    { "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0 },
-    { "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, 0, T(OUTPUT_IS_EMBD) },
-    { "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD) },
-    { "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0 },
-    { "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0 },
-    { "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0 },
-    { "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0 },
-    { "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0 },
-    { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0 },
-    { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0 },
-    { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM) },
-    { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM) },
-    { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES) },
-    { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
-    { "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
-    { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
-    { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) },
-    { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN) },
-    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN) },
-    { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5) },
-    { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN) }
+    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top; keys */
+    { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
+    { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0, K(GROWTH) | K(LOCAL_BASE) },
+    { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN), 0 },
+    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0, K(GROWTH) },
+    { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
+    { "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
+    { "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0, 0 },
+    { "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0, 0 },
+    { "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0 },
+    { "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT), 0 },
+    { "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE) },
+    { "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
+    { "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
+    { "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
+    { "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN), K(LOCAL_BASE) },
+    { "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
+    { "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
+    { "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
+    { "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0, 0 },
+    { "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0 },
+    { "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0, K(CLAMP) },
+    { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
+    { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0, 0 },
+    { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(WEIGHT) },
+    { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0, 0 },
+    { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
+    { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
+    { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
+    { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE) },
+    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER) },
+    { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
+    { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
+    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER) },
+    { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0, 0 },
+    { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0 },
+    { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT) },
+    { "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0, 0 },
+    { "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0, K(LOGIT_SCALE) },
+    { "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE) },
+    { "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER) },
+    { "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER) },
+    { "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0 },
+    { "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0, K(ROUTER) },
+    { "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE) },
+    { "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) },
+    { "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0, 0 },
+    { "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0, 0 },
+    { "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
+    { "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0 },
+    { "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0 },
+    { "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
+    { "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE) },
+    { "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
+    { "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT) },
+    { "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
+    { "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0 },
+    { "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING) },
+    { "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0 },
+    { "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0 },
+    { "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT) },
+    { "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
+    { "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
+    { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0 },
+    { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0 },
+    { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
+    { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
+    { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0 },
+    { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
+    { "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
+    { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
+    { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
+    { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN), 0 },
+    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE) },
+    { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0 },
+    { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN), 0 }
 };
 
 #undef RMS
@@ -54309,6 +56345,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
 #undef A
 #undef F
 #undef T
+#undef K
 #undef M
 #undef ATTN
 #undef MLA
@@ -56745,6 +58782,14 @@ static tiny_status tinyi_unigram_normalize(tinyi_encoder *e, const unsigned char
             if (t[k] != ' ') e->text[m++] = t[k];
         }
         i += used;
+    }
+    if (v->add_space_prefix && !v->merge_spaces && n && !prefixed) {       /* nothing but blanks: the one in front is there too */
+        void *room = e->text;
+        tiny_status st = tinyi_token_grow(e->ctx, &room, m, &e->text_room, m + 3, 1);
+        e->text = (unsigned char *)room;
+        if (st) return st;
+        memcpy(e->text + m, "\xe2\x96\x81", 3);
+        m += 3;
     }
     *n_out = m;
     return TINY_OK;
