@@ -161,6 +161,32 @@ static void test_prefix(void)
     t_close(ctx);
 }
 
+/* What was told before is forgotten, and what is told of the same cells again is not believed; a sequence that begins anew is. */
+static void test_forget(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_pages *p = open_pages(ctx);
+    tllm_page_copy c;
+    int32_t tokens[8];
+    tiny_idx n, i;
+    for (i = 0; i < 8; i++) tokens[i] = (int32_t)(50 + i);
+    T_OK(tllm_pages_append(p, 0, 8, &c));
+    tllm_pages_note(p, 0, 0, tokens, 8);
+    tllm_pages_forget(p);
+    T_OK(tllm_pages_share(p, 1, tokens, 8, &n));
+    T_EQ_INT(n, 0);
+    tllm_pages_note(p, 0, 0, tokens, 8);
+    T_OK(tllm_pages_share(p, 1, tokens, 8, &n));
+    T_EQ_INT(n, 0);
+    T_OK(tllm_pages_trim(p, 0, 0));
+    T_OK(tllm_pages_append(p, 0, 8, &c));
+    tllm_pages_note(p, 0, 0, tokens, 8);
+    T_OK(tllm_pages_share(p, 1, tokens, 8, &n));
+    T_EQ_INT(n, 8);
+    tllm_pages_close(ctx, p);
+    t_close(ctx);
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -209,6 +235,7 @@ int main(void)
 {
     T_RUN(test_random_operations);
     T_RUN(test_prefix);
+    T_RUN(test_forget);
     T_RUN(test_bad_input);
     return t_done();
 }
