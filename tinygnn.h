@@ -2,151 +2,151 @@
  *
  *     152  the manual
  *     224  math/kernels.h
- *    6398  options and names
- *    6976  core/config.h
- *    7100  core/status.h
- *    7133  core/tensor.h
- *    7186  core/ctx.h
- *    7263  core/mem.h
- *    7304  core/thread.h
- *    7355  core/rng.h
- *    7381  core/op.h
- *    7476  core/record.h
- *    7498  core/accel.h
- *    7535  core/bytes.h
- *    7563  core/json.h
- *    7609  core/safetensors.h
- *    7653  core/file.h
- *    7697  core/checkpoint.h
- *    7796  core/time.h
- *    7806  core/conform.h
- *    7889  math/binary.h
- *    7930  math/elem.h
- *    7997  math/convert.h
- *    8038  math/reduce.h
- *    8085  math/softmax.h
- *    8136  math/norm.h
- *    8185  math/matmul.h
- *    8253  math/layout.h
- *    8306  math/conv.h
- *    8360  math/sort.h
- *    8421  math/linalg_lu.h
- *    8438  math/linalg_qr.h
- *    8454  math/linalg_eig.h
- *    8467  math/linalg_svd.h
- *    8480  math/linalg.h
- *    8536  math/fft.h
- *    8605  math/fwht.h
- *    8628  math/attention.h
- *    8693  math/slope.h
- *    8714  math/loss.h
- *    8734  math/rope.h
- *    8755  math/patch.h
- *    8784  math/sparse.h
- *    8857  math/edges.h
- *    8934  math/ops.h
- *    8952  math/optim.h
- *    9065  math/tape.h
- *    9169  math/layer.h
- *    9214  math/train.h
- *    9268  math/all.h
- *    9274  the shared functions again, where the other header came first
- *    9677  gnn/graph/graph.h
- *    9766  gnn/graph/npy.h
- *    9798  gnn/graph/read.h
- *    9841  gnn/layer/layer.h
- *    9916  gnn/embed/fastrp.h
- *    9955  gnn/tinygnn.h
- *    9977  internal functions
- *   10072  core/status.c
- *   10082  core/atomic.h
- *   10134  core/state.h
- *   10228  core/tensor.c
- *   10379  core/cpu.h
- *   10413  core/ctx.c
- *   10653  core/mem.c
- *   10749  core/thread.c
- *   11225  core/rng.c
- *   11308  core/op.c
- *   11679  core/record.c
- *   11777  core/bytes.c
- *   11866  core/json.c
- *   12176  core/safetensors.c
- *   12391  core/file.c
- *   12631  core/hash.h
- *   12651  core/checkpoint.c
- *   13314  core/time.c
- *   13361  core/half.h
- *   13414  core/conform.c
- *   14173  math/grad.h
- *   14211  math/table.h
- *   14258  math/rows.h
- *   14323  math/walk.h
- *   14442  math/binary.c
- *   14733  math/elem.c
- *   15493  math/convert.c
- *   15968  math/reduce.c
- *   16486  math/softmax.c
- *   16849  math/norm.c
- *   17376  math/gemm.h
- *   17455  math/gemm_i8.h
- *   17471  math/matmul.c
- *   17831  math/layout.c
- *   18574  math/conv.c
- *   19098  math/sort.c
- *   19990  math/linalg_block.h
- *   20136  math/linalg_lu.c
- *   20481  math/linalg_qr.c
- *   20828  math/linalg_eig.c
- *   21336  math/linalg_svd.c
- *   21731  math/linalg.c
- *   21999  math/fft_way.h
- *   22066  math/fft.c
- *   22538  math/fwht.c
- *   22681  math/attention.c
- *   23060  math/slope.c
- *   23241  math/loss.c
- *   23407  math/rope.c
- *   23550  math/patch.c
- *   23848  math/sparse_lines.h
- *   23874  math/sparse_forms.h
- *   23893  math/sparse.c
- *   24197  math/edges.c
- *   25077  math/ops.c
- *   25114  math/optim.c
- *   25735  math/tape.c
- *   26588  math/layer.c
- *   27052  math/train.c
- *   27247  math/edges_grad.c
- *   27718  math/normal.c
- *   27737  core/target.h
- *   28061  math/targets.c
- *   28190  math/all.c
- *   28194  core/cpu.c
- *   28408  core/hash.c
- *   28511  math/grad.c
- *   29291  math/matvec.h
- *   29302  math/gemm.c
- *   29886  math/gemm_i8.c
- *   30109  math/linalg_block.c
- *   30642  math/fft_way.c
- *   31054  math/sparse_lines.c
- *   31525  math/sparse_forms.c
- *   31728  math/matvec.c
- *   31780  the shared functions forwarded, where the other header has their bodies
- *   32178  internal functions of this header
- *   32184  gnn/graph/inside.h
- *   32203  gnn/graph/graph.c
- *   32811  gnn/graph/inflate.h
- *   32828  gnn/graph/words.h
- *   32855  gnn/graph/npy.c
- *   33331  gnn/graph/read.c
- *   34032  gnn/layer/layer.c
- *   34553  gnn/embed/fastrp.c
- *   34924  gnn/graph/inflate.c
- *   35234  gnn/graph/words.c
- *   35381  gnn/tinygnn.c
- *   35392  the licence
+ *    6405  options and names
+ *    6983  core/config.h
+ *    7107  core/status.h
+ *    7140  core/tensor.h
+ *    7193  core/ctx.h
+ *    7270  core/mem.h
+ *    7311  core/thread.h
+ *    7362  core/rng.h
+ *    7388  core/op.h
+ *    7483  core/record.h
+ *    7505  core/accel.h
+ *    7542  core/bytes.h
+ *    7570  core/json.h
+ *    7616  core/safetensors.h
+ *    7660  core/file.h
+ *    7704  core/checkpoint.h
+ *    7803  core/time.h
+ *    7813  core/conform.h
+ *    7896  math/binary.h
+ *    7937  math/elem.h
+ *    8004  math/convert.h
+ *    8045  math/reduce.h
+ *    8092  math/softmax.h
+ *    8143  math/norm.h
+ *    8192  math/matmul.h
+ *    8260  math/layout.h
+ *    8313  math/conv.h
+ *    8367  math/sort.h
+ *    8428  math/linalg_lu.h
+ *    8445  math/linalg_qr.h
+ *    8461  math/linalg_eig.h
+ *    8474  math/linalg_svd.h
+ *    8487  math/linalg.h
+ *    8543  math/fft.h
+ *    8612  math/fwht.h
+ *    8635  math/attention.h
+ *    8700  math/slope.h
+ *    8721  math/loss.h
+ *    8741  math/rope.h
+ *    8762  math/patch.h
+ *    8791  math/sparse.h
+ *    8864  math/edges.h
+ *    8941  math/ops.h
+ *    8959  math/optim.h
+ *    9072  math/tape.h
+ *    9176  math/layer.h
+ *    9221  math/train.h
+ *    9275  math/all.h
+ *    9281  the shared functions again, where the other header came first
+ *    9684  gnn/graph/graph.h
+ *    9773  gnn/graph/npy.h
+ *    9805  gnn/graph/read.h
+ *    9848  gnn/layer/layer.h
+ *    9923  gnn/embed/fastrp.h
+ *    9962  gnn/tinygnn.h
+ *    9984  internal functions
+ *   10079  core/status.c
+ *   10089  core/atomic.h
+ *   10141  core/state.h
+ *   10235  core/tensor.c
+ *   10386  core/cpu.h
+ *   10420  core/ctx.c
+ *   10660  core/mem.c
+ *   10756  core/thread.c
+ *   11232  core/rng.c
+ *   11315  core/op.c
+ *   11686  core/record.c
+ *   11784  core/bytes.c
+ *   11873  core/json.c
+ *   12183  core/safetensors.c
+ *   12398  core/file.c
+ *   12643  core/hash.h
+ *   12663  core/checkpoint.c
+ *   13326  core/time.c
+ *   13373  core/half.h
+ *   13426  core/conform.c
+ *   14185  math/grad.h
+ *   14223  math/table.h
+ *   14270  math/rows.h
+ *   14335  math/walk.h
+ *   14454  math/binary.c
+ *   14745  math/elem.c
+ *   15505  math/convert.c
+ *   15980  math/reduce.c
+ *   16498  math/softmax.c
+ *   16861  math/norm.c
+ *   17388  math/gemm.h
+ *   17467  math/gemm_i8.h
+ *   17483  math/matmul.c
+ *   17843  math/layout.c
+ *   18586  math/conv.c
+ *   19110  math/sort.c
+ *   20002  math/linalg_block.h
+ *   20148  math/linalg_lu.c
+ *   20493  math/linalg_qr.c
+ *   20840  math/linalg_eig.c
+ *   21348  math/linalg_svd.c
+ *   21743  math/linalg.c
+ *   22011  math/fft_way.h
+ *   22078  math/fft.c
+ *   22550  math/fwht.c
+ *   22693  math/attention.c
+ *   23072  math/slope.c
+ *   23253  math/loss.c
+ *   23419  math/rope.c
+ *   23562  math/patch.c
+ *   23860  math/sparse_lines.h
+ *   23886  math/sparse_forms.h
+ *   23905  math/sparse.c
+ *   24209  math/edges.c
+ *   25089  math/ops.c
+ *   25126  math/optim.c
+ *   25747  math/tape.c
+ *   26600  math/layer.c
+ *   27064  math/train.c
+ *   27259  math/edges_grad.c
+ *   27730  math/normal.c
+ *   27749  core/target.h
+ *   28073  math/targets.c
+ *   28202  math/all.c
+ *   28206  core/cpu.c
+ *   28420  core/hash.c
+ *   28523  math/grad.c
+ *   29303  math/matvec.h
+ *   29314  math/gemm.c
+ *   29898  math/gemm_i8.c
+ *   30121  math/linalg_block.c
+ *   30654  math/fft_way.c
+ *   31066  math/sparse_lines.c
+ *   31537  math/sparse_forms.c
+ *   31740  math/matvec.c
+ *   31792  the shared functions forwarded, where the other header has their bodies
+ *   32190  internal functions of this header
+ *   32196  gnn/graph/inside.h
+ *   32215  gnn/graph/graph.c
+ *   32823  gnn/graph/inflate.h
+ *   32840  gnn/graph/words.h
+ *   32867  gnn/graph/npy.c
+ *   33343  gnn/graph/read.c
+ *   34044  gnn/layer/layer.c
+ *   34565  gnn/embed/fastrp.c
+ *   34936  gnn/graph/inflate.c
+ *   35246  gnn/graph/words.c
+ *   35393  gnn/tinygnn.c
+ *   35404  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4657,8 +4657,14 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
         v_store(r, v_fma(w, v_load(r), a##i));                                          \
         v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
     }
+/* gcc 12 at -O2 packs two lone numbers of v with those of the next row, and so reads a row behind the last one */
+#if V_LANES == 1 && TINYI_GCC
+#define TINYI_ATT_LONE __attribute__((optimize("no-tree-loop-vectorize", "no-tree-slp-vectorize")))
+#else
+#define TINYI_ATT_LONE
+#endif
 #define TINYI_ATT_MIX(MR, LIST)                                                                                             \
-    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    TINYI_ATT_LONE static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
     {                                                                                                                       \
         v_f32 x0, x1;                                                                                                       \
         LIST(TINYI_GEMM_ZERO)                                                                                               \
@@ -4734,6 +4740,7 @@ static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const flo
 #undef TINYI_ATT_ADD
 #undef TINYI_ATT_STORE
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_LONE
 
 /* every number is finite */
 static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
@@ -9968,7 +9975,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009972
+#line 0009979
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -12423,6 +12430,11 @@ TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes)
 static tiny_status tinyi_file_none(tiny_ctx *ctx, const char *path)
 {
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path ? path : "?");
+}
+TINYI_FN int tinyi_file_special(const char *path)
+{
+    (void)path;
+    return 0;
 }
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {

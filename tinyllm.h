@@ -2,251 +2,251 @@
  *
  *     252  the manual
  *     322  math/kernels.h
- *    6494  llm/quant/kernels.h
- *    9249  options and names
- *    9827  core/config.h
- *    9951  core/status.h
- *    9984  core/tensor.h
- *   10037  core/ctx.h
- *   10114  core/mem.h
- *   10155  core/thread.h
- *   10206  core/rng.h
- *   10232  core/op.h
- *   10327  core/record.h
- *   10349  core/accel.h
- *   10386  core/bytes.h
- *   10414  core/json.h
- *   10460  core/safetensors.h
- *   10504  core/file.h
- *   10548  core/checkpoint.h
- *   10647  core/time.h
- *   10657  core/conform.h
- *   10740  math/binary.h
- *   10781  math/elem.h
- *   10848  math/convert.h
- *   10889  math/reduce.h
- *   10936  math/softmax.h
- *   10987  math/norm.h
- *   11036  math/matmul.h
- *   11104  math/layout.h
- *   11157  math/conv.h
- *   11211  math/sort.h
- *   11272  math/linalg_lu.h
- *   11289  math/linalg_qr.h
- *   11305  math/linalg_eig.h
- *   11318  math/linalg_svd.h
- *   11331  math/linalg.h
- *   11387  math/fft.h
- *   11456  math/fwht.h
- *   11479  math/attention.h
- *   11544  math/slope.h
- *   11565  math/loss.h
- *   11585  math/rope.h
- *   11606  math/patch.h
- *   11635  math/sparse.h
- *   11708  math/edges.h
- *   11785  math/ops.h
- *   11803  math/optim.h
- *   11916  math/tape.h
- *   12020  math/layer.h
- *   12065  math/train.h
- *   12119  math/all.h
- *   12125  the shared functions again, where the other header came first
- *   12528  llm/quant/format.h
- *   12617  llm/quant/matmul.h
- *   12646  llm/file/fd.h
- *   12658  llm/file/gguf.h
- *   12754  llm/file/gguf_write.h
- *   12810  llm/file/safetensors.h
- *   12829  llm/file/llama2c.h
- *   12848  llm/file/open.h
- *   12869  llm/token/unicode.h
- *   12896  llm/token/split.h
- *   12946  llm/token/vocab.h
- *   13067  llm/chat/template.h
- *   13135  llm/attention/pages.h
- *   13214  llm/attention/tree.h
- *   13316  llm/attention/paged.h
- *   13369  llm/attention/position.h
- *   13408  llm/attention/cascade.h
- *   13499  llm/attention/fusemax.h
- *   13571  llm/model/model.h
- *   13697  llm/model/adapter.h
- *   13747  llm/sample/sample.h
- *   13842  llm/sample/stop.h
- *   13869  llm/sample/grammar.h
- *   13920  llm/sample/schema.h
- *   13942  llm/session/session.h
- *   14040  llm/session/beam.h
- *   14086  llm/train/story.h
- *   14174  llm/train/trainer.h
- *   14264  llm/train/judge.h
- *   14310  llm/tinyllm.h
- *   14332  internal functions
- *   14427  core/status.c
- *   14437  core/atomic.h
- *   14489  core/state.h
- *   14583  core/tensor.c
- *   14734  core/cpu.h
- *   14768  core/ctx.c
- *   15008  core/mem.c
- *   15104  core/thread.c
- *   15580  core/rng.c
- *   15663  core/op.c
- *   16034  core/record.c
- *   16132  core/bytes.c
- *   16221  core/json.c
- *   16531  core/safetensors.c
- *   16746  core/file.c
- *   16986  core/hash.h
- *   17006  core/checkpoint.c
- *   17669  core/time.c
- *   17716  core/half.h
- *   17769  core/conform.c
- *   18528  math/grad.h
- *   18566  math/table.h
- *   18613  math/rows.h
- *   18678  math/walk.h
- *   18797  math/binary.c
- *   19088  math/elem.c
- *   19848  math/convert.c
- *   20323  math/reduce.c
- *   20841  math/softmax.c
- *   21204  math/norm.c
- *   21731  math/gemm.h
- *   21810  math/gemm_i8.h
- *   21826  math/matmul.c
- *   22186  math/layout.c
- *   22929  math/conv.c
- *   23453  math/sort.c
- *   24345  math/linalg_block.h
- *   24491  math/linalg_lu.c
- *   24836  math/linalg_qr.c
- *   25183  math/linalg_eig.c
- *   25691  math/linalg_svd.c
- *   26086  math/linalg.c
- *   26354  math/fft_way.h
- *   26421  math/fft.c
- *   26893  math/fwht.c
- *   27036  math/attention.c
- *   27415  math/slope.c
- *   27596  math/loss.c
- *   27762  math/rope.c
- *   27905  math/patch.c
- *   28203  math/sparse_lines.h
- *   28229  math/sparse_forms.h
- *   28248  math/sparse.c
- *   28552  math/edges.c
- *   29432  math/ops.c
- *   29469  math/optim.c
- *   30090  math/tape.c
- *   30943  math/layer.c
- *   31407  math/train.c
- *   31602  math/edges_grad.c
- *   32073  math/normal.c
- *   32092  core/target.h
- *   32416  math/targets.c
- *   32545  math/all.c
- *   32549  core/cpu.c
- *   32763  core/hash.c
- *   32866  math/grad.c
- *   33646  math/matvec.h
- *   33657  math/gemm.c
- *   34241  math/gemm_i8.c
- *   34464  math/linalg_block.c
- *   34997  math/fft_way.c
- *   35409  math/sparse_lines.c
- *   35880  math/sparse_forms.c
- *   36083  math/matvec.c
- *   36135  the shared functions forwarded, where the other header has their bodies
- *   36533  internal functions of this header
- *   36563  llm/quant/blocks.h
- *   36628  llm/quant/direct.h
- *   36643  llm/quant/kformats.h
- *   36654  llm/quant/lattice.h
- *   36665  llm/quant/format.c
- *   36711  llm/quant/block.h
- *   36794  llm/quant/matmul.c
- *   37316  llm/file/fd.c
- *   37437  llm/file/store.h
- *   37517  llm/file/gguf.c
- *   37801  llm/file/gguf_write.c
- *   38430  llm/file/safetensors.c
- *   38557  llm/file/llama2c.c
- *   38834  llm/file/open.c
- *   38946  llm/token/unicode.c
- *   39431  llm/token/split.c
- *   40014  llm/token/parts.h
- *   40170  llm/token/vocab.c
- *   40957  llm/chat/value.h
- *   41074  llm/chat/compile.h
- *   41137  llm/chat/builtin.h
- *   41169  llm/chat/template.c
- *   41892  llm/attention/pages.c
- *   42191  llm/attention/tree.c
- *   42714  llm/attention/paged.c
- *   43493  llm/attention/position.c
- *   43579  llm/attention/cascade.c
- *   44199  llm/attention/fusemax.c
- *   44912  llm/model/arch.h
- *   45039  llm/model/inside.h
- *   45422  llm/model/model.c
- *   46016  llm/model/adapter.c
- *   46807  llm/sample/sample.c
- *   47554  llm/sample/stop.c
- *   47681  llm/sample/grammar_read.h
- *   47712  llm/sample/grammar.c
- *   48160  llm/sample/schema.c
- *   48591  llm/session/inside.h
- *   48612  llm/session/session.c
- *   49098  llm/session/beam.c
- *   49432  llm/train/story.c
- *   50164  llm/train/decoder.h
- *   50215  llm/train/trainer.c
- *   51028  llm/train/judge.c
- *   51303  llm/quant/direct.c
- *   51825  llm/quant/kformats.c
- *   52658  llm/quant/lattice.c
- *   53331  llm/quant/block.c
- *   53474  llm/file/store.c
- *   54003  llm/token/parts.c
- *   54475  llm/chat/value.c
- *   55063  llm/chat/parse.h
- *   55138  llm/chat/compile.c
- *   55751  llm/chat/rows.h
- *   55803  llm/chat/text.h
- *   55840  llm/chat/builtin.c
- *   56226  llm/model/arch.c
- *   56408  llm/sample/grammar_read.c
- *   56987  llm/train/decoder.c
- *   57594  llm/chat/text.c
- *   57952  llm/token/encode.c
- *   58180  llm/token/decode.c
- *   58359  llm/token/spm.c
- *   58459  llm/token/bpe.c
- *   58606  llm/token/wordpiece.c
- *   58686  llm/token/unigram.c
- *   58923  llm/token/rwkv.c
- *   58949  llm/chat/value_text.c
- *   59195  llm/chat/filters.c
- *   59605  llm/chat/methods.c
- *   59956  llm/chat/emit.c
- *   60049  llm/chat/words.c
- *   60223  llm/chat/expression.c
- *   60704  llm/model/load.c
- *   61036  llm/model/step.c
- *   61490  llm/model/attn.c
- *   62097  llm/model/mla.c
- *   62286  llm/model/delta.c
- *   62583  llm/model/ssm.c
- *   62954  llm/model/rwkv.c
- *   63413  llm/model/ffn.c
- *   63765  llm/model/streams.c
- *   64014  llm/model/forward.c
- *   64668  llm/model/seq.c
- *   64873  llm/model/save.c
- *   65208  llm/tinyllm.c
- *   65221  the licence
+ *    6501  llm/quant/kernels.h
+ *    9256  options and names
+ *    9834  core/config.h
+ *    9958  core/status.h
+ *    9991  core/tensor.h
+ *   10044  core/ctx.h
+ *   10121  core/mem.h
+ *   10162  core/thread.h
+ *   10213  core/rng.h
+ *   10239  core/op.h
+ *   10334  core/record.h
+ *   10356  core/accel.h
+ *   10393  core/bytes.h
+ *   10421  core/json.h
+ *   10467  core/safetensors.h
+ *   10511  core/file.h
+ *   10555  core/checkpoint.h
+ *   10654  core/time.h
+ *   10664  core/conform.h
+ *   10747  math/binary.h
+ *   10788  math/elem.h
+ *   10855  math/convert.h
+ *   10896  math/reduce.h
+ *   10943  math/softmax.h
+ *   10994  math/norm.h
+ *   11043  math/matmul.h
+ *   11111  math/layout.h
+ *   11164  math/conv.h
+ *   11218  math/sort.h
+ *   11279  math/linalg_lu.h
+ *   11296  math/linalg_qr.h
+ *   11312  math/linalg_eig.h
+ *   11325  math/linalg_svd.h
+ *   11338  math/linalg.h
+ *   11394  math/fft.h
+ *   11463  math/fwht.h
+ *   11486  math/attention.h
+ *   11551  math/slope.h
+ *   11572  math/loss.h
+ *   11592  math/rope.h
+ *   11613  math/patch.h
+ *   11642  math/sparse.h
+ *   11715  math/edges.h
+ *   11792  math/ops.h
+ *   11810  math/optim.h
+ *   11923  math/tape.h
+ *   12027  math/layer.h
+ *   12072  math/train.h
+ *   12126  math/all.h
+ *   12132  the shared functions again, where the other header came first
+ *   12535  llm/quant/format.h
+ *   12624  llm/quant/matmul.h
+ *   12653  llm/file/fd.h
+ *   12665  llm/file/gguf.h
+ *   12761  llm/file/gguf_write.h
+ *   12817  llm/file/safetensors.h
+ *   12836  llm/file/llama2c.h
+ *   12855  llm/file/open.h
+ *   12876  llm/token/unicode.h
+ *   12903  llm/token/split.h
+ *   12953  llm/token/vocab.h
+ *   13074  llm/chat/template.h
+ *   13142  llm/attention/pages.h
+ *   13221  llm/attention/tree.h
+ *   13323  llm/attention/paged.h
+ *   13376  llm/attention/position.h
+ *   13415  llm/attention/cascade.h
+ *   13506  llm/attention/fusemax.h
+ *   13578  llm/model/model.h
+ *   13704  llm/model/adapter.h
+ *   13754  llm/sample/sample.h
+ *   13849  llm/sample/stop.h
+ *   13876  llm/sample/grammar.h
+ *   13927  llm/sample/schema.h
+ *   13949  llm/session/session.h
+ *   14047  llm/session/beam.h
+ *   14093  llm/train/story.h
+ *   14181  llm/train/trainer.h
+ *   14271  llm/train/judge.h
+ *   14317  llm/tinyllm.h
+ *   14339  internal functions
+ *   14434  core/status.c
+ *   14444  core/atomic.h
+ *   14496  core/state.h
+ *   14590  core/tensor.c
+ *   14741  core/cpu.h
+ *   14775  core/ctx.c
+ *   15015  core/mem.c
+ *   15111  core/thread.c
+ *   15587  core/rng.c
+ *   15670  core/op.c
+ *   16041  core/record.c
+ *   16139  core/bytes.c
+ *   16228  core/json.c
+ *   16538  core/safetensors.c
+ *   16753  core/file.c
+ *   16998  core/hash.h
+ *   17018  core/checkpoint.c
+ *   17681  core/time.c
+ *   17728  core/half.h
+ *   17781  core/conform.c
+ *   18540  math/grad.h
+ *   18578  math/table.h
+ *   18625  math/rows.h
+ *   18690  math/walk.h
+ *   18809  math/binary.c
+ *   19100  math/elem.c
+ *   19860  math/convert.c
+ *   20335  math/reduce.c
+ *   20853  math/softmax.c
+ *   21216  math/norm.c
+ *   21743  math/gemm.h
+ *   21822  math/gemm_i8.h
+ *   21838  math/matmul.c
+ *   22198  math/layout.c
+ *   22941  math/conv.c
+ *   23465  math/sort.c
+ *   24357  math/linalg_block.h
+ *   24503  math/linalg_lu.c
+ *   24848  math/linalg_qr.c
+ *   25195  math/linalg_eig.c
+ *   25703  math/linalg_svd.c
+ *   26098  math/linalg.c
+ *   26366  math/fft_way.h
+ *   26433  math/fft.c
+ *   26905  math/fwht.c
+ *   27048  math/attention.c
+ *   27427  math/slope.c
+ *   27608  math/loss.c
+ *   27774  math/rope.c
+ *   27917  math/patch.c
+ *   28215  math/sparse_lines.h
+ *   28241  math/sparse_forms.h
+ *   28260  math/sparse.c
+ *   28564  math/edges.c
+ *   29444  math/ops.c
+ *   29481  math/optim.c
+ *   30102  math/tape.c
+ *   30955  math/layer.c
+ *   31419  math/train.c
+ *   31614  math/edges_grad.c
+ *   32085  math/normal.c
+ *   32104  core/target.h
+ *   32428  math/targets.c
+ *   32557  math/all.c
+ *   32561  core/cpu.c
+ *   32775  core/hash.c
+ *   32878  math/grad.c
+ *   33658  math/matvec.h
+ *   33669  math/gemm.c
+ *   34253  math/gemm_i8.c
+ *   34476  math/linalg_block.c
+ *   35009  math/fft_way.c
+ *   35421  math/sparse_lines.c
+ *   35892  math/sparse_forms.c
+ *   36095  math/matvec.c
+ *   36147  the shared functions forwarded, where the other header has their bodies
+ *   36545  internal functions of this header
+ *   36575  llm/quant/blocks.h
+ *   36640  llm/quant/direct.h
+ *   36655  llm/quant/kformats.h
+ *   36666  llm/quant/lattice.h
+ *   36677  llm/quant/format.c
+ *   36723  llm/quant/block.h
+ *   36806  llm/quant/matmul.c
+ *   37328  llm/file/fd.c
+ *   37449  llm/file/store.h
+ *   37529  llm/file/gguf.c
+ *   37813  llm/file/gguf_write.c
+ *   38442  llm/file/safetensors.c
+ *   38569  llm/file/llama2c.c
+ *   38846  llm/file/open.c
+ *   38958  llm/token/unicode.c
+ *   39443  llm/token/split.c
+ *   40026  llm/token/parts.h
+ *   40182  llm/token/vocab.c
+ *   40969  llm/chat/value.h
+ *   41086  llm/chat/compile.h
+ *   41149  llm/chat/builtin.h
+ *   41181  llm/chat/template.c
+ *   41904  llm/attention/pages.c
+ *   42203  llm/attention/tree.c
+ *   42726  llm/attention/paged.c
+ *   43505  llm/attention/position.c
+ *   43591  llm/attention/cascade.c
+ *   44211  llm/attention/fusemax.c
+ *   44924  llm/model/arch.h
+ *   45051  llm/model/inside.h
+ *   45434  llm/model/model.c
+ *   46028  llm/model/adapter.c
+ *   46819  llm/sample/sample.c
+ *   47566  llm/sample/stop.c
+ *   47693  llm/sample/grammar_read.h
+ *   47724  llm/sample/grammar.c
+ *   48172  llm/sample/schema.c
+ *   48603  llm/session/inside.h
+ *   48624  llm/session/session.c
+ *   49110  llm/session/beam.c
+ *   49444  llm/train/story.c
+ *   50176  llm/train/decoder.h
+ *   50227  llm/train/trainer.c
+ *   51040  llm/train/judge.c
+ *   51315  llm/quant/direct.c
+ *   51837  llm/quant/kformats.c
+ *   52670  llm/quant/lattice.c
+ *   53343  llm/quant/block.c
+ *   53486  llm/file/store.c
+ *   54015  llm/token/parts.c
+ *   54487  llm/chat/value.c
+ *   55075  llm/chat/parse.h
+ *   55150  llm/chat/compile.c
+ *   55763  llm/chat/rows.h
+ *   55815  llm/chat/text.h
+ *   55852  llm/chat/builtin.c
+ *   56238  llm/model/arch.c
+ *   56420  llm/sample/grammar_read.c
+ *   56999  llm/train/decoder.c
+ *   57606  llm/chat/text.c
+ *   57964  llm/token/encode.c
+ *   58192  llm/token/decode.c
+ *   58371  llm/token/spm.c
+ *   58471  llm/token/bpe.c
+ *   58618  llm/token/wordpiece.c
+ *   58698  llm/token/unigram.c
+ *   58935  llm/token/rwkv.c
+ *   58961  llm/chat/value_text.c
+ *   59207  llm/chat/filters.c
+ *   59617  llm/chat/methods.c
+ *   59968  llm/chat/emit.c
+ *   60061  llm/chat/words.c
+ *   60235  llm/chat/expression.c
+ *   60716  llm/model/load.c
+ *   61048  llm/model/step.c
+ *   61502  llm/model/attn.c
+ *   62109  llm/model/mla.c
+ *   62298  llm/model/delta.c
+ *   62595  llm/model/ssm.c
+ *   62966  llm/model/rwkv.c
+ *   63425  llm/model/ffn.c
+ *   63777  llm/model/streams.c
+ *   64026  llm/model/forward.c
+ *   64680  llm/model/seq.c
+ *   64885  llm/model/save.c
+ *   65220  llm/tinyllm.c
+ *   65233  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4755,8 +4755,14 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
         v_store(r, v_fma(w, v_load(r), a##i));                                          \
         v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
     }
+/* gcc 12 at -O2 packs two lone numbers of v with those of the next row, and so reads a row behind the last one */
+#if V_LANES == 1 && TINYI_GCC
+#define TINYI_ATT_LONE __attribute__((optimize("no-tree-loop-vectorize", "no-tree-slp-vectorize")))
+#else
+#define TINYI_ATT_LONE
+#endif
 #define TINYI_ATT_MIX(MR, LIST)                                                                                             \
-    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    TINYI_ATT_LONE static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
     {                                                                                                                       \
         v_f32 x0, x1;                                                                                                       \
         LIST(TINYI_GEMM_ZERO)                                                                                               \
@@ -4832,6 +4838,7 @@ static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const flo
 #undef TINYI_ATT_ADD
 #undef TINYI_ATT_STORE
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_LONE
 
 /* every number is finite */
 static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
@@ -14323,7 +14330,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014327
+#line 0014334
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -16778,6 +16785,11 @@ TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes)
 static tiny_status tinyi_file_none(tiny_ctx *ctx, const char *path)
 {
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path ? path : "?");
+}
+TINYI_FN int tinyi_file_special(const char *path)
+{
+    (void)path;
+    return 0;
 }
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {

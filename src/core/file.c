@@ -36,6 +36,11 @@ static tiny_status tinyi_file_none(tiny_ctx *ctx, const char *path)
 {
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path ? path : "?");
 }
+TINYI_FN int tinyi_file_special(const char *path)
+{
+    (void)path;
+    return 0;
+}
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
     if (out) *out = tiny_file_memory(NULL, 0);

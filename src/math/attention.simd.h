@@ -77,8 +77,14 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
         v_store(r, v_fma(w, v_load(r), a##i));                                          \
         v_store(r + V_LANES, v_fma(w, v_load(r + V_LANES), b##i));                      \
     }
+/* gcc 12 at -O2 packs two lone numbers of v with those of the next row, and so reads a row behind the last one */
+#if V_LANES == 1 && TINYI_GCC
+#define TINYI_ATT_LONE __attribute__((optimize("no-tree-loop-vectorize", "no-tree-slp-vectorize")))
+#else
+#define TINYI_ATT_LONE
+#endif
 #define TINYI_ATT_MIX(MR, LIST)                                                                                             \
-    static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
+    TINYI_ATT_LONE static void TINY_FN(tinyi_attention_mix##MR)(float *y, tiny_idx y_row, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int mr) \
     {                                                                                                                       \
         v_f32 x0, x1;                                                                                                       \
         LIST(TINYI_GEMM_ZERO)                                                                                               \
@@ -154,6 +160,7 @@ static void TINY_FN(tinyi_attention_mix_f32)(float *acc, tiny_idx d_v, const flo
 #undef TINYI_ATT_ADD
 #undef TINYI_ATT_STORE
 #undef TINYI_ATT_MIX
+#undef TINYI_ATT_LONE
 
 /* every number is finite */
 static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int n, tiny_idx d_v)
