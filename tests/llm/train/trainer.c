@@ -434,8 +434,8 @@ static void check_tape(int form)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_trainer *t = NULL;
     tiny_tape *tape = NULL;
-    tiny_param p[20];
-    tiny_tensor mine[20];
+    tiny_param p[21];                       /* one more: where it is asked for a tensor that is not there */
+    tiny_tensor mine[21];
     char name[64];
     const int32_t *tokens = story_tokens(&d, 33);
     double bits = 0, sum = 0;
