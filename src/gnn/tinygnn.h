@@ -60,10 +60,10 @@
  *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
  *
  * What is not there
- *     Training, sampling, partitions and quantization of graphs.
+ *     Sampling, partitions and quantization of graphs; training is the tape (math/tape.h), a program for it is not there.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, FastRP
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP
  *
  * Licence
  *     MIT, at the end of this file.
