@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 /* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
 TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
 {
-    if (b && a > SIZE_MAX / b) return 0;
+    if ((a | b) >> 4 * sizeof(size_t) && b && a > SIZE_MAX / b) return 0;      /* two halves always fit: no division */
     *r = a * b;
     return 1;
 }

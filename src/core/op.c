@@ -17,21 +17,13 @@ static const char *tinyi_op_tensor_fault(tiny_status st)
     }
 }
 
-/* 0: apart; 1: the very same view; 2: overlapping otherwise */
-static int tinyi_op_overlap(const tiny_tensor *a, const tiny_tensor *b)
+static int tinyi_op_same_view(const tiny_tensor *a, const tiny_tensor *b)
 {
-    ptrdiff_t a0, a1, b0, b1;
     int i;
-    if (a->data == b->data && a->dtype == b->dtype && a->rank == b->rank) {
-        for (i = 0; i < a->rank; i++)
-            if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) break;
-        if (i == a->rank) return 1;
-    }
-    tiny_tensor_span(a, &a0, &a1);
-    tiny_tensor_span(b, &b0, &b1);
-    if (a0 == a1 || b0 == b1) return 0;
-    return (uintptr_t)a->data + (uintptr_t)a0 < (uintptr_t)b->data + (uintptr_t)b1 &&
-           (uintptr_t)b->data + (uintptr_t)b0 < (uintptr_t)a->data + (uintptr_t)a1 ? 2 : 0;
+    if (a->data != b->data || a->dtype != b->dtype || a->rank != b->rank) return 0;
+    for (i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) return 0;
+    return 1;
 }
 
 /* Two indices of an output must not name the same number: threads would race for it. Strides sorted by size
@@ -60,6 +52,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
+    uintptr_t in_first[TINY_OP_MAX_IN], in_end[TINY_OP_MAX_IN], out_first[TINY_OP_MAX_OUT], out_end[TINY_OP_MAX_OUT];
     char have_text[96], want_text[96];
     tiny_status st;
     int i, j;
@@ -68,14 +61,14 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tiny_tensor_check(op->in[i]);
+        st = tinyi_tensor_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        st = tiny_tensor_check(op->out[i]);
+        st = tinyi_tensor_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
         want[i] = *op->out[i];
     }
@@ -92,12 +85,12 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
                               tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
         if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            int over = op->in[j] ? tinyi_op_overlap(out, op->in[j]) : 0;
-            if (over == 1 && i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1))) over = 0;
-            if (over) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
+            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
+            return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
-            if (tinyi_op_overlap(out, op->out[j])) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
+            if (out_first[i] < out_end[j] && out_first[j] < out_end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
     }
     return TINY_OK;
 }
@@ -111,13 +104,13 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double us;
+    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    us = c.flops / TINYI_FLOPS_PER_US;
-    if (c.bytes / TINYI_BYTES_PER_US > us) us = c.bytes / TINYI_BYTES_PER_US;
-    us /= TINYI_US_PER_THREAD;
-    return us >= ctx->n_threads ? ctx->n_threads : us < 2.0 ? 1 : (int)us;
+    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
+    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
 }
 
 /* one row of a list, or the only one */

@@ -74,6 +74,8 @@ TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, s
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
+/* tiny_tensor_check, and where the numbers of a view that passed lie: from *first to before *end, both 0 when there are none */
+TINYI_FN tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end);
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);

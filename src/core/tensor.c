@@ -92,14 +92,25 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
     return 1;
 }
 
-TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, bytes;
+    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
+    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
+        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
+        wide |= more | step;                /* nothing, and less, is wide too */
+        above += more * step;
+    }
+    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
+        *first = (uintptr_t)t->data;
+        *end = *first + (above + 1) * bytes;
+        return TINY_OK;
+    }
+    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
@@ -107,14 +118,22 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
         /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for everybody
          * who computes it. 0 - x instead of -x: the least value has no positive twin. */
         size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
-        if (step > (size_t)TINY_IDX_MAX / bytes) return TINY_E_OVERFLOW;
+        if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;
         if (!tinyi_size_mul(count, dim, &count) || !tinyi_size_mul(dim - 1, step, &reach)) return TINY_E_OVERFLOW;
         if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above)) return TINY_E_OVERFLOW;
     }
-    if (!tinyi_size_add(above, 1, &above) || !tinyi_size_mul(above, bytes, &above) || !tinyi_size_mul(below, bytes, &below) ||
-        !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX || count > (size_t)TINY_IDX_MAX)
+    if (!tinyi_size_add(above, bytes, &above) || !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX ||
+        count > (size_t)TINY_IDX_MAX)
         return TINY_E_OVERFLOW;
+    *first = empty ? 0 : (uintptr_t)t->data - below;
+    *end = empty ? 0 : (uintptr_t)t->data + above;
     return t->data || empty ? TINY_OK : TINY_E_ARGUMENT;
+}
+
+TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+{
+    uintptr_t first, end;
+    return tinyi_tensor_reach(t, &first, &end);
 }
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)

@@ -78,18 +78,19 @@ static void TINY_FN(tinyi_layernorm_f32)(float *y, const float *x, const float *
     mid = v_set(fit.mid);
     rest = v_set(fit.rest);
     r = v_set(fit.r);
-    if (g && b) {
-        for (; i + V_LANES <= n; i += V_LANES)
-            v_store(y + i, v_fma(v_load(g + i), TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r), v_load(b + i)));
-        if (i < n)
-            v_store_n(y + i, v_fma(v_load_n(g + i, n - i), TINY_FN(tinyi_norm_value)(v_load_n(x + i, n - i), mid, rest, r), v_load_n(b + i, n - i)), n - i);
-        return;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        v_f32 v = TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r);
+        if (g && b) v = v_fma(v_load(g + i), v, v_load(b + i));
+        else if (g) v = v_mul(v_load(g + i), v);
+        else if (b) v = v_add(v, v_load(b + i));
+        v_store(y + i, v);
     }
-    for (; i < n; i += V_LANES) {
-        const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
+    if (i < n) {
+        const size_t m = n - i;
         v_f32 v = TINY_FN(tinyi_norm_value)(v_load_n(x + i, m), mid, rest, r);
-        if (g) v = v_mul(v_load_n(g + i, m), v);
-        if (b) v = v_add(v, v_load_n(b + i, m));
+        if (g && b) v = v_fma(v_load_n(g + i, m), v, v_load_n(b + i, m));
+        else if (g) v = v_mul(v_load_n(g + i, m), v);
+        else if (b) v = v_add(v, v_load_n(b + i, m));
         v_store_n(y + i, v, m);
     }
 }
