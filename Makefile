@@ -147,6 +147,15 @@ $(BUILD)/lib%.a: $(BUILD)/%.o
 	rm -f $@
 	ar rcs $@ $<
 
+# tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the open
+INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)))
+$(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
+	@mkdir -p $(@D)
+	printf '#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) -DTINYI_OPEN -x c -c - -o $@
+$(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/open/tinygnn.o $(SOURCES)
+	@mkdir -p $(@D)
+	$(COMPILE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm
+
 $(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm

@@ -2,151 +2,151 @@
  *
  *     152  the manual
  *     224  math/kernels.h
- *    6405  options and names
- *    6983  core/config.h
- *    7107  core/status.h
- *    7140  core/tensor.h
- *    7193  core/ctx.h
- *    7270  core/mem.h
- *    7311  core/thread.h
- *    7362  core/rng.h
- *    7388  core/op.h
- *    7483  core/record.h
- *    7505  core/accel.h
- *    7542  core/bytes.h
- *    7570  core/json.h
- *    7616  core/safetensors.h
- *    7660  core/file.h
- *    7704  core/checkpoint.h
- *    7803  core/time.h
- *    7813  core/conform.h
- *    7896  math/binary.h
- *    7937  math/elem.h
- *    8004  math/convert.h
- *    8045  math/reduce.h
- *    8092  math/softmax.h
- *    8143  math/norm.h
- *    8192  math/matmul.h
- *    8260  math/layout.h
- *    8313  math/conv.h
- *    8367  math/sort.h
- *    8428  math/linalg_lu.h
- *    8445  math/linalg_qr.h
- *    8461  math/linalg_eig.h
- *    8474  math/linalg_svd.h
- *    8487  math/linalg.h
- *    8543  math/fft.h
- *    8612  math/fwht.h
- *    8635  math/attention.h
- *    8700  math/slope.h
- *    8721  math/loss.h
- *    8741  math/rope.h
- *    8762  math/patch.h
- *    8791  math/sparse.h
- *    8864  math/edges.h
- *    8941  math/ops.h
- *    8959  math/optim.h
- *    9072  math/tape.h
- *    9176  math/layer.h
- *    9221  math/train.h
- *    9275  math/all.h
- *    9281  the shared functions again, where the other header came first
- *    9684  gnn/graph/graph.h
- *    9773  gnn/graph/npy.h
- *    9805  gnn/graph/read.h
- *    9848  gnn/layer/layer.h
- *    9923  gnn/embed/fastrp.h
- *    9962  gnn/tinygnn.h
- *    9984  internal functions
- *   10079  core/status.c
- *   10089  core/atomic.h
- *   10141  core/state.h
- *   10235  core/tensor.c
- *   10386  core/cpu.h
- *   10420  core/ctx.c
- *   10660  core/mem.c
- *   10756  core/thread.c
- *   11232  core/rng.c
- *   11315  core/op.c
- *   11686  core/record.c
- *   11784  core/bytes.c
- *   11873  core/json.c
- *   12183  core/safetensors.c
- *   12398  core/file.c
- *   12643  core/hash.h
- *   12663  core/checkpoint.c
- *   13326  core/time.c
- *   13373  core/half.h
- *   13426  core/conform.c
- *   14185  math/grad.h
- *   14223  math/table.h
- *   14270  math/rows.h
- *   14335  math/walk.h
- *   14454  math/binary.c
- *   14745  math/elem.c
- *   15505  math/convert.c
- *   15980  math/reduce.c
- *   16498  math/softmax.c
- *   16861  math/norm.c
- *   17388  math/gemm.h
- *   17467  math/gemm_i8.h
- *   17483  math/matmul.c
- *   17843  math/layout.c
- *   18586  math/conv.c
- *   19110  math/sort.c
- *   20002  math/linalg_block.h
- *   20148  math/linalg_lu.c
- *   20493  math/linalg_qr.c
- *   20840  math/linalg_eig.c
- *   21348  math/linalg_svd.c
- *   21743  math/linalg.c
- *   22011  math/fft_way.h
- *   22078  math/fft.c
- *   22550  math/fwht.c
- *   22693  math/attention.c
- *   23072  math/slope.c
- *   23253  math/loss.c
- *   23419  math/rope.c
- *   23562  math/patch.c
- *   23860  math/sparse_lines.h
- *   23886  math/sparse_forms.h
- *   23905  math/sparse.c
- *   24209  math/edges.c
- *   25089  math/ops.c
- *   25126  math/optim.c
- *   25747  math/tape.c
- *   26600  math/layer.c
- *   27064  math/train.c
- *   27259  math/edges_grad.c
- *   27730  math/normal.c
- *   27749  core/target.h
- *   28073  math/targets.c
- *   28202  math/all.c
- *   28206  core/cpu.c
- *   28420  core/hash.c
- *   28523  math/grad.c
- *   29303  math/matvec.h
- *   29314  math/gemm.c
- *   29898  math/gemm_i8.c
- *   30121  math/linalg_block.c
- *   30654  math/fft_way.c
- *   31066  math/sparse_lines.c
- *   31537  math/sparse_forms.c
- *   31740  math/matvec.c
- *   31792  the shared functions forwarded, where the other header has their bodies
- *   32190  internal functions of this header
- *   32196  gnn/graph/inside.h
- *   32215  gnn/graph/graph.c
- *   32823  gnn/graph/inflate.h
- *   32840  gnn/graph/words.h
- *   32867  gnn/graph/npy.c
- *   33343  gnn/graph/read.c
- *   34044  gnn/layer/layer.c
- *   34565  gnn/embed/fastrp.c
- *   34936  gnn/graph/inflate.c
- *   35246  gnn/graph/words.c
- *   35393  gnn/tinygnn.c
- *   35404  the licence
+ *    6415  options and names
+ *    6995  core/config.h
+ *    7120  core/status.h
+ *    7153  core/tensor.h
+ *    7206  core/ctx.h
+ *    7283  core/mem.h
+ *    7324  core/thread.h
+ *    7375  core/rng.h
+ *    7401  core/op.h
+ *    7496  core/record.h
+ *    7518  core/accel.h
+ *    7555  core/bytes.h
+ *    7583  core/json.h
+ *    7629  core/safetensors.h
+ *    7673  core/file.h
+ *    7717  core/checkpoint.h
+ *    7816  core/time.h
+ *    7826  core/conform.h
+ *    7909  math/binary.h
+ *    7950  math/elem.h
+ *    8017  math/convert.h
+ *    8058  math/reduce.h
+ *    8105  math/softmax.h
+ *    8156  math/norm.h
+ *    8205  math/matmul.h
+ *    8273  math/layout.h
+ *    8326  math/conv.h
+ *    8380  math/sort.h
+ *    8441  math/linalg_lu.h
+ *    8458  math/linalg_qr.h
+ *    8474  math/linalg_eig.h
+ *    8487  math/linalg_svd.h
+ *    8500  math/linalg.h
+ *    8556  math/fft.h
+ *    8625  math/fwht.h
+ *    8648  math/attention.h
+ *    8713  math/slope.h
+ *    8734  math/loss.h
+ *    8754  math/rope.h
+ *    8775  math/patch.h
+ *    8804  math/sparse.h
+ *    8877  math/edges.h
+ *    8954  math/ops.h
+ *    8972  math/optim.h
+ *    9085  math/tape.h
+ *    9189  math/layer.h
+ *    9234  math/train.h
+ *    9288  math/all.h
+ *    9294  the shared functions again, where the other header came first
+ *    9697  gnn/graph/graph.h
+ *    9786  gnn/graph/npy.h
+ *    9818  gnn/graph/read.h
+ *    9861  gnn/layer/layer.h
+ *    9936  gnn/embed/fastrp.h
+ *    9975  gnn/tinygnn.h
+ *    9997  internal functions
+ *   10096  core/status.c
+ *   10106  core/atomic.h
+ *   10158  core/state.h
+ *   10254  core/tensor.c
+ *   10424  core/cpu.h
+ *   10458  core/ctx.c
+ *   10698  core/mem.c
+ *   10794  core/thread.c
+ *   11270  core/rng.c
+ *   11353  core/op.c
+ *   11717  core/record.c
+ *   11815  core/bytes.c
+ *   11904  core/json.c
+ *   12214  core/safetensors.c
+ *   12429  core/file.c
+ *   12674  core/hash.h
+ *   12694  core/checkpoint.c
+ *   13355  core/time.c
+ *   13402  core/half.h
+ *   13455  core/conform.c
+ *   14214  math/grad.h
+ *   14252  math/table.h
+ *   14299  math/rows.h
+ *   14364  math/walk.h
+ *   14483  math/binary.c
+ *   14774  math/elem.c
+ *   15534  math/convert.c
+ *   16009  math/reduce.c
+ *   16527  math/softmax.c
+ *   16890  math/norm.c
+ *   17417  math/gemm.h
+ *   17496  math/gemm_i8.h
+ *   17512  math/matmul.c
+ *   17872  math/layout.c
+ *   18615  math/conv.c
+ *   19139  math/sort.c
+ *   20031  math/linalg_block.h
+ *   20177  math/linalg_lu.c
+ *   20522  math/linalg_qr.c
+ *   20869  math/linalg_eig.c
+ *   21377  math/linalg_svd.c
+ *   21772  math/linalg.c
+ *   22040  math/fft_way.h
+ *   22107  math/fft.c
+ *   22579  math/fwht.c
+ *   22722  math/attention.c
+ *   23101  math/slope.c
+ *   23282  math/loss.c
+ *   23448  math/rope.c
+ *   23591  math/patch.c
+ *   23889  math/sparse_lines.h
+ *   23915  math/sparse_forms.h
+ *   23934  math/sparse.c
+ *   24238  math/edges.c
+ *   25118  math/ops.c
+ *   25155  math/optim.c
+ *   25776  math/tape.c
+ *   26629  math/layer.c
+ *   27093  math/train.c
+ *   27288  math/edges_grad.c
+ *   27759  math/normal.c
+ *   27778  core/target.h
+ *   28102  math/targets.c
+ *   28231  math/all.c
+ *   28235  core/cpu.c
+ *   28449  core/hash.c
+ *   28552  math/grad.c
+ *   29332  math/matvec.h
+ *   29343  math/gemm.c
+ *   29927  math/gemm_i8.c
+ *   30150  math/linalg_block.c
+ *   30683  math/fft_way.c
+ *   31095  math/sparse_lines.c
+ *   31566  math/sparse_forms.c
+ *   31769  math/matvec.c
+ *   31821  the shared functions forwarded, where the other header has their bodies
+ *   32219  internal functions of this header
+ *   32225  gnn/graph/inside.h
+ *   32244  gnn/graph/graph.c
+ *   32852  gnn/graph/inflate.h
+ *   32869  gnn/graph/words.h
+ *   32896  gnn/graph/npy.c
+ *   33372  gnn/graph/read.c
+ *   34073  gnn/layer/layer.c
+ *   34594  gnn/embed/fastrp.c
+ *   34965  gnn/graph/inflate.c
+ *   35275  gnn/graph/words.c
+ *   35422  gnn/tinygnn.c
+ *   35433  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1854,7 +1854,9 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 /* ---- kernels
  * Two vectors in flight, one at p and one at p + gap. A run is one block with a gap of one vector. A long one, for results
  * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
- * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. What is less
+ * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. A line is stored
+ * whole before the next stretch is touched, and stretches are 37 lines more than whole pages apart: streams that share a set of
+ * the first cache take Zen 3 seven times as long (exp, 2^26 floats: 134 ms, 18 apart, memcpy 20). What is less
  * than a step, or stands before the first whole line of y, goes through a buffer, so that f is compiled once.
  * A long chain of instructions a vector leaves the processor's window too small to see the next lines early enough, so they
  * are asked for ahead of time; an address past the end is harmless. AVX-512, one thread: tanh over 32 MB takes 0.44 ns a float
@@ -1879,7 +1881,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 #define TINYI_ELEM_STEP (2 * V_LANES)
 
 typedef struct TINY_FN(tinyi_elem_block) {
-    size_t n, end, width, step, gap, ahead; /* elements; end of the last stretch, width of all; steps; bytes to look ahead */
+    size_t n, end, width, step;             /* elements; end of the last stretch, width of all; steps in a stretch */
+    size_t gap, pair, ahead;                /* from one vector to the other, from one pair to the next; bytes to look ahead */
     int past;                               /* 1: store past the caches, -1: through the buffer */
 } TINY_FN(tinyi_elem_block);
 
@@ -1891,17 +1894,23 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
     b.past = 0;
     b.width = b.step = TINYI_ELEM_STEP;
     b.gap = V_LANES;
+    b.pair = TINYI_ELEM_STEP;
     b.ahead = 2048;
     if (n < TINYI_ELEM_STEP || head) {
         b.n = head ? TINYI_MIN(TINYI_MIN(head, n), TINYI_ELEM_STEP) : n;
         b.end = TINYI_ELEM_STEP;
         b.past = -1;
     } else if (past && n >= 4096) {
-        b.width = b.gap = n / 64 * 16;      /* whole lines */
+        const size_t n_line = n / 64;
+        b.width = b.pair = (n_line - (n_line - 37) % 64) * 16;
         b.n = b.end = 4 * b.width;
-        b.step = V_LANES;
         b.ahead = 1024;
         b.past = 1;
+        if (V_LANES * sizeof *y == 64) {
+            b.gap = b.width;
+            b.pair = 2 * b.width;
+            b.step = V_LANES;
+        }
     } else {
         b.n = b.end = n - n % TINYI_ELEM_STEP;
     }
@@ -1911,7 +1920,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 /* f of the two vectors at p + at and p + at + b.gap */
 #define TINYI_ELEM_BLOCK(f, p, q, AGAIN)                                                \
     for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += 2 * b.gap) {                                     \
+        for (at = i; at < b.end; at += b.pair) {                                        \
             v_f32 c, d;                                                                 \
             TINYI_ELEM_AHEAD(p + at, b.ahead);                                          \
             TINYI_ELEM_AHEAD(p + at + b.gap, b.ahead);                                  \
@@ -2841,18 +2850,19 @@ static void TINY_FN(tinyi_layernorm_f32)(float *y, const float *x, const float *
     mid = v_set(fit.mid);
     rest = v_set(fit.rest);
     r = v_set(fit.r);
-    if (g && b) {
-        for (; i + V_LANES <= n; i += V_LANES)
-            v_store(y + i, v_fma(v_load(g + i), TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r), v_load(b + i)));
-        if (i < n)
-            v_store_n(y + i, v_fma(v_load_n(g + i, n - i), TINY_FN(tinyi_norm_value)(v_load_n(x + i, n - i), mid, rest, r), v_load_n(b + i, n - i)), n - i);
-        return;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        v_f32 v = TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r);
+        if (g && b) v = v_fma(v_load(g + i), v, v_load(b + i));
+        else if (g) v = v_mul(v_load(g + i), v);
+        else if (b) v = v_add(v, v_load(b + i));
+        v_store(y + i, v);
     }
-    for (; i < n; i += V_LANES) {
-        const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
+    if (i < n) {
+        const size_t m = n - i;
         v_f32 v = TINY_FN(tinyi_norm_value)(v_load_n(x + i, m), mid, rest, r);
-        if (g) v = v_mul(v_load_n(g + i, m), v);
-        if (b) v = v_add(v, v_load_n(b + i, m));
+        if (g && b) v = v_fma(v_load_n(g + i, m), v, v_load_n(b + i, m));
+        else if (g) v = v_mul(v_load_n(g + i, m), v);
+        else if (b) v = v_add(v, v_load_n(b + i, m));
         v_store_n(y + i, v, m);
     }
 }
@@ -6423,11 +6433,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x7173ef52
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x1457e3cc
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
 /* The shared functions have their own link names in each header; the header included last answers to tiny_x. */
+#ifndef TINYI_OPEN
 #undef tiny_status_text
 #define tiny_status_text tinygnn_status_text
 #undef tiny_dtype_name
@@ -6976,9 +6987,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_params_save tinygnn_params_save
 #undef tiny_params_load
 #define tiny_params_load tinygnn_params_load
+#endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x7173ef52
+#define TINYI_SHARED_DECLARED 0x1457e3cc
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7034,8 +7046,9 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #endif
 
 /* Internal functions shared by our files. In the stitched headers they are
- * private to the unit; in src/ each file is compiled alone and linked. */
-#ifdef TINYI_STITCHED
+ * private to the unit; in src/ each file is compiled alone and linked.
+ * TINYI_OPEN: for tests of internal functions, which link with one unit. */
+#if defined TINYI_STITCHED && !defined TINYI_OPEN
 #define TINYI_FN static TINYI_UNUSED
 #else
 #define TINYI_FN
@@ -7275,7 +7288,7 @@ TINYI_C_BEGIN
 /* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
 TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
 {
-    if (b && a > SIZE_MAX / b) return 0;
+    if ((a | b) >> 4 * sizeof(size_t) && b && a > SIZE_MAX / b) return 0;      /* two halves always fit: no division */
     *r = a * b;
     return 1;
 }
@@ -9975,7 +9988,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009979
+#line 0009992
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10024,6 +10037,9 @@ TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *by
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
+/* n values of size bytes from the order of memory into that of the file or back: turned or not */
+TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
 TINYI_FN float tinyi_exp_ref(float x);
@@ -10041,6 +10057,7 @@ TINYI_FN float tinyi_gelu_tanh_ref(float x);
 /* Correctly rounded square roots: one instruction where the processor has it, exact integers elsewhere. */
 TINYI_FN float tinyi_sqrtf(float x);
 TINYI_FN double tinyi_sqrt(double x);
+TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same where no instruction takes roots */
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
@@ -10211,6 +10228,8 @@ TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, s
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
+/* tiny_tensor_check, and where the numbers of a view that passed lie: from *first to before *end, both 0 when there are none */
+TINYI_FN tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end);
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
@@ -10325,14 +10344,25 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
     return 1;
 }
 
-TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, bytes;
+    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
+    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
+        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
+        wide |= more | step;                /* nothing, and less, is wide too */
+        above += more * step;
+    }
+    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
+        *first = (uintptr_t)t->data;
+        *end = *first + (above + 1) * bytes;
+        return TINY_OK;
+    }
+    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
@@ -10340,14 +10370,22 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
         /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for everybody
          * who computes it. 0 - x instead of -x: the least value has no positive twin. */
         size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
-        if (step > (size_t)TINY_IDX_MAX / bytes) return TINY_E_OVERFLOW;
+        if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;
         if (!tinyi_size_mul(count, dim, &count) || !tinyi_size_mul(dim - 1, step, &reach)) return TINY_E_OVERFLOW;
         if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above)) return TINY_E_OVERFLOW;
     }
-    if (!tinyi_size_add(above, 1, &above) || !tinyi_size_mul(above, bytes, &above) || !tinyi_size_mul(below, bytes, &below) ||
-        !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX || count > (size_t)TINY_IDX_MAX)
+    if (!tinyi_size_add(above, bytes, &above) || !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX ||
+        count > (size_t)TINY_IDX_MAX)
         return TINY_E_OVERFLOW;
+    *first = empty ? 0 : (uintptr_t)t->data - below;
+    *end = empty ? 0 : (uintptr_t)t->data + above;
     return t->data || empty ? TINY_OK : TINY_E_ARGUMENT;
+}
+
+TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+{
+    uintptr_t first, end;
+    return tinyi_tensor_reach(t, &first, &end);
 }
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)
@@ -11330,21 +11368,13 @@ static const char *tinyi_op_tensor_fault(tiny_status st)
     }
 }
 
-/* 0: apart; 1: the very same view; 2: overlapping otherwise */
-static int tinyi_op_overlap(const tiny_tensor *a, const tiny_tensor *b)
+static int tinyi_op_same_view(const tiny_tensor *a, const tiny_tensor *b)
 {
-    ptrdiff_t a0, a1, b0, b1;
     int i;
-    if (a->data == b->data && a->dtype == b->dtype && a->rank == b->rank) {
-        for (i = 0; i < a->rank; i++)
-            if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) break;
-        if (i == a->rank) return 1;
-    }
-    tiny_tensor_span(a, &a0, &a1);
-    tiny_tensor_span(b, &b0, &b1);
-    if (a0 == a1 || b0 == b1) return 0;
-    return (uintptr_t)a->data + (uintptr_t)a0 < (uintptr_t)b->data + (uintptr_t)b1 &&
-           (uintptr_t)b->data + (uintptr_t)b0 < (uintptr_t)a->data + (uintptr_t)a1 ? 2 : 0;
+    if (a->data != b->data || a->dtype != b->dtype || a->rank != b->rank) return 0;
+    for (i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) return 0;
+    return 1;
 }
 
 /* Two indices of an output must not name the same number: threads would race for it. Strides sorted by size
@@ -11373,6 +11403,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
+    uintptr_t in_first[TINY_OP_MAX_IN], in_end[TINY_OP_MAX_IN], out_first[TINY_OP_MAX_OUT], out_end[TINY_OP_MAX_OUT];
     char have_text[96], want_text[96];
     tiny_status st;
     int i, j;
@@ -11381,14 +11412,14 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tiny_tensor_check(op->in[i]);
+        st = tinyi_tensor_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        st = tiny_tensor_check(op->out[i]);
+        st = tinyi_tensor_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
         want[i] = *op->out[i];
     }
@@ -11405,12 +11436,12 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
                               tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
         if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            int over = op->in[j] ? tinyi_op_overlap(out, op->in[j]) : 0;
-            if (over == 1 && i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1))) over = 0;
-            if (over) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
+            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
+            return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
-            if (tinyi_op_overlap(out, op->out[j])) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
+            if (out_first[i] < out_end[j] && out_first[j] < out_end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
     }
     return TINY_OK;
 }
@@ -11424,13 +11455,13 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double us;
+    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    us = c.flops / TINYI_FLOPS_PER_US;
-    if (c.bytes / TINYI_BYTES_PER_US > us) us = c.bytes / TINYI_BYTES_PER_US;
-    us /= TINYI_US_PER_THREAD;
-    return us >= ctx->n_threads ? ctx->n_threads : us < 2.0 ? 1 : (int)us;
+    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
+    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
 }
 
 /* one row of a list, or the only one */
@@ -12699,8 +12730,6 @@ static int tinyi_ckpt_turned(void)
     return first != 1;
 }
 
-/* n values of size bytes, from the order of memory into that of the file or back */
-TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
 {
     size_t i, k;
@@ -14771,7 +14800,7 @@ static TINYI_UNUSED uint64_t tinyi_elem_isqrt(uint64_t m)
     return (root + 1) >> 1;
 }
 
-static TINYI_UNUSED double tinyi_elem_sqrt_integer(double x)
+TINYI_FN double tinyi_elem_sqrt_integer(double x)
 {
     uint64_t u = tinyi_f64_bits(x), m = u & (((uint64_t)1 << 52) - 1);
     int e = (int)(u >> 52);

@@ -2,251 +2,251 @@
  *
  *     252  the manual
  *     322  math/kernels.h
- *    6501  llm/quant/kernels.h
- *    9256  options and names
- *    9834  core/config.h
- *    9958  core/status.h
- *    9991  core/tensor.h
- *   10044  core/ctx.h
- *   10121  core/mem.h
- *   10162  core/thread.h
- *   10213  core/rng.h
- *   10239  core/op.h
- *   10334  core/record.h
- *   10356  core/accel.h
- *   10393  core/bytes.h
- *   10421  core/json.h
- *   10467  core/safetensors.h
- *   10511  core/file.h
- *   10555  core/checkpoint.h
- *   10654  core/time.h
- *   10664  core/conform.h
- *   10747  math/binary.h
- *   10788  math/elem.h
- *   10855  math/convert.h
- *   10896  math/reduce.h
- *   10943  math/softmax.h
- *   10994  math/norm.h
- *   11043  math/matmul.h
- *   11111  math/layout.h
- *   11164  math/conv.h
- *   11218  math/sort.h
- *   11279  math/linalg_lu.h
- *   11296  math/linalg_qr.h
- *   11312  math/linalg_eig.h
- *   11325  math/linalg_svd.h
- *   11338  math/linalg.h
- *   11394  math/fft.h
- *   11463  math/fwht.h
- *   11486  math/attention.h
- *   11551  math/slope.h
- *   11572  math/loss.h
- *   11592  math/rope.h
- *   11613  math/patch.h
- *   11642  math/sparse.h
- *   11715  math/edges.h
- *   11792  math/ops.h
- *   11810  math/optim.h
- *   11923  math/tape.h
- *   12027  math/layer.h
- *   12072  math/train.h
- *   12126  math/all.h
- *   12132  the shared functions again, where the other header came first
- *   12535  llm/quant/format.h
- *   12624  llm/quant/matmul.h
- *   12653  llm/file/fd.h
- *   12665  llm/file/gguf.h
- *   12761  llm/file/gguf_write.h
- *   12817  llm/file/safetensors.h
- *   12836  llm/file/llama2c.h
- *   12855  llm/file/open.h
- *   12876  llm/token/unicode.h
- *   12903  llm/token/split.h
- *   12953  llm/token/vocab.h
- *   13074  llm/chat/template.h
- *   13142  llm/attention/pages.h
- *   13221  llm/attention/tree.h
- *   13323  llm/attention/paged.h
- *   13376  llm/attention/position.h
- *   13415  llm/attention/cascade.h
- *   13506  llm/attention/fusemax.h
- *   13578  llm/model/model.h
- *   13704  llm/model/adapter.h
- *   13754  llm/sample/sample.h
- *   13849  llm/sample/stop.h
- *   13876  llm/sample/grammar.h
- *   13927  llm/sample/schema.h
- *   13949  llm/session/session.h
- *   14047  llm/session/beam.h
- *   14093  llm/train/story.h
- *   14181  llm/train/trainer.h
- *   14271  llm/train/judge.h
- *   14317  llm/tinyllm.h
- *   14339  internal functions
- *   14434  core/status.c
- *   14444  core/atomic.h
- *   14496  core/state.h
- *   14590  core/tensor.c
- *   14741  core/cpu.h
- *   14775  core/ctx.c
- *   15015  core/mem.c
- *   15111  core/thread.c
- *   15587  core/rng.c
- *   15670  core/op.c
- *   16041  core/record.c
- *   16139  core/bytes.c
- *   16228  core/json.c
- *   16538  core/safetensors.c
- *   16753  core/file.c
- *   16998  core/hash.h
- *   17018  core/checkpoint.c
- *   17681  core/time.c
- *   17728  core/half.h
- *   17781  core/conform.c
- *   18540  math/grad.h
- *   18578  math/table.h
- *   18625  math/rows.h
- *   18690  math/walk.h
- *   18809  math/binary.c
- *   19100  math/elem.c
- *   19860  math/convert.c
- *   20335  math/reduce.c
- *   20853  math/softmax.c
- *   21216  math/norm.c
- *   21743  math/gemm.h
- *   21822  math/gemm_i8.h
- *   21838  math/matmul.c
- *   22198  math/layout.c
- *   22941  math/conv.c
- *   23465  math/sort.c
- *   24357  math/linalg_block.h
- *   24503  math/linalg_lu.c
- *   24848  math/linalg_qr.c
- *   25195  math/linalg_eig.c
- *   25703  math/linalg_svd.c
- *   26098  math/linalg.c
- *   26366  math/fft_way.h
- *   26433  math/fft.c
- *   26905  math/fwht.c
- *   27048  math/attention.c
- *   27427  math/slope.c
- *   27608  math/loss.c
- *   27774  math/rope.c
- *   27917  math/patch.c
- *   28215  math/sparse_lines.h
- *   28241  math/sparse_forms.h
- *   28260  math/sparse.c
- *   28564  math/edges.c
- *   29444  math/ops.c
- *   29481  math/optim.c
- *   30102  math/tape.c
- *   30955  math/layer.c
- *   31419  math/train.c
- *   31614  math/edges_grad.c
- *   32085  math/normal.c
- *   32104  core/target.h
- *   32428  math/targets.c
- *   32557  math/all.c
- *   32561  core/cpu.c
- *   32775  core/hash.c
- *   32878  math/grad.c
- *   33658  math/matvec.h
- *   33669  math/gemm.c
- *   34253  math/gemm_i8.c
- *   34476  math/linalg_block.c
- *   35009  math/fft_way.c
- *   35421  math/sparse_lines.c
- *   35892  math/sparse_forms.c
- *   36095  math/matvec.c
- *   36147  the shared functions forwarded, where the other header has their bodies
- *   36545  internal functions of this header
- *   36575  llm/quant/blocks.h
- *   36640  llm/quant/direct.h
- *   36655  llm/quant/kformats.h
- *   36666  llm/quant/lattice.h
- *   36677  llm/quant/format.c
- *   36723  llm/quant/block.h
- *   36806  llm/quant/matmul.c
- *   37328  llm/file/fd.c
- *   37449  llm/file/store.h
- *   37529  llm/file/gguf.c
- *   37813  llm/file/gguf_write.c
- *   38442  llm/file/safetensors.c
- *   38569  llm/file/llama2c.c
- *   38846  llm/file/open.c
- *   38958  llm/token/unicode.c
- *   39443  llm/token/split.c
- *   40026  llm/token/parts.h
- *   40182  llm/token/vocab.c
- *   40969  llm/chat/value.h
- *   41086  llm/chat/compile.h
- *   41149  llm/chat/builtin.h
- *   41181  llm/chat/template.c
- *   41904  llm/attention/pages.c
- *   42203  llm/attention/tree.c
- *   42726  llm/attention/paged.c
- *   43505  llm/attention/position.c
- *   43591  llm/attention/cascade.c
- *   44211  llm/attention/fusemax.c
- *   44924  llm/model/arch.h
- *   45051  llm/model/inside.h
- *   45434  llm/model/model.c
- *   46028  llm/model/adapter.c
- *   46819  llm/sample/sample.c
- *   47566  llm/sample/stop.c
- *   47693  llm/sample/grammar_read.h
- *   47724  llm/sample/grammar.c
- *   48172  llm/sample/schema.c
- *   48603  llm/session/inside.h
- *   48624  llm/session/session.c
- *   49110  llm/session/beam.c
- *   49444  llm/train/story.c
- *   50176  llm/train/decoder.h
- *   50227  llm/train/trainer.c
- *   51040  llm/train/judge.c
- *   51315  llm/quant/direct.c
- *   51837  llm/quant/kformats.c
- *   52670  llm/quant/lattice.c
- *   53343  llm/quant/block.c
- *   53486  llm/file/store.c
- *   54015  llm/token/parts.c
- *   54487  llm/chat/value.c
- *   55075  llm/chat/parse.h
- *   55150  llm/chat/compile.c
- *   55763  llm/chat/rows.h
- *   55815  llm/chat/text.h
- *   55852  llm/chat/builtin.c
- *   56238  llm/model/arch.c
- *   56420  llm/sample/grammar_read.c
- *   56999  llm/train/decoder.c
- *   57606  llm/chat/text.c
- *   57964  llm/token/encode.c
- *   58192  llm/token/decode.c
- *   58371  llm/token/spm.c
- *   58471  llm/token/bpe.c
- *   58618  llm/token/wordpiece.c
- *   58698  llm/token/unigram.c
- *   58935  llm/token/rwkv.c
- *   58961  llm/chat/value_text.c
- *   59207  llm/chat/filters.c
- *   59617  llm/chat/methods.c
- *   59968  llm/chat/emit.c
- *   60061  llm/chat/words.c
- *   60235  llm/chat/expression.c
- *   60716  llm/model/load.c
- *   61048  llm/model/step.c
- *   61502  llm/model/attn.c
- *   62109  llm/model/mla.c
- *   62298  llm/model/delta.c
- *   62595  llm/model/ssm.c
- *   62966  llm/model/rwkv.c
- *   63425  llm/model/ffn.c
- *   63777  llm/model/streams.c
- *   64026  llm/model/forward.c
- *   64680  llm/model/seq.c
- *   64885  llm/model/save.c
- *   65220  llm/tinyllm.c
- *   65233  the licence
+ *    6511  llm/quant/kernels.h
+ *    9266  options and names
+ *    9846  core/config.h
+ *    9971  core/status.h
+ *   10004  core/tensor.h
+ *   10057  core/ctx.h
+ *   10134  core/mem.h
+ *   10175  core/thread.h
+ *   10226  core/rng.h
+ *   10252  core/op.h
+ *   10347  core/record.h
+ *   10369  core/accel.h
+ *   10406  core/bytes.h
+ *   10434  core/json.h
+ *   10480  core/safetensors.h
+ *   10524  core/file.h
+ *   10568  core/checkpoint.h
+ *   10667  core/time.h
+ *   10677  core/conform.h
+ *   10760  math/binary.h
+ *   10801  math/elem.h
+ *   10868  math/convert.h
+ *   10909  math/reduce.h
+ *   10956  math/softmax.h
+ *   11007  math/norm.h
+ *   11056  math/matmul.h
+ *   11124  math/layout.h
+ *   11177  math/conv.h
+ *   11231  math/sort.h
+ *   11292  math/linalg_lu.h
+ *   11309  math/linalg_qr.h
+ *   11325  math/linalg_eig.h
+ *   11338  math/linalg_svd.h
+ *   11351  math/linalg.h
+ *   11407  math/fft.h
+ *   11476  math/fwht.h
+ *   11499  math/attention.h
+ *   11564  math/slope.h
+ *   11585  math/loss.h
+ *   11605  math/rope.h
+ *   11626  math/patch.h
+ *   11655  math/sparse.h
+ *   11728  math/edges.h
+ *   11805  math/ops.h
+ *   11823  math/optim.h
+ *   11936  math/tape.h
+ *   12040  math/layer.h
+ *   12085  math/train.h
+ *   12139  math/all.h
+ *   12145  the shared functions again, where the other header came first
+ *   12548  llm/quant/format.h
+ *   12637  llm/quant/matmul.h
+ *   12666  llm/file/fd.h
+ *   12678  llm/file/gguf.h
+ *   12774  llm/file/gguf_write.h
+ *   12830  llm/file/safetensors.h
+ *   12849  llm/file/llama2c.h
+ *   12868  llm/file/open.h
+ *   12889  llm/token/unicode.h
+ *   12916  llm/token/split.h
+ *   12966  llm/token/vocab.h
+ *   13087  llm/chat/template.h
+ *   13155  llm/attention/pages.h
+ *   13234  llm/attention/tree.h
+ *   13336  llm/attention/paged.h
+ *   13389  llm/attention/position.h
+ *   13428  llm/attention/cascade.h
+ *   13519  llm/attention/fusemax.h
+ *   13591  llm/model/model.h
+ *   13717  llm/model/adapter.h
+ *   13767  llm/sample/sample.h
+ *   13862  llm/sample/stop.h
+ *   13889  llm/sample/grammar.h
+ *   13940  llm/sample/schema.h
+ *   13962  llm/session/session.h
+ *   14060  llm/session/beam.h
+ *   14106  llm/train/story.h
+ *   14194  llm/train/trainer.h
+ *   14284  llm/train/judge.h
+ *   14330  llm/tinyllm.h
+ *   14352  internal functions
+ *   14451  core/status.c
+ *   14461  core/atomic.h
+ *   14513  core/state.h
+ *   14609  core/tensor.c
+ *   14779  core/cpu.h
+ *   14813  core/ctx.c
+ *   15053  core/mem.c
+ *   15149  core/thread.c
+ *   15625  core/rng.c
+ *   15708  core/op.c
+ *   16072  core/record.c
+ *   16170  core/bytes.c
+ *   16259  core/json.c
+ *   16569  core/safetensors.c
+ *   16784  core/file.c
+ *   17029  core/hash.h
+ *   17049  core/checkpoint.c
+ *   17710  core/time.c
+ *   17757  core/half.h
+ *   17810  core/conform.c
+ *   18569  math/grad.h
+ *   18607  math/table.h
+ *   18654  math/rows.h
+ *   18719  math/walk.h
+ *   18838  math/binary.c
+ *   19129  math/elem.c
+ *   19889  math/convert.c
+ *   20364  math/reduce.c
+ *   20882  math/softmax.c
+ *   21245  math/norm.c
+ *   21772  math/gemm.h
+ *   21851  math/gemm_i8.h
+ *   21867  math/matmul.c
+ *   22227  math/layout.c
+ *   22970  math/conv.c
+ *   23494  math/sort.c
+ *   24386  math/linalg_block.h
+ *   24532  math/linalg_lu.c
+ *   24877  math/linalg_qr.c
+ *   25224  math/linalg_eig.c
+ *   25732  math/linalg_svd.c
+ *   26127  math/linalg.c
+ *   26395  math/fft_way.h
+ *   26462  math/fft.c
+ *   26934  math/fwht.c
+ *   27077  math/attention.c
+ *   27456  math/slope.c
+ *   27637  math/loss.c
+ *   27803  math/rope.c
+ *   27946  math/patch.c
+ *   28244  math/sparse_lines.h
+ *   28270  math/sparse_forms.h
+ *   28289  math/sparse.c
+ *   28593  math/edges.c
+ *   29473  math/ops.c
+ *   29510  math/optim.c
+ *   30131  math/tape.c
+ *   30984  math/layer.c
+ *   31448  math/train.c
+ *   31643  math/edges_grad.c
+ *   32114  math/normal.c
+ *   32133  core/target.h
+ *   32457  math/targets.c
+ *   32586  math/all.c
+ *   32590  core/cpu.c
+ *   32804  core/hash.c
+ *   32907  math/grad.c
+ *   33687  math/matvec.h
+ *   33698  math/gemm.c
+ *   34282  math/gemm_i8.c
+ *   34505  math/linalg_block.c
+ *   35038  math/fft_way.c
+ *   35450  math/sparse_lines.c
+ *   35921  math/sparse_forms.c
+ *   36124  math/matvec.c
+ *   36176  the shared functions forwarded, where the other header has their bodies
+ *   36574  internal functions of this header
+ *   36604  llm/quant/blocks.h
+ *   36669  llm/quant/direct.h
+ *   36684  llm/quant/kformats.h
+ *   36695  llm/quant/lattice.h
+ *   36706  llm/quant/format.c
+ *   36752  llm/quant/block.h
+ *   36835  llm/quant/matmul.c
+ *   37357  llm/file/fd.c
+ *   37478  llm/file/store.h
+ *   37558  llm/file/gguf.c
+ *   37842  llm/file/gguf_write.c
+ *   38471  llm/file/safetensors.c
+ *   38598  llm/file/llama2c.c
+ *   38875  llm/file/open.c
+ *   38987  llm/token/unicode.c
+ *   39472  llm/token/split.c
+ *   40055  llm/token/parts.h
+ *   40211  llm/token/vocab.c
+ *   40998  llm/chat/value.h
+ *   41115  llm/chat/compile.h
+ *   41178  llm/chat/builtin.h
+ *   41210  llm/chat/template.c
+ *   41933  llm/attention/pages.c
+ *   42232  llm/attention/tree.c
+ *   42755  llm/attention/paged.c
+ *   43534  llm/attention/position.c
+ *   43620  llm/attention/cascade.c
+ *   44240  llm/attention/fusemax.c
+ *   44953  llm/model/arch.h
+ *   45080  llm/model/inside.h
+ *   45463  llm/model/model.c
+ *   46057  llm/model/adapter.c
+ *   46848  llm/sample/sample.c
+ *   47595  llm/sample/stop.c
+ *   47722  llm/sample/grammar_read.h
+ *   47753  llm/sample/grammar.c
+ *   48201  llm/sample/schema.c
+ *   48632  llm/session/inside.h
+ *   48653  llm/session/session.c
+ *   49139  llm/session/beam.c
+ *   49473  llm/train/story.c
+ *   50205  llm/train/decoder.h
+ *   50256  llm/train/trainer.c
+ *   51069  llm/train/judge.c
+ *   51344  llm/quant/direct.c
+ *   51866  llm/quant/kformats.c
+ *   52699  llm/quant/lattice.c
+ *   53372  llm/quant/block.c
+ *   53515  llm/file/store.c
+ *   54044  llm/token/parts.c
+ *   54516  llm/chat/value.c
+ *   55104  llm/chat/parse.h
+ *   55179  llm/chat/compile.c
+ *   55792  llm/chat/rows.h
+ *   55844  llm/chat/text.h
+ *   55881  llm/chat/builtin.c
+ *   56267  llm/model/arch.c
+ *   56449  llm/sample/grammar_read.c
+ *   57028  llm/train/decoder.c
+ *   57635  llm/chat/text.c
+ *   57993  llm/token/encode.c
+ *   58221  llm/token/decode.c
+ *   58400  llm/token/spm.c
+ *   58500  llm/token/bpe.c
+ *   58647  llm/token/wordpiece.c
+ *   58727  llm/token/unigram.c
+ *   58964  llm/token/rwkv.c
+ *   58990  llm/chat/value_text.c
+ *   59236  llm/chat/filters.c
+ *   59646  llm/chat/methods.c
+ *   59997  llm/chat/emit.c
+ *   60090  llm/chat/words.c
+ *   60264  llm/chat/expression.c
+ *   60745  llm/model/load.c
+ *   61077  llm/model/step.c
+ *   61531  llm/model/attn.c
+ *   62138  llm/model/mla.c
+ *   62327  llm/model/delta.c
+ *   62624  llm/model/ssm.c
+ *   62995  llm/model/rwkv.c
+ *   63454  llm/model/ffn.c
+ *   63806  llm/model/streams.c
+ *   64055  llm/model/forward.c
+ *   64709  llm/model/seq.c
+ *   64914  llm/model/save.c
+ *   65249  llm/tinyllm.c
+ *   65262  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1952,7 +1952,9 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 /* ---- kernels
  * Two vectors in flight, one at p and one at p + gap. A run is one block with a gap of one vector. A long one, for results
  * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
- * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. What is less
+ * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. A line is stored
+ * whole before the next stretch is touched, and stretches are 37 lines more than whole pages apart: streams that share a set of
+ * the first cache take Zen 3 seven times as long (exp, 2^26 floats: 134 ms, 18 apart, memcpy 20). What is less
  * than a step, or stands before the first whole line of y, goes through a buffer, so that f is compiled once.
  * A long chain of instructions a vector leaves the processor's window too small to see the next lines early enough, so they
  * are asked for ahead of time; an address past the end is harmless. AVX-512, one thread: tanh over 32 MB takes 0.44 ns a float
@@ -1977,7 +1979,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 #define TINYI_ELEM_STEP (2 * V_LANES)
 
 typedef struct TINY_FN(tinyi_elem_block) {
-    size_t n, end, width, step, gap, ahead; /* elements; end of the last stretch, width of all; steps; bytes to look ahead */
+    size_t n, end, width, step;             /* elements; end of the last stretch, width of all; steps in a stretch */
+    size_t gap, pair, ahead;                /* from one vector to the other, from one pair to the next; bytes to look ahead */
     int past;                               /* 1: store past the caches, -1: through the buffer */
 } TINY_FN(tinyi_elem_block);
 
@@ -1989,17 +1992,23 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
     b.past = 0;
     b.width = b.step = TINYI_ELEM_STEP;
     b.gap = V_LANES;
+    b.pair = TINYI_ELEM_STEP;
     b.ahead = 2048;
     if (n < TINYI_ELEM_STEP || head) {
         b.n = head ? TINYI_MIN(TINYI_MIN(head, n), TINYI_ELEM_STEP) : n;
         b.end = TINYI_ELEM_STEP;
         b.past = -1;
     } else if (past && n >= 4096) {
-        b.width = b.gap = n / 64 * 16;      /* whole lines */
+        const size_t n_line = n / 64;
+        b.width = b.pair = (n_line - (n_line - 37) % 64) * 16;
         b.n = b.end = 4 * b.width;
-        b.step = V_LANES;
         b.ahead = 1024;
         b.past = 1;
+        if (V_LANES * sizeof *y == 64) {
+            b.gap = b.width;
+            b.pair = 2 * b.width;
+            b.step = V_LANES;
+        }
     } else {
         b.n = b.end = n - n % TINYI_ELEM_STEP;
     }
@@ -2009,7 +2018,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 /* f of the two vectors at p + at and p + at + b.gap */
 #define TINYI_ELEM_BLOCK(f, p, q, AGAIN)                                                \
     for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += 2 * b.gap) {                                     \
+        for (at = i; at < b.end; at += b.pair) {                                        \
             v_f32 c, d;                                                                 \
             TINYI_ELEM_AHEAD(p + at, b.ahead);                                          \
             TINYI_ELEM_AHEAD(p + at + b.gap, b.ahead);                                  \
@@ -2939,18 +2948,19 @@ static void TINY_FN(tinyi_layernorm_f32)(float *y, const float *x, const float *
     mid = v_set(fit.mid);
     rest = v_set(fit.rest);
     r = v_set(fit.r);
-    if (g && b) {
-        for (; i + V_LANES <= n; i += V_LANES)
-            v_store(y + i, v_fma(v_load(g + i), TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r), v_load(b + i)));
-        if (i < n)
-            v_store_n(y + i, v_fma(v_load_n(g + i, n - i), TINY_FN(tinyi_norm_value)(v_load_n(x + i, n - i), mid, rest, r), v_load_n(b + i, n - i)), n - i);
-        return;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        v_f32 v = TINY_FN(tinyi_norm_value)(v_load(x + i), mid, rest, r);
+        if (g && b) v = v_fma(v_load(g + i), v, v_load(b + i));
+        else if (g) v = v_mul(v_load(g + i), v);
+        else if (b) v = v_add(v, v_load(b + i));
+        v_store(y + i, v);
     }
-    for (; i < n; i += V_LANES) {
-        const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
+    if (i < n) {
+        const size_t m = n - i;
         v_f32 v = TINY_FN(tinyi_norm_value)(v_load_n(x + i, m), mid, rest, r);
-        if (g) v = v_mul(v_load_n(g + i, m), v);
-        if (b) v = v_add(v, v_load_n(b + i, m));
+        if (g && b) v = v_fma(v_load_n(g + i, m), v, v_load_n(b + i, m));
+        else if (g) v = v_mul(v_load_n(g + i, m), v);
+        else if (b) v = v_add(v, v_load_n(b + i, m));
         v_store_n(y + i, v, m);
     }
 }
@@ -9274,11 +9284,12 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x7173ef52
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x1457e3cc
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
 /* The shared functions have their own link names in each header; the header included last answers to tiny_x. */
+#ifndef TINYI_OPEN
 #undef tiny_status_text
 #define tiny_status_text tinyllm_status_text
 #undef tiny_dtype_name
@@ -9827,9 +9838,10 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_params_save tinyllm_params_save
 #undef tiny_params_load
 #define tiny_params_load tinyllm_params_load
+#endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x7173ef52
+#define TINYI_SHARED_DECLARED 0x1457e3cc
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -9885,8 +9897,9 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 /* Internal functions shared by our files. In the stitched headers they are
- * private to the unit; in src/ each file is compiled alone and linked. */
-#ifdef TINYI_STITCHED
+ * private to the unit; in src/ each file is compiled alone and linked.
+ * TINYI_OPEN: for tests of internal functions, which link with one unit. */
+#if defined TINYI_STITCHED && !defined TINYI_OPEN
 #define TINYI_FN static TINYI_UNUSED
 #else
 #define TINYI_FN
@@ -10126,7 +10139,7 @@ TINYI_C_BEGIN
 /* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
 TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
 {
-    if (b && a > SIZE_MAX / b) return 0;
+    if ((a | b) >> 4 * sizeof(size_t) && b && a > SIZE_MAX / b) return 0;      /* two halves always fit: no division */
     *r = a * b;
     return 1;
 }
@@ -14330,7 +14343,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014334
+#line 0014347
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14379,6 +14392,9 @@ TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *by
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 
+/* n values of size bytes from the order of memory into that of the file or back: turned or not */
+TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
 TINYI_FN float tinyi_exp_ref(float x);
@@ -14396,6 +14412,7 @@ TINYI_FN float tinyi_gelu_tanh_ref(float x);
 /* Correctly rounded square roots: one instruction where the processor has it, exact integers elsewhere. */
 TINYI_FN float tinyi_sqrtf(float x);
 TINYI_FN double tinyi_sqrt(double x);
+TINYI_FN double tinyi_elem_sqrt_integer(double x);       /* the same where no instruction takes roots */
 
 /* In double, the same bits on every machine, relative error below 1e-15. */
 TINYI_FN double tinyi_exp64(double x);
@@ -14566,6 +14583,8 @@ TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, s
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
+/* tiny_tensor_check, and where the numbers of a view that passed lie: from *first to before *end, both 0 when there are none */
+TINYI_FN tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end);
 TINYI_FN void tinyi_want(tiny_tensor *want, tiny_dtype dtype, int rank, const tiny_idx *dim);
 /* "4x128 f32" */
 TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
@@ -14680,14 +14699,25 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
     return 1;
 }
 
-TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, bytes;
+    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
+    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
+        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
+        wide |= more | step;                /* nothing, and less, is wide too */
+        above += more * step;
+    }
+    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
+        *first = (uintptr_t)t->data;
+        *end = *first + (above + 1) * bytes;
+        return TINY_OK;
+    }
+    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
@@ -14695,14 +14725,22 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
         /* An empty axis counts as one of length 1: then any product of dims, and of strides and bytes, fits for everybody
          * who computes it. 0 - x instead of -x: the least value has no positive twin. */
         size_t step = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i], dim = t->dim[i] ? (size_t)t->dim[i] : 1, reach;
-        if (step > (size_t)TINY_IDX_MAX / bytes) return TINY_E_OVERFLOW;
+        if (!tinyi_size_mul(step, bytes, &step) || step > (size_t)TINY_IDX_MAX) return TINY_E_OVERFLOW;
         if (!tinyi_size_mul(count, dim, &count) || !tinyi_size_mul(dim - 1, step, &reach)) return TINY_E_OVERFLOW;
         if (!tinyi_size_add(t->stride[i] < 0 ? below : above, reach, t->stride[i] < 0 ? &below : &above)) return TINY_E_OVERFLOW;
     }
-    if (!tinyi_size_add(above, 1, &above) || !tinyi_size_mul(above, bytes, &above) || !tinyi_size_mul(below, bytes, &below) ||
-        !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX || count > (size_t)TINY_IDX_MAX)
+    if (!tinyi_size_add(above, bytes, &above) || !tinyi_size_mul(count, bytes, &count) || above > (size_t)TINY_IDX_MAX || below > (size_t)TINY_IDX_MAX ||
+        count > (size_t)TINY_IDX_MAX)
         return TINY_E_OVERFLOW;
+    *first = empty ? 0 : (uintptr_t)t->data - below;
+    *end = empty ? 0 : (uintptr_t)t->data + above;
     return t->data || empty ? TINY_OK : TINY_E_ARGUMENT;
+}
+
+TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
+{
+    uintptr_t first, end;
+    return tinyi_tensor_reach(t, &first, &end);
 }
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)
@@ -15685,21 +15723,13 @@ static const char *tinyi_op_tensor_fault(tiny_status st)
     }
 }
 
-/* 0: apart; 1: the very same view; 2: overlapping otherwise */
-static int tinyi_op_overlap(const tiny_tensor *a, const tiny_tensor *b)
+static int tinyi_op_same_view(const tiny_tensor *a, const tiny_tensor *b)
 {
-    ptrdiff_t a0, a1, b0, b1;
     int i;
-    if (a->data == b->data && a->dtype == b->dtype && a->rank == b->rank) {
-        for (i = 0; i < a->rank; i++)
-            if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) break;
-        if (i == a->rank) return 1;
-    }
-    tiny_tensor_span(a, &a0, &a1);
-    tiny_tensor_span(b, &b0, &b1);
-    if (a0 == a1 || b0 == b1) return 0;
-    return (uintptr_t)a->data + (uintptr_t)a0 < (uintptr_t)b->data + (uintptr_t)b1 &&
-           (uintptr_t)b->data + (uintptr_t)b0 < (uintptr_t)a->data + (uintptr_t)a1 ? 2 : 0;
+    if (a->data != b->data || a->dtype != b->dtype || a->rank != b->rank) return 0;
+    for (i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) return 0;
+    return 1;
 }
 
 /* Two indices of an output must not name the same number: threads would race for it. Strides sorted by size
@@ -15728,6 +15758,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
+    uintptr_t in_first[TINY_OP_MAX_IN], in_end[TINY_OP_MAX_IN], out_first[TINY_OP_MAX_OUT], out_end[TINY_OP_MAX_OUT];
     char have_text[96], want_text[96];
     tiny_status st;
     int i, j;
@@ -15736,14 +15767,14 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tiny_tensor_check(op->in[i]);
+        st = tinyi_tensor_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        st = tiny_tensor_check(op->out[i]);
+        st = tinyi_tensor_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
         want[i] = *op->out[i];
     }
@@ -15760,12 +15791,12 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
                               tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
         if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            int over = op->in[j] ? tinyi_op_overlap(out, op->in[j]) : 0;
-            if (over == 1 && i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1))) over = 0;
-            if (over) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
+            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
+            return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
-            if (tinyi_op_overlap(out, op->out[j])) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
+            if (out_first[i] < out_end[j] && out_first[j] < out_end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
     }
     return TINY_OK;
 }
@@ -15779,13 +15810,13 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double us;
+    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    us = c.flops / TINYI_FLOPS_PER_US;
-    if (c.bytes / TINYI_BYTES_PER_US > us) us = c.bytes / TINYI_BYTES_PER_US;
-    us /= TINYI_US_PER_THREAD;
-    return us >= ctx->n_threads ? ctx->n_threads : us < 2.0 ? 1 : (int)us;
+    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
+    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
 }
 
 /* one row of a list, or the only one */
@@ -17054,8 +17085,6 @@ static int tinyi_ckpt_turned(void)
     return first != 1;
 }
 
-/* n values of size bytes, from the order of memory into that of the file or back */
-TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
 {
     size_t i, k;
@@ -19126,7 +19155,7 @@ static TINYI_UNUSED uint64_t tinyi_elem_isqrt(uint64_t m)
     return (root + 1) >> 1;
 }
 
-static TINYI_UNUSED double tinyi_elem_sqrt_integer(double x)
+TINYI_FN double tinyi_elem_sqrt_integer(double x)
 {
     uint64_t u = tinyi_f64_bits(x), m = u & (((uint64_t)1 << 52) - 1);
     int e = (int)(u >> 52);

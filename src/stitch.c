@@ -642,10 +642,10 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#else\n#define TINY_API\n#endif\n");
     put(&t, "#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x%08lx\n", hash_shared());
     put(&t, "#error \"tinyllm.h and tinygnn.h come from different versions: take both from the same one\"\n#endif\n\n");
-    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n");
+    put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n#ifndef TINYI_OPEN\n");
     for (i = 0; i < n_funcs; i++)
         put(&t, "#undef %s\n#define %s %s_%s\n", funcs[i].name, funcs[i].name, name, funcs[i].name + 5);
-    put(&t, "\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
+    put(&t, "#endif\n\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
     emit_part(&t, SHARED_DECL, root, 0);
     put(&t, "#elif !defined TINYI_%s_DECLARED\n", base);
     section(&t, "the shared functions again, where the other header came first");

@@ -15,19 +15,23 @@
  *
  * A test is a function (and a target); it fails when one of its checks does. Whatever t_rand, t_guarded and t_keep gave
  * is freed when it returns. Numbers are the same in every run. T_ONLY=name in the environment runs the tests with name in
- * their name. Define T_INTERNALS before the include to reach tinyi_ functions, T_GNN to test tinygnn.h.               */
+ * their name. Define T_GNN before the include to test tinygnn.h, T_INTERNALS to reach its tinyi_ functions: then the
+ * declarations are those of src/, and the bodies still the stitched ones, compiled with TINYI_OPEN.                     */
 #ifndef T_H
 #define T_H
 
 #if !defined _DEFAULT_SOURCE && !defined _WIN32
 #define _DEFAULT_SOURCE 1                   /* mmap with MAP_ANONYMOUS, sigaction */
 #endif
-#ifdef T_INTERNALS                          /* of core and math, which both headers hold: the shorter one compiles sooner */
-#define T_GNN
-#define TINY_STATIC
-#define TINYGNN_IMPLEMENTATION
-#endif
-#ifdef T_GNN
+#ifdef T_INTERNALS
+#include "gnn/tinygnn.h"
+#include "core/cpu.h"
+#include "core/half.h"
+#include "core/hash.h"
+#include "core/state.h"
+#include "core/target.h"
+#include "math/table.h"
+#elif defined T_GNN
 #include "tinygnn.h"
 #else
 #include "tinyllm.h"

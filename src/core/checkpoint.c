@@ -42,8 +42,6 @@ static int tinyi_ckpt_turned(void)
     return first != 1;
 }
 
-/* n values of size bytes, from the order of memory into that of the file or back */
-TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned)
 {
     size_t i, k;

@@ -52,8 +52,9 @@
 #endif
 
 /* Internal functions shared by our files. In the stitched headers they are
- * private to the unit; in src/ each file is compiled alone and linked. */
-#ifdef TINYI_STITCHED
+ * private to the unit; in src/ each file is compiled alone and linked.
+ * TINYI_OPEN: for tests of internal functions, which link with one unit. */
+#if defined TINYI_STITCHED && !defined TINYI_OPEN
 #define TINYI_FN static TINYI_UNUSED
 #else
 #define TINYI_FN

@@ -31,7 +31,7 @@ static TINYI_UNUSED uint64_t tinyi_elem_isqrt(uint64_t m)
     return (root + 1) >> 1;
 }
 
-static TINYI_UNUSED double tinyi_elem_sqrt_integer(double x)
+TINYI_FN double tinyi_elem_sqrt_integer(double x)
 {
     uint64_t u = tinyi_f64_bits(x), m = u & (((uint64_t)1 << 52) - 1);
     int e = (int)(u >> 52);

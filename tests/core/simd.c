@@ -33,6 +33,7 @@ typedef struct pass {
 
 #if TINYI_HAVE_SCALAR
 #define T_PASS scalar
+#define TINYI_PASS TINYI_PASS_SCALAR
 #define T_LANES 1
 TINYI_TARGET_BEGIN_SCALAR
 #include "simd.c"
@@ -40,6 +41,7 @@ TINYI_TARGET_END_SCALAR
 #endif
 #if TINYI_HAVE_W128
 #define T_PASS w128
+#define TINYI_PASS TINYI_PASS_W128
 #define T_LANES 4
 TINYI_TARGET_BEGIN_W128
 #include "simd.c"
@@ -47,6 +49,7 @@ TINYI_TARGET_END_W128
 #endif
 #if TINYI_HAVE_NEON
 #define T_PASS neon
+#define TINYI_PASS TINYI_PASS_NEON
 #define T_LANES 4
 TINYI_TARGET_BEGIN_NEON
 #include "simd.c"
@@ -54,6 +57,7 @@ TINYI_TARGET_END_NEON
 #endif
 #if TINYI_HAVE_NEONDOT
 #define T_PASS neondot
+#define TINYI_PASS TINYI_PASS_NEONDOT
 #define T_LANES 4
 TINYI_TARGET_BEGIN_NEONDOT
 #include "simd.c"
@@ -61,6 +65,7 @@ TINYI_TARGET_END_NEONDOT
 #endif
 #if TINYI_HAVE_AVX2
 #define T_PASS avx2
+#define TINYI_PASS TINYI_PASS_AVX2
 #define T_LANES 8
 TINYI_TARGET_BEGIN_AVX2
 #include "simd.c"
@@ -68,6 +73,7 @@ TINYI_TARGET_END_AVX2
 #endif
 #if TINYI_HAVE_AVX2VNNI
 #define T_PASS avx2vnni
+#define TINYI_PASS TINYI_PASS_AVX2VNNI
 #define T_LANES 8
 TINYI_TARGET_BEGIN_AVX2VNNI
 #include "simd.c"
@@ -75,6 +81,7 @@ TINYI_TARGET_END_AVX2VNNI
 #endif
 #if TINYI_HAVE_AVX512
 #define T_PASS avx512
+#define TINYI_PASS TINYI_PASS_AVX512
 #define T_LANES 16
 TINYI_TARGET_BEGIN_AVX512
 #include "simd.c"
@@ -82,6 +89,7 @@ TINYI_TARGET_END_AVX512
 #endif
 #if TINYI_HAVE_AMX
 #define T_PASS amx
+#define TINYI_PASS TINYI_PASS_AMX
 #define T_LANES 16
 TINYI_TARGET_BEGIN_AMX
 #include "simd.c"
@@ -674,6 +682,9 @@ int main(void)
 
 #else /* ---- one pass: T_PASS and T_LANES say which */
 
+#include "core/simd.h"
+#include "core/simd_unname.h"
+
 #define P2(a, b) TINYI_CAT(a, b)
 #define P(x) P2(P2(tinyi_, x), P2(_, T_PASS))
 
@@ -798,6 +809,7 @@ static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, co
 #undef MB
 #undef P
 #undef P2
+#undef TINYI_PASS
 #undef T_PASS
 #undef T_LANES
 #endif
