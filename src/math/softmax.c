@@ -21,12 +21,14 @@
  *          Below 2^-126 y is 0. TWO_PASS takes |s| < 2.9e6 (11000 without fma); a row beyond that is done by ONLINE.
  * Left out the split of one exponent word for integers (a float holds n exactly up to 2^24).                          */
 #include <string.h>
+#include "core/cpu.h"
 #include "math/table.h"
 #include "math/rows.h"
 #include "math/elem.h"
 
 #define TINYI_SOFTMAX_SEGMENT 16384         /* what a thread takes of a shared row */
 #define TINYI_SOFTMAX_SHARED 65536          /* values in a row that is worth two barriers */
+#define TINYI_SOFTMAX_CORE ((size_t)24 << 20)       /* bytes of a last cache that serve one core: what is reported may be a package's */
 #define TINYI_SOFTMAX_STREAM ((size_t)32 << 20)     /* bytes of y that no cache keeps for its reader */
 
 static const tiny_softmax_params *tinyi_softmax_params_of(const tiny_op *op)
@@ -277,14 +279,16 @@ static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
     }
 }
 
-/* Where the second exp costs less than reading and writing the row once more: from the second cache on with vectors of 8
- * and more, beyond the last one with 4, nowhere with 1 (measured, see docs/bench.md). */
+/* Where the second exp costs less than reading and writing the row once more (measured, see docs/bench.md): nowhere with one
+ * lane; beyond the last cache with 4, and with 8 where the processor has no AVX-512, whose last cache is close by (Zen 3: 0.8
+ * of the time up to 16 MB); from the second cache on otherwise. */
 static size_t tinyi_softmax_near(const tinyi_kernels *k)
 {
+    const size_t last = TINYI_MIN(k->cache[3], TINYI_SOFTMAX_CORE);
     switch (k->from[TINYI_K_softmax_extsum_f32]) {
     case TINY_TARGET_SCALAR: return SIZE_MAX;
-    case TINY_TARGET_W128: case TINY_TARGET_NEON: return k->cache[3];
-    default: return k->cache[2];
+    case TINY_TARGET_W128: case TINY_TARGET_NEON: return last;
+    default: return k->cpu & TINY_CPU_AVX512 ? k->cache[2] : TINYI_MAX(last, k->cache[2]);
     }
 }
 
