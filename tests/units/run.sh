@@ -52,7 +52,7 @@ unit() {
 }
 # program COMPILER NAME OBJECT...: links them with a main that calls each, and runs it
 program() {
-    c=$1 name=$2
+    c=${quick:-$1} name=$2
     shift 2
     list= objects=
     for o in "$@"; do list="$list X($o)"; objects="$objects $dir/$o.o"; done
@@ -111,6 +111,7 @@ done
 if [ "$full" != all ] && there tcc; then quick=tcc; fi
 shapes $first "c_"
 quick=
+unit $first other_L L -O0 -DTINY_NO_SIMD
 
 # the whole thing, as it is used: with vector code, one unit and two
 for c in gcc clang g++ clang++ gcc11 g++11 clang++11; do
@@ -127,7 +128,7 @@ for c in gcc clang g++ clang++ gcc11 g++11 clang++11; do
     else
         case $c in *11) continue ;; esac
         unit $c "${p}LG" LG -O0 && program $c "both headers in one unit, with vector code" "${p}LG"
-        unit $c "${p}l" l -O0 && program $c "the implementation from another compiler" "c_L" "${p}l"
+        unit $c "${p}l" l -O0 && program $c "the implementation from another compiler" other_L "${p}l"
     fi
 done
 
