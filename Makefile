@@ -13,7 +13,7 @@ BUILD ?= build
 INC ?= .
 # make test ONLY=math/norm runs the tests whose path contains that
 ONLY ?=
-# compilers at the same time
+# compilers, and then tests, at the same time
 JOBS ?= 1
 
 comma := ,
@@ -63,7 +63,7 @@ retrain-check: $(BUILD)/train-story  ## the first 30 steps of that: each loss wi
 
 test: setup      ## every test on every SIMD target of this machine; the last line is: N passed, N failed
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh stitch-check stitch units checksums $(TESTS) $(wildcard examples/*.c)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh units stitch-check stitch checksums $(TESTS) $(wildcard examples/*.c)
 
 SWEEP ?= exp log tanh erf sigmoid sin cos rsqrt
 PARTS ?= 64
@@ -73,7 +73,7 @@ sweep: $(BUILD)/tests/math/elem    ## the functions of one argument over all 2^3
 
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
-	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' sh tests/run.sh $(TESTS)
+	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh $(TESTS)
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums
 

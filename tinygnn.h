@@ -87,66 +87,66 @@
  *   15534  math/convert.c
  *   16009  math/reduce.c
  *   16527  math/softmax.c
- *   16890  math/norm.c
- *   17417  math/gemm.h
- *   17496  math/gemm_i8.h
- *   17512  math/matmul.c
- *   17872  math/layout.c
- *   18615  math/conv.c
- *   19139  math/sort.c
- *   20031  math/linalg_block.h
- *   20177  math/linalg_lu.c
- *   20522  math/linalg_qr.c
- *   20869  math/linalg_eig.c
- *   21377  math/linalg_svd.c
- *   21772  math/linalg.c
- *   22040  math/fft_way.h
- *   22107  math/fft.c
- *   22579  math/fwht.c
- *   22722  math/attention.c
- *   23101  math/slope.c
- *   23282  math/loss.c
- *   23448  math/rope.c
- *   23591  math/patch.c
- *   23889  math/sparse_lines.h
- *   23915  math/sparse_forms.h
- *   23934  math/sparse.c
- *   24238  math/edges.c
- *   25118  math/ops.c
- *   25155  math/optim.c
- *   25776  math/tape.c
- *   26629  math/layer.c
- *   27093  math/train.c
- *   27288  math/edges_grad.c
- *   27759  math/normal.c
- *   27778  core/target.h
- *   28102  math/targets.c
- *   28231  math/all.c
- *   28235  core/cpu.c
- *   28449  core/hash.c
- *   28552  math/grad.c
- *   29332  math/matvec.h
- *   29343  math/gemm.c
- *   29927  math/gemm_i8.c
- *   30150  math/linalg_block.c
- *   30683  math/fft_way.c
- *   31095  math/sparse_lines.c
- *   31566  math/sparse_forms.c
- *   31769  math/matvec.c
- *   31821  the shared functions forwarded, where the other header has their bodies
- *   32219  internal functions of this header
- *   32225  gnn/graph/inside.h
- *   32244  gnn/graph/graph.c
- *   32852  gnn/graph/inflate.h
- *   32869  gnn/graph/words.h
- *   32896  gnn/graph/npy.c
- *   33372  gnn/graph/read.c
- *   34073  gnn/layer/layer.c
- *   34594  gnn/embed/fastrp.c
- *   34965  gnn/graph/inflate.c
- *   35275  gnn/graph/words.c
- *   35422  gnn/tinygnn.c
- *   35433  the licence
+ *   16893  math/norm.c
+ *   17420  math/gemm.h
+ *   17499  math/gemm_i8.h
+ *   17515  math/matmul.c
+ *   17875  math/layout.c
+ *   18618  math/conv.c
+ *   19142  math/sort.c
+ *   20034  math/linalg_block.h
+ *   20180  math/linalg_lu.c
+ *   20525  math/linalg_qr.c
+ *   20872  math/linalg_eig.c
+ *   21380  math/linalg_svd.c
+ *   21775  math/linalg.c
+ *   22043  math/fft_way.h
+ *   22110  math/fft.c
+ *   22582  math/fwht.c
+ *   22725  math/attention.c
+ *   23104  math/slope.c
+ *   23285  math/loss.c
+ *   23451  math/rope.c
+ *   23594  math/patch.c
+ *   23892  math/sparse_lines.h
+ *   23918  math/sparse_forms.h
+ *   23937  math/sparse.c
+ *   24241  math/edges.c
+ *   25121  math/ops.c
+ *   25158  math/optim.c
+ *   25779  math/tape.c
+ *   26632  math/layer.c
+ *   27096  math/train.c
+ *   27291  math/edges_grad.c
+ *   27762  math/normal.c
+ *   27781  core/target.h
+ *   28105  math/targets.c
+ *   28234  math/all.c
+ *   28238  core/cpu.c
+ *   28452  core/hash.c
+ *   28555  math/grad.c
+ *   29335  math/matvec.h
+ *   29346  math/gemm.c
+ *   29930  math/gemm_i8.c
+ *   30153  math/linalg_block.c
+ *   30686  math/fft_way.c
+ *   31098  math/sparse_lines.c
+ *   31569  math/sparse_forms.c
+ *   31772  math/matvec.c
+ *   31824  the shared functions forwarded, where the other header has their bodies
+ *   32222  internal functions of this header
+ *   32228  gnn/graph/inside.h
+ *   32247  gnn/graph/graph.c
+ *   32855  gnn/graph/inflate.h
+ *   32872  gnn/graph/words.h
+ *   32899  gnn/graph/npy.c
+ *   33375  gnn/graph/read.c
+ *   34076  gnn/layer/layer.c
+ *   34597  gnn/embed/fastrp.c
+ *   34968  gnn/graph/inflate.c
+ *   35278  gnn/graph/words.c
+ *   35425  gnn/tinygnn.c
+ *   35436  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -16550,6 +16550,7 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 
 #define TINYI_SOFTMAX_SEGMENT 16384         /* what a thread takes of a shared row */
 #define TINYI_SOFTMAX_SHARED 65536          /* values in a row that is worth two barriers */
+#define TINYI_SOFTMAX_CORE ((size_t)24 << 20)       /* bytes of a last cache that serve one core: what is reported may be a package's */
 #define TINYI_SOFTMAX_STREAM ((size_t)32 << 20)     /* bytes of y that no cache keeps for its reader */
 
 static const tiny_softmax_params *tinyi_softmax_params_of(const tiny_op *op)
@@ -16800,14 +16801,16 @@ static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
     }
 }
 
-/* Where the second exp costs less than reading and writing the row once more: from the second cache on with vectors of 8
- * and more, beyond the last one with 4, nowhere with 1 (measured, see docs/bench.md). */
+/* Where the second exp costs less than reading and writing the row once more (measured, see docs/bench.md): nowhere with one
+ * lane; beyond the last cache with 4, and with 8 where the processor has no AVX-512, whose last cache is close by (Zen 3: 0.8
+ * of the time up to 16 MB); from the second cache on otherwise. */
 static size_t tinyi_softmax_near(const tinyi_kernels *k)
 {
+    const size_t last = TINYI_MIN(k->cache[3], TINYI_SOFTMAX_CORE);
     switch (k->from[TINYI_K_softmax_extsum_f32]) {
     case TINY_TARGET_SCALAR: return SIZE_MAX;
-    case TINY_TARGET_W128: case TINY_TARGET_NEON: return k->cache[3];
-    default: return k->cache[2];
+    case TINY_TARGET_W128: case TINY_TARGET_NEON: return last;
+    default: return k->cpu & TINY_CPU_AVX512 ? k->cache[2] : TINYI_MAX(last, k->cache[2]);
     }
 }
 

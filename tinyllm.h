@@ -112,141 +112,141 @@
  *   19889  math/convert.c
  *   20364  math/reduce.c
  *   20882  math/softmax.c
- *   21245  math/norm.c
- *   21772  math/gemm.h
- *   21851  math/gemm_i8.h
- *   21867  math/matmul.c
- *   22227  math/layout.c
- *   22970  math/conv.c
- *   23494  math/sort.c
- *   24386  math/linalg_block.h
- *   24532  math/linalg_lu.c
- *   24877  math/linalg_qr.c
- *   25224  math/linalg_eig.c
- *   25732  math/linalg_svd.c
- *   26127  math/linalg.c
- *   26395  math/fft_way.h
- *   26462  math/fft.c
- *   26934  math/fwht.c
- *   27077  math/attention.c
- *   27456  math/slope.c
- *   27637  math/loss.c
- *   27803  math/rope.c
- *   27946  math/patch.c
- *   28244  math/sparse_lines.h
- *   28270  math/sparse_forms.h
- *   28289  math/sparse.c
- *   28593  math/edges.c
- *   29473  math/ops.c
- *   29510  math/optim.c
- *   30131  math/tape.c
- *   30984  math/layer.c
- *   31448  math/train.c
- *   31643  math/edges_grad.c
- *   32114  math/normal.c
- *   32133  core/target.h
- *   32457  math/targets.c
- *   32586  math/all.c
- *   32590  core/cpu.c
- *   32804  core/hash.c
- *   32907  math/grad.c
- *   33687  math/matvec.h
- *   33698  math/gemm.c
- *   34282  math/gemm_i8.c
- *   34505  math/linalg_block.c
- *   35038  math/fft_way.c
- *   35450  math/sparse_lines.c
- *   35921  math/sparse_forms.c
- *   36124  math/matvec.c
- *   36176  the shared functions forwarded, where the other header has their bodies
- *   36574  internal functions of this header
- *   36604  llm/quant/blocks.h
- *   36669  llm/quant/direct.h
- *   36684  llm/quant/kformats.h
- *   36695  llm/quant/lattice.h
- *   36706  llm/quant/format.c
- *   36752  llm/quant/block.h
- *   36835  llm/quant/matmul.c
- *   37357  llm/file/fd.c
- *   37478  llm/file/store.h
- *   37558  llm/file/gguf.c
- *   37842  llm/file/gguf_write.c
- *   38471  llm/file/safetensors.c
- *   38598  llm/file/llama2c.c
- *   38875  llm/file/open.c
- *   38987  llm/token/unicode.c
- *   39472  llm/token/split.c
- *   40055  llm/token/parts.h
- *   40211  llm/token/vocab.c
- *   40998  llm/chat/value.h
- *   41115  llm/chat/compile.h
- *   41178  llm/chat/builtin.h
- *   41210  llm/chat/template.c
- *   41933  llm/attention/pages.c
- *   42232  llm/attention/tree.c
- *   42755  llm/attention/paged.c
- *   43534  llm/attention/position.c
- *   43620  llm/attention/cascade.c
- *   44240  llm/attention/fusemax.c
- *   44953  llm/model/arch.h
- *   45080  llm/model/inside.h
- *   45463  llm/model/model.c
- *   46057  llm/model/adapter.c
- *   46848  llm/sample/sample.c
- *   47595  llm/sample/stop.c
- *   47722  llm/sample/grammar_read.h
- *   47753  llm/sample/grammar.c
- *   48201  llm/sample/schema.c
- *   48632  llm/session/inside.h
- *   48653  llm/session/session.c
- *   49139  llm/session/beam.c
- *   49473  llm/train/story.c
- *   50205  llm/train/decoder.h
- *   50256  llm/train/trainer.c
- *   51069  llm/train/judge.c
- *   51344  llm/quant/direct.c
- *   51866  llm/quant/kformats.c
- *   52699  llm/quant/lattice.c
- *   53372  llm/quant/block.c
- *   53515  llm/file/store.c
- *   54044  llm/token/parts.c
- *   54516  llm/chat/value.c
- *   55104  llm/chat/parse.h
- *   55179  llm/chat/compile.c
- *   55792  llm/chat/rows.h
- *   55844  llm/chat/text.h
- *   55881  llm/chat/builtin.c
- *   56267  llm/model/arch.c
- *   56449  llm/sample/grammar_read.c
- *   57028  llm/train/decoder.c
- *   57635  llm/chat/text.c
- *   57993  llm/token/encode.c
- *   58221  llm/token/decode.c
- *   58400  llm/token/spm.c
- *   58500  llm/token/bpe.c
- *   58647  llm/token/wordpiece.c
- *   58727  llm/token/unigram.c
- *   58964  llm/token/rwkv.c
- *   58990  llm/chat/value_text.c
- *   59236  llm/chat/filters.c
- *   59646  llm/chat/methods.c
- *   59997  llm/chat/emit.c
- *   60090  llm/chat/words.c
- *   60264  llm/chat/expression.c
- *   60745  llm/model/load.c
- *   61077  llm/model/step.c
- *   61531  llm/model/attn.c
- *   62138  llm/model/mla.c
- *   62327  llm/model/delta.c
- *   62624  llm/model/ssm.c
- *   62995  llm/model/rwkv.c
- *   63454  llm/model/ffn.c
- *   63806  llm/model/streams.c
- *   64055  llm/model/forward.c
- *   64709  llm/model/seq.c
- *   64914  llm/model/save.c
- *   65249  llm/tinyllm.c
- *   65262  the licence
+ *   21248  math/norm.c
+ *   21775  math/gemm.h
+ *   21854  math/gemm_i8.h
+ *   21870  math/matmul.c
+ *   22230  math/layout.c
+ *   22973  math/conv.c
+ *   23497  math/sort.c
+ *   24389  math/linalg_block.h
+ *   24535  math/linalg_lu.c
+ *   24880  math/linalg_qr.c
+ *   25227  math/linalg_eig.c
+ *   25735  math/linalg_svd.c
+ *   26130  math/linalg.c
+ *   26398  math/fft_way.h
+ *   26465  math/fft.c
+ *   26937  math/fwht.c
+ *   27080  math/attention.c
+ *   27459  math/slope.c
+ *   27640  math/loss.c
+ *   27806  math/rope.c
+ *   27949  math/patch.c
+ *   28247  math/sparse_lines.h
+ *   28273  math/sparse_forms.h
+ *   28292  math/sparse.c
+ *   28596  math/edges.c
+ *   29476  math/ops.c
+ *   29513  math/optim.c
+ *   30134  math/tape.c
+ *   30987  math/layer.c
+ *   31451  math/train.c
+ *   31646  math/edges_grad.c
+ *   32117  math/normal.c
+ *   32136  core/target.h
+ *   32460  math/targets.c
+ *   32589  math/all.c
+ *   32593  core/cpu.c
+ *   32807  core/hash.c
+ *   32910  math/grad.c
+ *   33690  math/matvec.h
+ *   33701  math/gemm.c
+ *   34285  math/gemm_i8.c
+ *   34508  math/linalg_block.c
+ *   35041  math/fft_way.c
+ *   35453  math/sparse_lines.c
+ *   35924  math/sparse_forms.c
+ *   36127  math/matvec.c
+ *   36179  the shared functions forwarded, where the other header has their bodies
+ *   36577  internal functions of this header
+ *   36607  llm/quant/blocks.h
+ *   36672  llm/quant/direct.h
+ *   36687  llm/quant/kformats.h
+ *   36698  llm/quant/lattice.h
+ *   36709  llm/quant/format.c
+ *   36755  llm/quant/block.h
+ *   36838  llm/quant/matmul.c
+ *   37360  llm/file/fd.c
+ *   37481  llm/file/store.h
+ *   37561  llm/file/gguf.c
+ *   37845  llm/file/gguf_write.c
+ *   38474  llm/file/safetensors.c
+ *   38601  llm/file/llama2c.c
+ *   38878  llm/file/open.c
+ *   38990  llm/token/unicode.c
+ *   39475  llm/token/split.c
+ *   40058  llm/token/parts.h
+ *   40214  llm/token/vocab.c
+ *   41001  llm/chat/value.h
+ *   41118  llm/chat/compile.h
+ *   41181  llm/chat/builtin.h
+ *   41213  llm/chat/template.c
+ *   41936  llm/attention/pages.c
+ *   42235  llm/attention/tree.c
+ *   42758  llm/attention/paged.c
+ *   43537  llm/attention/position.c
+ *   43623  llm/attention/cascade.c
+ *   44243  llm/attention/fusemax.c
+ *   44956  llm/model/arch.h
+ *   45083  llm/model/inside.h
+ *   45466  llm/model/model.c
+ *   46060  llm/model/adapter.c
+ *   46851  llm/sample/sample.c
+ *   47598  llm/sample/stop.c
+ *   47725  llm/sample/grammar_read.h
+ *   47756  llm/sample/grammar.c
+ *   48204  llm/sample/schema.c
+ *   48635  llm/session/inside.h
+ *   48656  llm/session/session.c
+ *   49142  llm/session/beam.c
+ *   49476  llm/train/story.c
+ *   50208  llm/train/decoder.h
+ *   50259  llm/train/trainer.c
+ *   51072  llm/train/judge.c
+ *   51347  llm/quant/direct.c
+ *   51869  llm/quant/kformats.c
+ *   52702  llm/quant/lattice.c
+ *   53375  llm/quant/block.c
+ *   53518  llm/file/store.c
+ *   54047  llm/token/parts.c
+ *   54519  llm/chat/value.c
+ *   55107  llm/chat/parse.h
+ *   55182  llm/chat/compile.c
+ *   55795  llm/chat/rows.h
+ *   55847  llm/chat/text.h
+ *   55884  llm/chat/builtin.c
+ *   56270  llm/model/arch.c
+ *   56452  llm/sample/grammar_read.c
+ *   57031  llm/train/decoder.c
+ *   57638  llm/chat/text.c
+ *   57996  llm/token/encode.c
+ *   58224  llm/token/decode.c
+ *   58403  llm/token/spm.c
+ *   58503  llm/token/bpe.c
+ *   58650  llm/token/wordpiece.c
+ *   58730  llm/token/unigram.c
+ *   58967  llm/token/rwkv.c
+ *   58993  llm/chat/value_text.c
+ *   59239  llm/chat/filters.c
+ *   59649  llm/chat/methods.c
+ *   60000  llm/chat/emit.c
+ *   60093  llm/chat/words.c
+ *   60267  llm/chat/expression.c
+ *   60748  llm/model/load.c
+ *   61080  llm/model/step.c
+ *   61534  llm/model/attn.c
+ *   62141  llm/model/mla.c
+ *   62330  llm/model/delta.c
+ *   62627  llm/model/ssm.c
+ *   62998  llm/model/rwkv.c
+ *   63457  llm/model/ffn.c
+ *   63809  llm/model/streams.c
+ *   64058  llm/model/forward.c
+ *   64712  llm/model/seq.c
+ *   64917  llm/model/save.c
+ *   65252  llm/tinyllm.c
+ *   65265  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -20905,6 +20905,7 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 
 #define TINYI_SOFTMAX_SEGMENT 16384         /* what a thread takes of a shared row */
 #define TINYI_SOFTMAX_SHARED 65536          /* values in a row that is worth two barriers */
+#define TINYI_SOFTMAX_CORE ((size_t)24 << 20)       /* bytes of a last cache that serve one core: what is reported may be a package's */
 #define TINYI_SOFTMAX_STREAM ((size_t)32 << 20)     /* bytes of y that no cache keeps for its reader */
 
 static const tiny_softmax_params *tinyi_softmax_params_of(const tiny_op *op)
@@ -21155,14 +21156,16 @@ static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
     }
 }
 
-/* Where the second exp costs less than reading and writing the row once more: from the second cache on with vectors of 8
- * and more, beyond the last one with 4, nowhere with 1 (measured, see docs/bench.md). */
+/* Where the second exp costs less than reading and writing the row once more (measured, see docs/bench.md): nowhere with one
+ * lane; beyond the last cache with 4, and with 8 where the processor has no AVX-512, whose last cache is close by (Zen 3: 0.8
+ * of the time up to 16 MB); from the second cache on otherwise. */
 static size_t tinyi_softmax_near(const tinyi_kernels *k)
 {
+    const size_t last = TINYI_MIN(k->cache[3], TINYI_SOFTMAX_CORE);
     switch (k->from[TINYI_K_softmax_extsum_f32]) {
     case TINY_TARGET_SCALAR: return SIZE_MAX;
-    case TINY_TARGET_W128: case TINY_TARGET_NEON: return k->cache[3];
-    default: return k->cache[2];
+    case TINY_TARGET_W128: case TINY_TARGET_NEON: return last;
+    default: return k->cpu & TINY_CPU_AVX512 ? k->cache[2] : TINYI_MAX(last, k->cache[2]);
     }
 }
 

@@ -44,6 +44,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined __unix__ || defined __APPLE__
 #include <sys/mman.h>
 #include <signal.h>
@@ -272,6 +273,8 @@ T_FN uint64_t t_rand_u64(void)
 }
 T_FN uint32_t t_rand_below(uint32_t n) { return n ? (uint32_t)((t_rand_u64() >> 32) * n >> 32) : 0; }
 T_FN float t_rand_float(float lo, float hi) { return lo + (hi - lo) * ((float)(t_rand_u64() >> 40) / 16777216.0f); }
+/* processor time of this program: what is too slow by an order takes it, a machine with other work does not add to it */
+T_FN double t_seconds(void) { return (double)clock() / (double)CLOCKS_PER_SEC; }
 T_FN float *t_rand(size_t n, float lo, float hi)
 {
     float *x = t_guarded(n);

@@ -191,7 +191,6 @@ static void test_crowded(void)
         kit_image m = { NULL, 0, 0 };
         size_t before = t_alloc.live_bytes, most;
         tllm_gguf *g;
-        uint64_t start;
         unsigned i, n = 50000;
         char one[120];
         double ms;
@@ -209,9 +208,9 @@ static void test_crowded(void)
         kit_bytes(&m, kind ? "}}" : "}", kind ? 2 : 1);
         for (i = 0; i < 8; i++) m.b[i] = (unsigned char)((m.n - 8) >> 8 * i);
         t_alloc.most_bytes = before;
-        start = tiny_now_ns();
+        ms = -1e3 * t_seconds();
         st = tllm_safetensors_open_memory(ctx, m.b, m.n, &g);
-        ms = (double)(tiny_now_ns() - start) * 1e-6;
+        ms += 1e3 * t_seconds();
         most = t_alloc.most_bytes - before;
         if (kind == 1) T_TRUE(st == TINY_E_FORMAT && strstr(tiny_ctx_message(ctx), "may take"));
         else T_OK(st);

@@ -298,12 +298,11 @@ static void test_runs(void)
         tllm_tokens t;
         memset(&t, 0, sizeof t);
         for (i = 0; v && i < T_COUNT(what); i++) {
-            uint64_t start = tiny_now_ns();
-            double seconds;
+            double seconds = t_seconds();
             for (k = 0; k < n; k += strlen(what[i])) memcpy(text + k, what[i], strlen(what[i]));
             t.n = 0;
             T_OK(tllm_encode(ctx, v, text, n, TLLM_ENCODE_SPECIAL, &t));
-            seconds = (double)(tiny_now_ns() - start) * 1e-9;
+            seconds = t_seconds() - seconds;
             if (seconds > 20) t_fail(__FILE__, __LINE__, "%s: %lu bytes of '%s' take %.1f s", path[p], (unsigned long)n, what[i], seconds);
         }
         tllm_tokens_free(ctx, &t);
