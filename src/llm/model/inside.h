@@ -3,6 +3,7 @@
 #define TINYI_INSIDE_H
 #include "math/table.h"
 #include "llm/attention/paged.h"
+#include "llm/attention/latent.h"
 #include "llm/attention/position.h"
 #include "llm/attention/pages.h"
 #include "llm/model/arch.h"
@@ -71,6 +72,8 @@ typedef struct tinyi_lm_w {
     tiny_idx n_scale;
     size_t row_bytes;
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
+    const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
+    const tllm_format *turned_format;
 } tinyi_lm_w;
 
 typedef struct tinyi_lm_rope {
@@ -244,6 +247,8 @@ TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, co
 /* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
 TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* y = x w[row0 .. row0 + rows]^T; turned: y (n, n_in) = x (n, rows) w[row0 .. row0 + rows]. Of w without its bias. */
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* the norm of the architecture; w NULL: without weights */
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
 TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y);
@@ -265,6 +270,8 @@ TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
 
 /* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
 TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w);     /* some adapter changes w */
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
