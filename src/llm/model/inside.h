@@ -208,6 +208,7 @@ struct tllm_state {
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
     uint64_t n_attach;                      /* how often they changed */
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
+    tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
 };
 
@@ -368,6 +369,9 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
+/* y = w g behind an activation that may leave most of g zero (sparse.c) */
+TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, const float *g);
+TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on a machine that has the bytes of files */
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 /* early: the input of the layer, for routers that read it */
 TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
