@@ -5,6 +5,7 @@
  *          product with the whole. docs/attention.md has the times on which the halves stand.                                 */
 #include "llm/model/inside.h"
 #include "llm/quant/sparse.h"
+#include <string.h>
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
 
@@ -86,6 +87,7 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
     if (f->dry || pays) {
         const tllm_format *t = w->turned ? w->turned_format : w->format;
         memset(&op, 0, sizeof op);
+        memset(&params, 0, sizeof params);
         params.format = t->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n, ff);
         tl = tiny_tensor_1d(list, TINY_I32, m);

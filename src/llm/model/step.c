@@ -252,6 +252,7 @@ TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_id
     if (!turned) tinyi_lm_door(f, tinyi_lm_product_of(&p, &part, 0, NULL, y, ld_y, x, ld_x, n));
     else {
         memset(&op, 0, sizeof op);
+        memset(&mix, 0, sizeof mix);
         mix.format = w->format->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, rows);
         tx.stride[0] = ld_x;

@@ -62,6 +62,7 @@ static void tinyi_mix_read(const tiny_op *op, tinyi_mix *p)
 TINY_REF_BEGIN
 static void tinyi_mix_ref(const tiny_op *op)
 {
+    const int magnitude = op->params && ((const tllm_mix_params *)op->params)->magnitude;
     tinyi_mix p;
     tiny_idx t, i, j, j0, n;
     tinyi_mix_read(op, &p);
@@ -82,7 +83,10 @@ static void tinyi_mix_ref(const tiny_op *op)
                         const uint16_t b = ((const uint16_t *)(const void *)row)[j0 + j];
                         w[j] = p.dtype == TINY_F16 ? tinyi_f16_to_f32(b) : tinyi_bf16_to_f32(b);
                     }
-                for (j = 0; j < n; j++) sum[j] += x * (double)w[j];
+                for (j = 0; j < n; j++) {
+                    const double v = x * (double)w[j];
+                    sum[j] += magnitude && v < 0.0 ? -v : v;
+                }
             }
             for (j = 0; j < n; j++) p.y[t * p.y_row + (j0 + j) * p.y_n] = tinyi_round_f32(sum[j]);
         }
@@ -242,6 +246,9 @@ static void tinyi_mix_cases(tiny_case *c)
     c->fill_table = tinyi_mix_fill;
     c->no_specials = 1;                     /* what the list leaves out is not there: the magnitude would see it */
     memcpy(c->params.bytes, &params, sizeof params);
+    params.magnitude = 1;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &params, sizeof params);
 }
 
 static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };

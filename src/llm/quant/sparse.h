@@ -17,6 +17,7 @@ TINYI_C_BEGIN
 
 typedef struct tllm_mix_params {
     int format;                             /* tllm_format id of w where it is bytes; for f32, f16, bf16 not read */
+    int magnitude;                          /* nonzero: the reference adds up absolute values, which its bound is made of */
 } tllm_mix_params;
 
 /* x (n, k) f32; w (k, d) f32, f16, bf16, or u8 (k, bytes of a row), rows dense in themselves; list (m) i32, any rows in any order, NULL: all
