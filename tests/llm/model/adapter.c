@@ -250,6 +250,8 @@ static void against_merged(tiny_target target, const char *name)
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             /* the same weights as in the file, up to the rounding of alpha / r to a float */
             near_to(got, want, n);
+            T_OK(logits_of(ctx, k->model, NULL, NULL, 0, 1, again));       /* one by one, where lists of neurons would be read */
+            near(again, want, n);
             T_OK(tllm_adapter_merge(ctx, k->model, a, -1.0f, TINY_F32));
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             near(got, plain, n);                            /* and back again */
