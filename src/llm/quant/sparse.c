@@ -343,13 +343,13 @@ TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, ti
 TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned)
 {
     const tllm_format *f, *g;
-    double off = 0.0, size = 0.0, near;
+    double off = 0.0, size = 0.0, within;
     tiny_idx r0, r, n, i, j;
     tiny_status st = tinyi_turn_check(ctx, "tllm_turned_check", format, w, n_out, n_in, to, turned);
     if (st) return st;
     f = tllm_format_of(format);
     g = tllm_format_of(to);
-    near = g->values == 1 ? 0.01 : (double)g->bytes * 8.0 / (double)g->values >= 8.0 ? 0.05 : 0.5;
+    within = g->values == 1 ? 0.01 : (double)g->bytes * 8.0 / (double)g->values >= 8.0 ? 0.05 : 0.5;
     for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways, b = -3 .. 3; another order is off by as much as y itself */
         double rows[TINYI_TURN], neurons[TINYI_TURN];
         float x[TINYI_TURN];
@@ -368,7 +368,7 @@ TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w,
             size += rows[r] * rows[r];
         }
     }
-    if (!(off <= near * near * size))
+    if (!(off <= within * within * size))
         return tinyi_fail(ctx, TINY_E_FORMAT, "tllm_turned_check: a product with %td by %td numbers differs by %g of its size, by rows and by neurons: another order, or another matrix", n_out,
                           n_in, size > 0.0 ? tinyi_sqrt64(off / size) : 0.0);
     return TINY_OK;
