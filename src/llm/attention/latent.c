@@ -9,7 +9,7 @@
  *          rows of queries) to meet them; softmax states wait in between.
  * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope + d_rope + d_v) a
  *          query and n_head d_c (d_nope + d_v) once a call. Bytes: d_c + d_rope numbers, whatever the number of heads.
- * Error    the keys are sums of d_c products before they are summed over d: k = 400 units of the largest output, where scores are
+ * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
  *          of the size of a few units                                                                                     */
 #include "llm/attention/latent.h"
 #include "core/half.h"
@@ -632,7 +632,7 @@ static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axp
 static const tiny_op_row tinyi_row_latent_attention = {
     "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), 0,
     tinyi_latent_shape, tinyi_latent_ref, tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, tinyi_latent_cases,
-    { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
     "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
 };
 TINY_API const tiny_op_row *tllm_latent_attention_row(void) { return &tinyi_row_latent_attention; }
