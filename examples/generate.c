@@ -36,6 +36,7 @@ static const char usage[] =
     "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
+    "  --sparse         networks with squared ReLU read only what the neurons that fired write (a second copy of a matrix a layer)\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens and seconds, on standard error\n";
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
     tllm_tokens all;
     const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
     double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
-    int echo = 0, stats = 0, merge = 0, i;
+    int echo = 0, stats = 0, merge = 0, sparse = 0, i;
     tiny_idx first = 0, last = 0;
     extra extras[8];
     size_t n_extra = 0;
@@ -263,6 +264,7 @@ int main(int argc, char **argv)
         else if (!strcmp(a, "--echo")) echo = 1;
         else if (!strcmp(a, "--plain")) how.plain = 1;
         else if (!strcmp(a, "--stats")) stats = 1;
+        else if (!strcmp(a, "--sparse")) sparse = 1;
         else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
         else if (!path) path = a;
         else if (!prompt) prompt = a;
@@ -304,6 +306,7 @@ int main(int argc, char **argv)
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
     if (!st) st = adapt(ctx, session, extras, n_extra, merge, first, last);
+    if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (!st && (rules || schema)) {
         const char *text;
         size_t n_text;
@@ -335,6 +338,11 @@ int main(int argc, char **argv)
         if (stats)
             fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n", result.n_prompt,
                     (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made, (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+        if (stats && sparse) {
+            tllm_sparsity seen;
+            tllm_state_sparsity(tllm_session_state(session), &seen);
+            fprintf(stderr, "%.1f of 100 neurons fired; %llu of %llu products read only theirs\n", 100 * seen.fired, (unsigned long long)seen.n_sparse, (unsigned long long)seen.n_products);
+        }
     }
     if (ctx) {
         tllm_grammar_close(ctx, grammar);

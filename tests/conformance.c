@@ -131,7 +131,9 @@ static const tiny_op_row *const *all_rows(void)
     size_t n = 0;
     for (; n < 390 && tiny_op_at(n); n++) rows[n] = tiny_op_at(n);
     rows[n++] = tllm_matmul_row();
-    rows[n] = tllm_paged_attention_row();
+    rows[n++] = tllm_paged_attention_row();
+    rows[n++] = tllm_latent_attention_row();
+    rows[n] = tllm_mix_rows_row();
     return rows;
 }
 

@@ -22,6 +22,7 @@
 #include "llm/model/ssm.c"
 #include "llm/model/rwkv.c"
 #include "llm/model/ffn.c"
+#include "llm/model/sparse.c"
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"

@@ -39,6 +39,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
+ *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
  *   gemm_i8_*       see math/gemm_i8.h                                                                               */
 /* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
 #ifndef TINYI_GEMV_BYTES
@@ -57,6 +58,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
                        const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
     K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
+    K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
                            size_t k, const int32_t *start, int rows, int columns))                                          \

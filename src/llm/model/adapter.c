@@ -157,6 +157,47 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
     }
 }
 
+TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    for (i = 0; at && i < at->n; i++)
+        if (at->list[i].a->kind == TLLM_ADAPTER_LORA && tinyi_lm_pair_of(at->list[i].a, w)) return 1;
+    return 0;
+}
+
+TINY_REF_BEGIN
+/* y += scale * B' (A x) with the rows row0 .. of B, or, turned, y += scale * A^T (B'^T x): for the parts of a matrix that latent
+ * attention takes by themselves. Plain: adapters of that one matrix are rare. */
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    tiny_idx t, r, k;
+    size_t i;
+    for (i = 0; at && i < at->n && !f->st && !f->dry; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = a->kind == TLLM_ADAPTER_LORA ? tinyi_lm_pair_of(a, w) : NULL;
+        double scale;
+        if (!p) continue;
+        scale = (double)(at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
+        for (t = 0; t < n; t++)
+            for (k = 0; k < p->r; k++) {
+                const float *low = p->a + k * w->n_in, *each = p->b + row0 * p->r + k;
+                const float *from = x + t * ld_x;
+                float *to = y + t * ld_y;
+                double s = 0.0;
+                if (turned) {
+                    for (r = 0; r < rows; r++) s += (double)from[r] * (double)each[r * p->r];
+                    for (r = 0; r < w->n_in; r++) to[r] = (float)((double)to[r] + scale * s * (double)low[r]);
+                } else {
+                    for (r = 0; r < w->n_in; r++) s += (double)from[r] * (double)low[r];
+                    for (r = 0; r < rows; r++) to[r] = (float)((double)to[r] + scale * s * (double)each[r * p->r]);
+                }
+            }
+    }
+}
+TINY_REF_END
+
 /* y (n, n_embd) += weight * scale * B a[token] */
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
 {
@@ -789,6 +830,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->format = tllm_format_of(t[i].type);
         w->row_bytes = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
+        w->turned = NULL;                   /* it was of the weights before */
     }
     if (!st) model->n_merged++;
     return st;

@@ -139,13 +139,11 @@ TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_
     const tiny_idx block = s->pages.block;
     int ok = 1;
     memset(h, 0, sizeof *h);
-    if (l->mix == TINYI_LM_MLA && l->w[TINYI_T_ATTN_K_B])      /* one latent row: value and key in one */
+    if (l->mix == TINYI_LM_MLA)             /* one latent row: value and key in one */
         ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
     else {
-        const int mla = l->mix == TINYI_LM_MLA;
-        const tiny_idx n_kv = mla ? l->n_head : l->n_kv, d_k = mla ? m->d_nope + m->d_rope : l->d_k, d_v = mla ? m->d_vm : l->d_v;
-        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, n_kv, d_k), tinyi_pool_parts(s->type_v, n_kv, d_v));
-        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, n_kv, d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, n_kv, d_v);
+        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, l->n_kv, l->d_k), tinyi_pool_parts(s->type_v, l->n_kv, l->d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, l->n_kv, l->d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, l->n_kv, l->d_v);
     }
     if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
     return ok;

@@ -134,7 +134,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
         tinyi_lm_act(f, l, g, g, NULL, n * ff);
     }
     if (gate == TINYI_T_FFN_GATE && l->w[TINYI_T_FFN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_FFN_SUB_NORM], g, g, n, ff);
-    tinyi_lm_linear(f, l->w[down], y, g, n);
+    tinyi_lm_down(f, l, l->w[down], y, g);
     f->used = used;
 }
 

@@ -235,6 +235,11 @@ static int tinyi_lm_little_endian(void)
     return *(const unsigned char *)&one == 1;
 }
 
+TINYI_FN int tinyi_lm_in_place(const tllm_format *t)
+{
+    return tinyi_lm_little_endian() && (t->id == TLLM_FORMAT_F32 || t->id == TLLM_FORMAT_F16 || t->id == TLLM_FORMAT_BF16);
+}
+
 static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat, int needed)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *side;

@@ -1,9 +1,10 @@
 /* src/llm/model/mla.c - latent attention, and the indexer that makes it sparse
  * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1; "DeepSeek-V3.2", 2025 (arXiv 2512.02556), 2.1.
  * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
- *          absorbed (files with attn_k_b and attn_v_b): q_i' = [K_i^T q_i, q_rope] meets [c, k_rope] directly, and V_i comes
- *          after the mixing: one row of r + rope numbers is kept for each position, whatever the number of heads.
- *          expanded (files with attn_kv_b): keys and values of all heads are made and kept.
+ *          kept is one row [c, k_rope] of r + rope numbers for each position, whatever the number of heads.
+ *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] meets the rows, and V_i comes after the mixing.
+ *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands the rows of long
+ *          prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the absorbed form one by one.
  *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
 #include "llm/model/inside.h"
 #include "core/half.h"
@@ -24,7 +25,11 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (tinyi_lm_find(ld, l, TINYI_T_ATTN_K_B, NULL)) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_K_B, m->d_nope, r, H);
         tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
-    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    } else {
+        if (r + m->d_rope > TLLM_LATENT_MOST || m->d_rope % 2)
+            tinyi_lm_disagree(ld, l, "latent rows and the numbers of them that are rotated, in pairs", r + m->d_rope, m->d_rope);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    }
     tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
     if (m->index_heads) {
         if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
@@ -114,16 +119,79 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     return allow;
 }
 
+/* One matrix for keys and values of all heads: q (n, H d) against the rows that are held. */
+static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_attend *how, float *q, float *o)
+{
+    const tllm_model *m = f->m;
+    const tinyi_lm_w *w = l->w[TINYI_T_ATTN_KV_B];
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, d = nope + m->d_rope, r = m->r_kv, v = m->d_vm, ld = r + m->d_rope, step = nope + v;
+    const tllm_state *s = f->s;
+    tinyi_lm_attend att = *how;
+    tinyi_lm_held h;
+    tiny_tensor tq, tk, table, rows, tw, to;
+    tllm_latent_params p;
+    tiny_op op;
+    float *qa, *oc;
+    tiny_idx i, j;
+    if (f->st) return;
+    if (f->dry) (void)tinyi_lm_pools(s, l, &h);
+    else h = s->held[l->i];
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    tq = tiny_tensor_3d(q, TINY_F32, n, H, d);
+    tk = tinyi_pool_tensor(&h.k, s->pages.n_block);
+    table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, n, 4);
+    tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)w->t->data, (tiny_dtype)w->dtype, w->n_out, r) : tiny_tensor_2d((void *)(uintptr_t)w->t->data, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+    to = tiny_tensor_3d(o, TINY_F32, n, H, v);
+    p.scale = att.scale;
+    p.format_k = s->type_k->id;
+    p.format_w = w->format->id;
+    p.d_nope = nope;
+    p.d_v = v;
+    p.tree = f->tree;
+    op.row = tllm_latent_attention_row();
+    op.in[0] = &tq;
+    op.in[1] = &tk;
+    op.in[2] = &table;
+    op.in[3] = &rows;
+    op.in[4] = &tw;
+    op.out[0] = &to;
+    op.params = &p;
+    if (!m->index_heads && !w->bias && !w->scale && (f->dry || !tinyi_lm_adapted(f, w))) {
+        tinyi_lm_door(f, &op);
+        if (!f->dry) return;                /* in a dry pass the steps below are measured too: an adapter may come */
+    }
+    qa = tinyi_lm_take(f, n, H * ld);
+    oc = tinyi_lm_take(f, n, H * r);
+    if (f->st) return;
+    for (i = 0; i < H; i++) {
+        tinyi_lm_linear_part(f, w, i * step, nope, 1, qa + i * ld, H * ld, q + i * d, H * d, n);
+        tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, m->d_rope);
+    }
+    att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
+    att.n_kv = 1;
+    att.d_k = ld;
+    att.d_v = r;
+    att.o = oc;
+    tinyi_lm_attention_held(f, &att, l);
+    for (i = 0; i < H; i++) {
+        tinyi_lm_linear_part(f, w, i * step + nope, v, 0, o + i * v, H * v, oc + i * r, H * r, n);
+        for (j = 0; w->bias && j < n && !f->st && !f->dry; j++)         /* that of the keys adds the same to all scores of a head */
+            tinyi_lm_add(f, o + (j * H + i) * v, o + (j * H + i) * v, w->bias + i * step + nope, v);
+    }
+}
+
 TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
     const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
-    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
+    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL;
     tiny_tensor t;
     tinyi_lm_attend att;
-    tiny_idx i, j;
+    tiny_idx i;
     if (f->st) return;
     memset(&att, 0, sizeof att);
     if (m->r_q > 0) {
@@ -162,28 +230,8 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
-        const tiny_idx step = nope + v;
-        float *c = tinyi_lm_take(f, n, r), *k = tinyi_lm_take(f, n, H * d), *vs = tinyi_lm_take(f, n, H * v);
-        e = tinyi_lm_take(f, n, H * step);
-        if (f->st) return;
-        tinyi_lm_copy(f, c, r, kv, ld, n, r);
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
-        for (i = 0; i < n; i++)
-            for (j = 0; j < H; j++) {
-                tinyi_lm_copy(f, k + (i * H + j) * d, d, e + (i * H + j) * step, step, 1, nope);
-                tinyi_lm_copy(f, k + (i * H + j) * d + nope, d, kv + i * ld + r, ld, 1, rope);
-                tinyi_lm_copy(f, vs + (i * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
-            }
-        if (held) {
-            tinyi_lm_hold(f, &held->k, k, H * d);
-            tinyi_lm_hold(f, &held->v, vs, H * v);
-        }
-        att.q = tinyi_lm_heads_of(q, H, d, H * d);
-        att.n_kv = H;
-        att.d_k = d;
-        att.d_v = v;
-        att.o = o;
-        tinyi_lm_attention_held(f, &att, l);
+        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
+        tinyi_lm_mla_latent(f, l, &att, q, o);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;

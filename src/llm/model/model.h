@@ -54,6 +54,12 @@ TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 /* "llama", "qwen3", ...: the architectures that are known; NULL past the last */
 TINY_API const char *tllm_arch_name(size_t i);
 
+/* Networks with squared ReLU write with few of their neurons at a time. Their last matrices are kept a second time, column by column, in
+ * memory of the model: *bytes of it (bytes may be NULL). format: TLLM_FORMAT_..., -1: as the file has them where it is F32, F16 or BF16, and
+ * F16 for blocks. From then on steps of up to 8 tokens read the columns of the neurons that fired, wherever these are few enough (the rule
+ * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
+TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
+
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
@@ -87,6 +93,13 @@ TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *item
 /* A whole sequence. Encoders: out has n * n_out floats (hidden states), or NULL. Rerankers: out has n_out floats. Models
  * with a decoder keep what it will look at, all sequences the same, and start them anew. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
+
+/* What networks with squared ReLU did in steps of up to 8 tokens, with tllm_model_sparse and without: zeros for models without them. */
+typedef struct tllm_sparsity {
+    double fired;                           /* share of the neurons, on average; of several tokens: for any of them */
+    uint64_t n_products, n_sparse;          /* products with a last matrix; those that read a list of columns */
+} tllm_sparsity;
+TINY_API void tllm_state_sparsity(const tllm_state *state, tllm_sparsity *out);
 
 /* ---- sequences of a state ---- */
 TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);

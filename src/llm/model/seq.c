@@ -180,9 +180,8 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
         const tinyi_lm_layer *l = &s->m->layer[i];
         const tinyi_lm_held *h = &s->held[i];
         const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
-        const int mla = l->mix == TINYI_LM_MLA, latent = mla && l->w[TINYI_T_ATTN_K_B];
-        const tiny_idx d = latent ? s->m->r_kv + s->m->d_rope : mla ? s->m->d_nope + s->m->d_rope : l->d_k;
-        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, d, latent ? s->m->r_kv : mla ? s->m->d_nope : 0, by);
+        const int latent = l->mix == TINYI_LM_MLA;
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
         tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
         tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
     }

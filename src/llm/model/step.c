@@ -6,6 +6,7 @@
  * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
 #include "llm/model/inside.h"
 #include "llm/quant/matmul.h"
+#include "llm/quant/sparse.h"
 #include <string.h>
 
 #define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
@@ -232,6 +233,42 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
     if (!f->st) tinyi_lm_linear_at(f, w, 0, y, w->n_out, x, w->n_in, n);
+}
+
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const float scale = w->scale && w->n_scale == 1 ? w->scale[0] : 1.0f;
+    tllm_gguf_tensor t;
+    tinyi_lm_product p;
+    tllm_mix_params mix;
+    tiny_tensor tx, tw, ty;
+    tinyi_lm_w part = *w;
+    tiny_op op;
+    if (f->st || n <= 0) return;
+    t = *w->t;
+    t.data = w->t->data + (size_t)row0 * w->row_bytes;
+    part.t = &t;
+    part.n_out = rows;
+    if (!turned) tinyi_lm_door(f, tinyi_lm_product_of(&p, &part, 0, NULL, y, ld_y, x, ld_x, n));
+    else {
+        memset(&op, 0, sizeof op);
+        memset(&mix, 0, sizeof mix);
+        mix.format = w->format->id;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, rows);
+        tx.stride[0] = ld_x;
+        tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)t.data, (tiny_dtype)w->dtype, rows, w->n_in) : tiny_tensor_2d((void *)(uintptr_t)t.data, TINY_U8, rows, (tiny_idx)w->row_bytes);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_in);
+        ty.stride[0] = ld_y;
+        op.row = tllm_mix_rows_row();
+        op.in[0] = &tx;
+        op.in[1] = &tw;
+        op.out[0] = &ty;
+        op.params = &mix;
+        tinyi_lm_door(f, &op);
+    }
+    if (f->st || f->dry) return;
+    if (scale != 1.0f) tinyi_lm_scale_rows(y, ld_y, NULL, scale, n, turned ? w->n_in : rows);
+    tinyi_lm_adapt_part(f, w, row0, rows, turned, y, ld_y, x, ld_x, n);
 }
 
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n)

@@ -173,6 +173,8 @@ TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, 
     return TINY_OK;
 }
 
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return tllm_model_sparse(s->ctx, s->model, format, bytes); }
+
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
 
 TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)

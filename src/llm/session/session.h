@@ -57,6 +57,8 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
 /* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
  * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+/* tllm_model_sparse for the model of the session */
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes);
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {

@@ -195,7 +195,7 @@ static double distance(const float *x, const float *y, size_t n)
     return most;
 }
 
-static const char *const each_layer[] = { "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "ffn_gate_inp",
+static const char *const each_layer[] = { "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_kv_b", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "ffn_gate_inp",
     "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ffn_gate_up_exps", "attn_q_a", "attn_q_b", "attn_kv_a_mqa", "ssm_in", "ssm_out", "ssm_x" };
 
 static void patch_all(kit *k, float size)
@@ -229,6 +229,7 @@ static void against_merged(tiny_target target, const char *name)
         tllm_about model;
         const float one = 1.0f;
         tllm_model_about(k->model, &model);
+        if (!strcmp(name, "plm")) T_OK(tllm_model_sparse(ctx, k->model, -1, NULL));     /* beside an adapter the list is read too; merging ends the copy */
         patch_all(k, 0.15f);
         T_TRUE(k->n > 5);
         ga = kit_adapter(k, model.arch, 3.0f, 0, k->n, &wa);
@@ -249,6 +250,8 @@ static void against_merged(tiny_target target, const char *name)
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             /* the same weights as in the file, up to the rounding of alpha / r to a float */
             near_to(got, want, n);
+            T_OK(logits_of(ctx, k->model, NULL, NULL, 0, 1, again));       /* one by one, where lists of neurons would be read */
+            near(again, want, n);
             T_OK(tllm_adapter_merge(ctx, k->model, a, -1.0f, TINY_F32));
             T_OK(logits_of(ctx, k->model, NULL, NULL, 0, TOKENS, got));
             near(got, plain, n);                            /* and back again */
@@ -266,6 +269,7 @@ static void against_merged(tiny_target target, const char *name)
 static void test_llama(tiny_target target) { against_merged(target, "llama"); }
 static void test_llama_q8_0(tiny_target target) { against_merged(target, "llama-q8_0"); }
 static void test_deepseek2(tiny_target target) { against_merged(target, "deepseek2"); }
+static void test_plm(tiny_target target) { against_merged(target, "plm"); }      /* the parts of attn_kv_b, each by itself */
 static void test_gpt2(tiny_target target) { against_merged(target, "gpt2"); }
 static void test_bert(tiny_target target) { against_merged(target, "bert"); }
 static void test_mamba(tiny_target target) { against_merged(target, "mamba"); }
@@ -274,6 +278,7 @@ static void test_reference(void)
 {
     against_merged(TINY_TARGET_REFERENCE, "llama");
     against_merged(TINY_TARGET_REFERENCE, "deepseek2");
+    against_merged(TINY_TARGET_REFERENCE, "plm");
 }
 
 /* how many of the first 18 tokens another sequence has already; it is empty afterwards */
@@ -737,6 +742,7 @@ int main(void)
     T_RUN_TARGETS(test_llama);
     T_RUN_TARGETS(test_llama_q8_0);
     T_RUN_TARGETS(test_deepseek2);
+    T_RUN_TARGETS(test_plm);
     T_RUN_TARGETS(test_gpt2);
     T_RUN_TARGETS(test_bert);
     T_RUN_TARGETS(test_mamba);
