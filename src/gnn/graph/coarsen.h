@@ -1,0 +1,33 @@
+/* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
+#ifndef TINYI_COARSEN_H
+#define TINYI_COARSEN_H
+#include "gnn/graph/inside.h"
+TINYI_C_BEGIN
+
+/* An undirected graph with whole numbers as weights: each edge stands in the rows of both its ends, loops are left out. */
+typedef struct tinyi_level {
+    tiny_idx n;
+    int64_t *offset;                        /* n + 1 */
+    int32_t *col, *weight;                  /* of the edges, by rows */
+    int32_t *node_weight;                   /* n */
+    int32_t heaviest;                       /* of node_weight */
+    int32_t *up;                            /* n: the node of the next level that each became; NULL at the last */
+} tinyi_level;
+
+/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
+TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
+{
+    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    *p0 = from;
+    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
+}
+
+/* g in both directions: the weight between u and v is the sum over the edges u -> v and v -> u. edge_weights: what the edges weigh,
+ * rounded to 1/1048576 of the heaviest, and at least that where it is not 0; else each counts 1. node_weight NULL: ones. */
+TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l);
+/* Heavy-edge matching: pairs of nodes that weigh at most `most` together become one. Fills fine->up. */
+TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse);
+TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
+
+TINYI_C_END
+#endif
