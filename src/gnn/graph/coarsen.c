@@ -3,8 +3,8 @@
  * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998, section 3.1; pairs
  *          without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning for Modern Graphs and Architectures", 2015.
  * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest edge, the
- *          lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes), those with the same
- *          heaviest neighbour become pairs. Pairs get numbers in the order of their first node. A row of the smaller graph joins the
+ *          lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes), those of up to three
+ *          edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of their first node. A row of the smaller graph joins the
  *          rows of its pair, by a table of the columns seen; rows are made by all threads, each by one, so threads change nothing.
  * Cost     linear in nodes and edges, but for the table: one line of cache an edge.                                             */
 #include <string.h>
@@ -29,6 +29,7 @@ static int32_t tinyi_level_add(int32_t a, int32_t b) { return a > 0x7fffffff - b
 
 typedef struct tinyi_level_job { const tgnn_graph *g; tinyi_level *l; double scale; int fill; tiny_idx outside; } tinyi_level_job;
 
+TINY_REF_BEGIN                              /* no fma: the same weights everywhere */
 static int32_t tinyi_level_weight(const tinyi_level_job *job, const tiny_sparse *a, int64_t p)
 {
     double w;
@@ -36,6 +37,7 @@ static int32_t tinyi_level_weight(const tinyi_level_job *job, const tiny_sparse 
     w = (double)a->value[p] * job->scale;   /* a file may change: anything may stand here */
     return w > 0.0 ? w < 1.0 ? 1 : w < 1048576.0 ? (int32_t)(w + 0.5) : 1048576 : 0;
 }
+TINY_REF_END
 
 /* the rows of v in both directions ascend: they are merged; counts into offset[v + 1], or fills */
 static void tinyi_level_rows_team(tiny_team *team, void *arg)

@@ -3,15 +3,14 @@
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth (coarsen.c). There it
  *          is cut in two again and again: several first halves are grown by best gain, each is refined, the one with the least cut is
- *          kept. On the way back every level is refined by passes of best moves between all parts (refine.c). Small graphs of heavy nodes
- *          may be as uneven as their heaviest node; on the last level nodes move until every part keeps the limit.
+ *          kept. On the way back every level is refined by passes of best moves between all parts (refine.c). A move with a gain may take
+ *          a part above the limit, in proportion: hubs can gather in one part, and what costs little to move leaves it on the next level.
+ *          At the end nodes move until every part keeps the limit.
  * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the lightest part is below the
  *          mean, so it takes any node and ends below the limit: the last step can always be made.
  * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
  * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node.                              */
 #include <string.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include "gnn/graph/partition.h"
 #include "gnn/graph/refine.h"
 #include "math/layout.h"
@@ -220,21 +219,21 @@ static tiny_status tinyi_parts_tell(tiny_ctx *ctx, double done)
 }
 
 /* from the smallest level to the first; parts come out in `part` */
-static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t limit, int32_t *part)
+static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t total, int64_t limit, int32_t *part)
 {
     tinyi_cutter *c = &s->cut;
+    const tinyi_level *first = &s->level[0];
     const int passes = s->d.passes ? s->d.passes : 8;
+    const int64_t slack = 5 * TINYI_MAX(total / first->n, 1), edges = first->offset[first->n];
     int32_t *now = s->part, *next = part, *t;
     tiny_status st = TINY_OK;
     tiny_idx v;
-    int64_t e;
+    int64_t e, sum = 0;
     int i, p;
-    int64_t slack = 0;
-    for (v = 0; v < s->level[0].n; v++) slack += s->level[0].node_weight[v];
-    slack = 5 * TINYI_MAX(slack / TINYI_MAX(s->level[0].n, 1), 1);
-    c->unit = 0;
-    for (e = 0; e < s->level[0].offset[s->level[0].n]; e++) c->unit += s->level[0].weight[e];
-    c->unit = TINYI_MAX(c->unit / TINYI_MAX(s->level[0].offset[s->level[0].n], 1), 1);
+    for (e = 0; e < edges; e++) sum += first->weight[e];
+    c->unit = TINYI_MAX(edges ? sum / edges : 1, 1);
+    c->k = k;
+    for (p = 0; p < k; p++) c->limit[p] = limit;
     for (i = levels - 1; !st && i >= 0; i--) {
         const tinyi_level *l = &s->level[i];
         if (i < levels - 1) {
@@ -244,19 +243,19 @@ static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t l
             next = t;
         }
         c->l = l;
-        c->k = k;
         c->part = now;
-        for (p = 0; p < k; p++) c->limit[p] = limit;
         st = tinyi_cutter_count(c);
         if (st) break;
-        if (i == 0) tinyi_cutter_fill(c, c->meet);
-        for (p = 0; p < k; p++) c->meet[p] = 0;
-        {long long c0=c->cut,c1;int64_t mx=0;for(p=0;p<k;p++)mx=TINYI_MAX(mx,c->weight[p]);
-        if (2 * i <= levels) tinyi_cutter_balance(c);
-        c1=c->cut;tinyi_cutter_refine(c, passes, slack);if(i==0){fprintf(stderr," %lld ",(long long)c->cut);tinyi_cutter_balance(c);fprintf(stderr," %lld\n",(long long)c->cut);tinyi_cutter_refine(c,passes,0);} fprintf(stderr,"level %d n %td m %lld heaviest node %d maxpart %lld limit %lld: %lld bal %lld ref %lld\n",i,l->n,(long long)l->offset[l->n],l->heaviest,(long long)mx,(long long)c->limit[0],c0,c1,(long long)c->cut);}
+        if (2 * i <= levels) tinyi_cutter_balance(c);       /* before, nodes are too heavy for it */
+        tinyi_cutter_refine(c, passes, slack);
+        if (i == 0) {
+            tinyi_cutter_fill(c);
+            tinyi_cutter_balance(c);
+            tinyi_cutter_refine(c, passes, 0);
+        }
         st = tinyi_parts_tell(s->ctx, 0.6 + 0.4 * (double)(levels - i) / levels);
     }
-    if (!st && now != part && s->level[0].n) memcpy(part, now, (size_t)s->level[0].n * sizeof *part);
+    if (!st && now != part) memcpy(part, now, (size_t)first->n * sizeof *part);
     return st;
 }
 
@@ -272,7 +271,7 @@ static void tinyi_parts_close(tinyi_parts *s, int levels)
 
 static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t total, int64_t limit, int32_t *part, int *levels)
 {
-    const tiny_idx enough = TINYI_MAX((tiny_idx)30 * k, (tiny_idx)(getenv("EN")?atoi(getenv("EN")):200));
+    const tiny_idx enough = TINYI_MAX((tiny_idx)30 * k, (tiny_idx)200);
     const tiny_idx n = g->in.n_rows;
     int log = 1;
     tiny_status st = tinyi_level_make(s->ctx, g, s->d.node_weight, s->d.edge_weights, &s->level[0]);
@@ -293,7 +292,7 @@ static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t
     st = s->part && s->half ? tinyi_cutter_open(s->ctx, n, TINYI_MAX(k, 2), &s->cut) : tiny_ctx_status(s->ctx);
     s->rng = tiny_rng_make(s->d.seed, 0x70617274u);
     if (!st) st = tinyi_parts_first(s, &s->level[*levels - 1], NULL, 0, k);
-    return st ? st : tinyi_parts_back(s, *levels, k, limit, part);
+    return st ? st : tinyi_parts_back(s, *levels, k, total, limit, part);
 }
 
 TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info)

@@ -5,10 +5,12 @@
  * Formula  gain of a move = edges of the node to the new part - edges to its own (weights).
  * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to each part that it
  *          touches is computed; when it is below the bound and another may be better, it goes back with what it is. The best move is
- *          made even when it costs something, up to some moves without a new best cut; then the moves after the best are taken back.
+ *          made even when it costs something, until a share of the edges was touched without a new best cut; then the moves after the
+ *          best are taken back. A part that has no room shuts a node out until one of its neighbours moves.
  *          A node moves once a pass. Bounds of its neighbours follow each move, so that they stay upper bounds.
  * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm.                 */
 #include <string.h>
+#include <stdlib.h>
 #include "gnn/graph/refine.h"
 
 enum { TINYI_SPOT_OUT = -1, TINYI_SPOT_DONE = -2 };     /* not in the heap; has moved, or may not */
@@ -232,12 +234,13 @@ static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
     const tinyi_level *l = c->l;
     const int64_t start = c->cut;
     int64_t best = c->cut, square = 0, best_square = 0;    /* square: change of the sum of squared weights */
-    tiny_idx v, n = 0, best_n = 0, vain = 0, most_vain;
+    int64_t vain = 0, most_vain;
+    tiny_idx v, n = 0, best_n = 0;
     c->n_heap = 0;
     for (v = 0; v < l->n; v++) c->spot[v].at = TINYI_SPOT_OUT;
     for (v = 0; v < l->n; v++)
         if (c->spot[v].out > 0) tinyi_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
-    most_vain = TINYI_MIN(25 + c->n_heap / 16, 400);
+    most_vain = (2000) + l->offset[l->n] / (300);
     while (c->n_heap) {
         const int64_t key = c->heap[0].key;
         const int32_t u = tinyi_heap_pop(c);
@@ -259,7 +262,7 @@ static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
         c->log[2 * n] = u;
         c->log[2 * n + 1] = from;
         n++;
-        vain++;
+        vain += l->offset[u + 1] - l->offset[u];
         if (c->cut < best || (c->cut == best && square < best_square)) {
             if (c->cut < best) vain = 0;
             best = c->cut;
@@ -271,7 +274,7 @@ static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
         n--;
         tinyi_cutter_move(c, c->log[2 * n], c->log[2 * n + 1], 0);
     }
-    return best < start;
+    return start - best > start / 500;
 }
 
 TINYI_FN void tinyi_cutter_refine(tinyi_cutter *c, int passes, int64_t slack)
@@ -302,16 +305,15 @@ TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
         }
         while (c->n_heap && c->weight[over] > c->limit[over]) {
             const int64_t key = c->heap[0].key;
-            const int32_t u = tinyi_heap_pop(c), light = tinyi_cutter_lightest(c);
+            const int32_t u = tinyi_heap_pop(c);
             const int64_t heavy = l->node_weight[u];
             int64_t gain;
             int32_t to = tinyi_cutter_target(c, u, 0, &gain);
-            /* nowhere among its neighbours: to the lightest part, if that ends lighter than this one was */
-            if (to < 0 && light != over && (c->weight[light] + heavy <= c->limit[light] || c->weight[light] + heavy < c->weight[over])) {
-                to = light;
+            if (to < 0) {                   /* nowhere among its neighbours: to the lightest part, if that ends lighter than this one was */
+                to = tinyi_cutter_lightest(c);
                 gain = -c->spot[u].in;
+                if (to == over || (c->weight[to] + heavy > c->limit[to] && c->weight[to] + heavy >= c->weight[over])) continue;
             }
-            if (to < 0) continue;
             if (gain < key && c->n_heap && gain < c->heap[0].key) {
                 tinyi_heap_put(c, u, gain);
                 continue;
@@ -321,8 +323,9 @@ TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
     }
 }
 
-TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c, int64_t *count)
+TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c)
 {
+    int64_t *count = c->meet;               /* lent: it is zeros again at the end */
     const tinyi_level *l = c->l;
     tiny_idx v = 0;
     int32_t p;
@@ -337,6 +340,7 @@ TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c, int64_t *count)
         count[p]++;
         tinyi_cutter_move(c, (int32_t)v, p, 0);
     }
+    for (p = 0; p < c->k; p++) count[p] = 0;
 }
 
 /* ---- the first half */

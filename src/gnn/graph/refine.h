@@ -29,13 +29,13 @@ TINYI_FN tiny_status tinyi_cutter_open(tiny_ctx *ctx, tiny_idx n_room, int k_roo
 TINYI_FN void tinyi_cutter_close(tinyi_cutter *c);
 /* c->l, k, part are set: counts weights, edges and the cut anew. */
 TINYI_FN tiny_status tinyi_cutter_count(tinyi_cutter *c);
-/* Fiduccia and Mattheyses: passes until one gains nothing. The cut does not grow. slack 0: parts stay within their limits; else a gain of
+/* Fiduccia and Mattheyses: passes until one gains less than a 500th. The cut does not grow. slack 0: parts stay within their limits; else a gain of
  * c->unit may take a part above by so much. */
 TINYI_FN void tinyi_cutter_refine(tinyi_cutter *c, int passes, int64_t slack);
 /* Takes nodes out of parts above their limits, where they cost least. What can be moved is moved. */
 TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c);
 /* Parts without a node get one. */
-TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c, int64_t *count);
+TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c);
 /* Two parts: all nodes are in part 1; part 0 grows from a node drawn by rng to its target. */
 TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target);
 
