@@ -72,7 +72,10 @@
 #define TINYI_TINYGNN_H
 #include "math/all.h"
 #include "gnn/graph/graph.h"
+#include "gnn/graph/community.h"
 #include "gnn/graph/partition.h"
+#include "gnn/graph/halo.h"
+#include "gnn/graph/sample.h"
 #include "gnn/graph/npy.h"
 #include "gnn/graph/read.h"
 #include "gnn/layer/layer.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "gnn/graph/inside.h"
 #include "math/elem.h"
+#include "math/layout.h"
 #include "math/sort.h"
 
 TINY_API void tgnn_graph_close(tiny_ctx *ctx, tgnn_graph *g)
@@ -365,14 +366,54 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
 
 /* ---- other orders of the nodes */
 
+typedef struct tinyi_permute {
+    const tiny_sparse *a;
+    tiny_sparse *b;
+    const uint32_t *order;
+    const int32_t *place;
+    int64_t longest;
+} tinyi_permute;
+
+/* rows where they belong, their columns by the new numbers: sorted, and edges at one place keep their order */
+static void tinyi_permute_team(tiny_team *team, void *arg)
+{
+    const tinyi_permute *s = (const tinyi_permute *)arg;
+    const tiny_sparse *a = s->a;
+    tiny_sparse *b = s->b;
+    uint64_t *key = (uint64_t *)team->own, *scratch = key + s->longest;
+    tiny_idx r, r1;
+    int64_t i, j;
+    while (tiny_take(team, b->n_rows, 256, &r, &r1))
+        for (; r < r1; r++) {
+            const int64_t from = a->offset[s->order[r]], to = b->offset[r], n = b->offset[r + 1] - to;
+            if (r + 8 < b->n_rows) TINYI_PREFETCH(a->col + a->offset[s->order[r + 8]]);
+            for (i = 0; i < n; i++) {
+                const int32_t c = a->col[from + i];
+                key[i] = (uint64_t)((uint64_t)c < (uint64_t)a->n_cols ? s->place[c] : 0) << 32 | (uint64_t)i;
+            }
+            if (n > 48) tinyi_sort_pairs(key, scratch, (size_t)n);
+            else
+                for (i = 1; i < n; i++) {
+                    const uint64_t x = key[i];
+                    for (j = i; j > 0 && key[j - 1] > x; j--) key[j] = key[j - 1];
+                    key[j] = x;
+                }
+            for (i = 0; i < n; i++) {
+                const int64_t p = from + (int64_t)(key[i] & 0xffffffffu);
+                b->col[to + i] = (int32_t)(key[i] >> 32);
+                b->source[to + i] = a->source ? a->source[p] : p;
+                if (b->value) b->value[to + i] = a->value[p];
+            }
+        }
+}
+
 TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out)
 {
     const tiny_sparse *a;
-    tinyi_edge_list l;
-    tgnn_edges e;
+    tiny_sparse b;
+    tinyi_permute s;
     int32_t *place;
     tiny_idx r, n;
-    int64_t p;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
@@ -391,19 +432,29 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         }
         place[order[r]] = (int32_t)r;
     }
-    st = tinyi_edge_list_take(ctx, &l, a->n, a->value != NULL);
-    for (r = 0; !st && r < n; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) tinyi_edge_put(&l, place[a->col[p]], place[r], a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
-    if (!st) {
-        memset(&e, 0, sizeof e);
-        e.n = l.n;
-        e.src = l.src;
-        e.dst = l.dst;
-        e.weight = l.weight;
-        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
-        tinyi_edge_list_free(ctx, &l);
+    b = *a;
+    b.owned = 1;
+    b.offset = (int64_t *)tinyi_alloc(ctx, (size_t)n + 1, sizeof *b.offset);
+    b.col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.col);
+    b.value = a->value ? (float *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.value) : NULL;
+    b.source = (int64_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.source);
+    if (!b.offset || !b.col || (a->value && !b.value) || !b.source) st = tiny_ctx_status(ctx);
+    memset(&s, 0, sizeof s);
+    s.a = a;
+    s.b = &b;
+    s.order = order;
+    s.place = place;
+    if (!st) b.offset[0] = 0;
+    for (r = 0; !st && r < n; r++) {
+        const int64_t d = a->offset[order[r] + 1] - a->offset[order[r]];
+        b.offset[r + 1] = b.offset[r] + d;
+        s.longest = TINYI_MAX(s.longest, d);
+        if (d < 0 || d > 0x7fffffff || b.offset[r + 1] > a->n) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
     }
+    if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
+    if (!st) return tinyi_graph_wrap(ctx, &b, out);
+    tiny_sparse_free(ctx, &b);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* src/gnn/graph/partition.h - a graph in k parts of one size, with few edges between them; orders from parts
+/* src/gnn/graph/partition.h - a graph in k parts of one size, with few edges between them
  *
  *   int32_t *part = ...;                                     one for each node
  *   tgnn_partition_info info;
@@ -38,13 +38,6 @@ TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const t
 TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info);
 /* What parts from anywhere cut and weigh. desc: node_weight, edge_weights, imbalance; NULL: none. */
 TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, const int32_t *part, tgnn_partition_info *info);
-
-/* Communities by label propagation (U. Raghavan, R. Albert, S. Kumara, 2007): in each of up to `rounds` rounds (0: 5) a node takes the
- * label that most of its neighbours have; nodes move in 8 groups, one after the other, so that neighbours do not swap labels for ever.
- * label[v] is 0 .. *n_label - 1, by the first node of each. A label grows no further than about most_nodes (0: no limit). */
-TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, tgnn_graph *g, int rounds, tiny_idx most_nodes, uint64_t seed, int32_t *label, tiny_idx *n_label);
-/* Nodes by part or label, in each by number: an order for tgnn_graph_permute that brings what belongs together near each other. */
-TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, const int32_t *part, uint32_t *order);
 
 TINYI_C_END
 #endif
