@@ -45,6 +45,7 @@ const b_peers *b_peers_load(int threads)
         find(l, "dnnl_sgemm", &p.dnnl_sgemm);
         find(l, "dnnl_gemm_s8s8s32", &p.dnnl_s8);
     }
+    if ((l = open_named("B_METIS")) != NULL) find(l, "METIS_PartGraphKway", &p.metis_kway);
     return &p;
 }
 #else

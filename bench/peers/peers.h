@@ -1,6 +1,6 @@
 /* bench/peers/peers.h - rivals that are loaded when the environment names their libraries
  *
- *   B_OPENBLAS, B_MKL, B_ONEDNN   paths of shared libraries; bench/peers/run.sh finds and sets them
+ *   B_OPENBLAS, B_MKL, B_ONEDNN, B_METIS   paths of shared libraries; bench/peers/run.sh finds and sets them
  *
  * Nothing of them is needed to build or to run the bench: what is not named, or does not load, has no rows. MKL is what
  * PyTorch's own matrix products on x86 call.                                                                        */
@@ -15,11 +15,16 @@ typedef int (*b_dnnl_sgemm_fn)(char ta, char tb, int64_t m, int64_t n, int64_t k
 typedef int (*b_dnnl_s8_fn)(char ta, char tb, char offset, int64_t m, int64_t n, int64_t k, float alpha, const int8_t *a, int64_t lda, int8_t ao, const int8_t *b, int64_t ldb, int8_t bo,
                             float beta, int32_t *c, int64_t ldc, const int32_t *co);
 
+/* METIS_PartGraphKway of a library with numbers of 32 bits, as Debian's */
+typedef int (*b_metis_fn)(int32_t *n, int32_t *n_weight, int32_t *offset, int32_t *col, int32_t *node_weight, int32_t *node_size, int32_t *weight, int32_t *k, float *share,
+                          float *room, int32_t *options, int32_t *cut, int32_t *part);
+
 typedef struct b_peers {
     b_sgemm_fn openblas_sgemm, mkl_sgemm;
     b_sgemv_fn openblas_sgemv, mkl_sgemv;
     b_dnnl_sgemm_fn dnnl_sgemm;
     b_dnnl_s8_fn dnnl_s8;
+    b_metis_fn metis_kway;
 } b_peers;
 
 const b_peers *b_peers_load(int threads);

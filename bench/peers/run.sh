@@ -1,12 +1,12 @@
 #!/bin/sh
-# make bench-peers: OpenBLAS, oneDNN (Debian's) and MKL (PyPI, the library under PyTorch's products), in turns with ours.
+# make bench-peers: OpenBLAS, oneDNN, METIS (Debian's) and MKL (PyPI, the library under PyTorch's products), in turns with ours.
 # Everything is installed into build/peers or as a system package; what cannot be had is left out, and said so.
 set -u
 BUILD=${BUILD:-build}
 peers=$BUILD/peers
 mkdir -p "$peers"
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    apt-get install -y --no-install-recommends libopenblas0-pthread libdnnl2 python3-venv >/dev/null 2>&1 || echo "peers: apt-get could not install OpenBLAS and oneDNN"
+    apt-get install -y --no-install-recommends libopenblas0-pthread libdnnl2 libmetis5 python3-venv >/dev/null 2>&1 || echo "peers: apt-get could not install OpenBLAS, oneDNN and METIS"
 fi
 if [ ! -d "$peers/venv" ]; then
     python3 -m venv "$peers/venv" >/dev/null 2>&1 && "$peers/venv/bin/pip" -q install mkl >/dev/null 2>&1 || echo "peers: MKL could not be installed from PyPI"
@@ -15,14 +15,15 @@ first() { for f in "$@"; do if [ -e "$f" ]; then echo "$f"; return; fi; done; }
 B_OPENBLAS=$(first /usr/lib/*/openblas-pthread/libopenblas.so.0 /usr/lib/*/libopenblas.so.0)
 B_ONEDNN=$(first /usr/lib/*/libdnnl.so.2 /usr/lib/*/libdnnl.so.3)
 B_MKL=$(first "$PWD/$peers"/venv/lib/libmkl_rt.so.* "$peers"/venv/lib/libmkl_rt.so.*)
-export B_OPENBLAS B_ONEDNN B_MKL
+B_METIS=$(first /usr/lib/*/libmetis.so.5)
+export B_OPENBLAS B_ONEDNN B_MKL B_METIS
 LD_LIBRARY_PATH=$PWD/$peers/venv/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-for name in OPENBLAS ONEDNN MKL; do
+for name in OPENBLAS ONEDNN MKL METIS; do
     eval "path=\$B_$name"
     [ -n "$path" ] || echo "peers: $name is not here and has no rows"
 done
-make -s --no-print-directory "$BUILD/bench" && for section in matmul matvec matmul_i8; do "$BUILD/bench" --only "$section" --keep "peers-$section"; done
+make -s --no-print-directory "$BUILD/bench" && for section in matmul matvec matmul_i8 graph; do "$BUILD/bench" --only "$section" --keep "peers-$section"; done
 # model files: what the gguf and safetensors packages of PyPI say about ours, and we about theirs
 if [ ! -d "$peers/gguf" ]; then
     python3 -m venv "$peers/gguf" >/dev/null 2>&1 && "$peers/gguf/bin/pip" -q install gguf safetensors >/dev/null 2>&1 || echo "peers: gguf and safetensors could not be installed from PyPI"

@@ -25,7 +25,7 @@ TINYI_FN tiny_status tinyi_cutter_open(tiny_ctx *ctx, tiny_idx n_room, int k_roo
     c->meet = (int64_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->meet);
     c->met = (int32_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->met);
     c->spot = (tinyi_spot *)tinyi_alloc(ctx, (size_t)n_room, sizeof *c->spot);
-    c->heap = (tinyi_heap_item *)tinyi_alloc(ctx, (size_t)n_room, sizeof *c->heap);
+    c->heap = (tinyi_spot_item *)tinyi_alloc(ctx, (size_t)n_room, sizeof *c->heap);
     c->log = (int32_t *)tinyi_alloc(ctx, (size_t)n_room, 2 * sizeof *c->log);
     if (c->weight && c->limit && c->meet && c->met && c->spot && c->heap && c->log) {
         memset(c->meet, 0, (size_t)k_room * sizeof *c->meet);
@@ -52,13 +52,13 @@ TINYI_FN void tinyi_cutter_close(tinyi_cutter *c)
 
 /* ---- the heap: largest key first, of equal ones the lower node */
 
-static int tinyi_heap_before(tinyi_heap_item a, tinyi_heap_item b) { return a.key > b.key || (a.key == b.key && a.node < b.node); }
+static int tinyi_spot_heap_before(tinyi_spot_item a, tinyi_spot_item b) { return a.key > b.key || (a.key == b.key && a.node < b.node); }
 
-static void tinyi_heap_up(tinyi_cutter *c, tiny_idx i, tinyi_heap_item x)
+static void tinyi_spot_heap_up(tinyi_cutter *c, tiny_idx i, tinyi_spot_item x)
 {
     while (i > 0) {
         const tiny_idx up = (i - 1) / 2;
-        if (!tinyi_heap_before(x, c->heap[up])) break;
+        if (!tinyi_spot_heap_before(x, c->heap[up])) break;
         c->heap[i] = c->heap[up];
         c->spot[c->heap[i].node].at = (int32_t)i;
         i = up;
@@ -67,13 +67,13 @@ static void tinyi_heap_up(tinyi_cutter *c, tiny_idx i, tinyi_heap_item x)
     c->spot[x.node].at = (int32_t)i;
 }
 
-static void tinyi_heap_down(tinyi_cutter *c, tiny_idx i, tinyi_heap_item x)
+static void tinyi_spot_heap_down(tinyi_cutter *c, tiny_idx i, tinyi_spot_item x)
 {
     for (;;) {
         tiny_idx k = 2 * i + 1;
         if (k >= c->n_heap) break;
-        if (k + 1 < c->n_heap && tinyi_heap_before(c->heap[k + 1], c->heap[k])) k++;
-        if (!tinyi_heap_before(c->heap[k], x)) break;
+        if (k + 1 < c->n_heap && tinyi_spot_heap_before(c->heap[k + 1], c->heap[k])) k++;
+        if (!tinyi_spot_heap_before(c->heap[k], x)) break;
         c->heap[i] = c->heap[k];
         c->spot[c->heap[i].node].at = (int32_t)i;
         i = k;
@@ -82,33 +82,33 @@ static void tinyi_heap_down(tinyi_cutter *c, tiny_idx i, tinyi_heap_item x)
     c->spot[x.node].at = (int32_t)i;
 }
 
-static void tinyi_heap_put(tinyi_cutter *c, int32_t node, int64_t key)
+static void tinyi_spot_heap_put(tinyi_cutter *c, int32_t node, int64_t key)
 {
-    tinyi_heap_item x;
+    tinyi_spot_item x;
     x.key = key;
     x.node = node;
     c->spot[node].key = key;
-    tinyi_heap_up(c, c->n_heap++, x);
+    tinyi_spot_heap_up(c, c->n_heap++, x);
 }
 
-static void tinyi_heap_change(tinyi_cutter *c, int32_t node, int64_t key)
+static void tinyi_spot_heap_change(tinyi_cutter *c, int32_t node, int64_t key)
 {
-    tinyi_heap_item x;
+    tinyi_spot_item x;
     const tiny_idx i = c->spot[node].at;
     const int64_t old = c->spot[node].key;
     if (key == old) return;
     x.key = key;
     x.node = node;
     c->spot[node].key = key;
-    if (key > old) tinyi_heap_up(c, i, x);
-    else tinyi_heap_down(c, i, x);
+    if (key > old) tinyi_spot_heap_up(c, i, x);
+    else tinyi_spot_heap_down(c, i, x);
 }
 
-static int32_t tinyi_heap_pop(tinyi_cutter *c)
+static int32_t tinyi_spot_heap_pop(tinyi_cutter *c)
 {
     const int32_t node = c->heap[0].node;
-    const tinyi_heap_item last = c->heap[--c->n_heap];
-    if (c->n_heap) tinyi_heap_down(c, 0, last);
+    const tinyi_spot_item last = c->heap[--c->n_heap];
+    if (c->n_heap) tinyi_spot_heap_down(c, 0, last);
     c->spot[node].at = TINYI_SPOT_OUT;
     return node;
 }
@@ -185,8 +185,8 @@ static void tinyi_cutter_move(tinyi_cutter *c, int32_t v, int32_t to, int keys)
             more = -w;
         }
         if (!keys || t->at == TINYI_SPOT_DONE) continue;
-        if (t->at >= 0) tinyi_heap_change(c, u, TINYI_MIN(t->key + more, t->out - t->in));
-        else if (keys == 1 && t->out > 0) tinyi_heap_put(c, u, t->out - t->in);
+        if (t->at >= 0) tinyi_spot_heap_change(c, u, TINYI_MIN(t->key + more, t->out - t->in));
+        else if (keys == 1 && t->out > 0) tinyi_spot_heap_put(c, u, t->out - t->in);
     }
     c->cut -= in - s->in;
     s->out += s->in - in;
@@ -239,11 +239,11 @@ static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
     c->n_heap = 0;
     for (v = 0; v < l->n; v++) c->spot[v].at = TINYI_SPOT_OUT;
     for (v = 0; v < l->n; v++)
-        if (c->spot[v].out > 0) tinyi_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
+        if (c->spot[v].out > 0) tinyi_spot_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
     most_vain = (2000) + l->offset[l->n] / (300);
     while (c->n_heap) {
         const int64_t key = c->heap[0].key;
-        const int32_t u = tinyi_heap_pop(c);
+        const int32_t u = tinyi_spot_heap_pop(c);
         const int32_t from = c->spot[u].part;
         const int64_t heavy = l->node_weight[u];
         int64_t gain;
@@ -252,7 +252,7 @@ static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
         to = c->weight[from] > heavy ? tinyi_cutter_target(c, u, slack, &gain) : -1;
         if (to < 0) continue;               /* it comes back when a neighbour moves */
         if (gain < key && c->n_heap && gain < c->heap[0].key) {
-            tinyi_heap_put(c, u, gain);
+            tinyi_spot_heap_put(c, u, gain);
             continue;
         }
         if (gain <= 0 && vain >= most_vain) break;
@@ -301,11 +301,11 @@ TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
         c->n_heap = 0;
         for (v = 0; v < l->n; v++) {
             c->spot[v].at = TINYI_SPOT_OUT;
-            if (c->part[v] == over) tinyi_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
+            if (c->part[v] == over) tinyi_spot_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
         }
         while (c->n_heap && c->weight[over] > c->limit[over]) {
             const int64_t key = c->heap[0].key;
-            const int32_t u = tinyi_heap_pop(c);
+            const int32_t u = tinyi_spot_heap_pop(c);
             const int64_t heavy = l->node_weight[u];
             int64_t gain;
             int32_t to = tinyi_cutter_target(c, u, 0, &gain);
@@ -315,7 +315,7 @@ TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
                 if (to == over || (c->weight[to] + heavy > c->limit[to] && c->weight[to] + heavy >= c->weight[over])) continue;
             }
             if (gain < key && c->n_heap && gain < c->heap[0].key) {
-                tinyi_heap_put(c, u, gain);
+                tinyi_spot_heap_put(c, u, gain);
                 continue;
             }
             tinyi_cutter_move(c, u, to, 2);
@@ -354,7 +354,7 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
     while (c->weight[0] < target) {
         int64_t more;
         int32_t u;
-        if (c->n_heap) u = tinyi_heap_pop(c);
+        if (c->n_heap) u = tinyi_spot_heap_pop(c);
         else {                              /* the next component */
             for (; looked < l->n && c->spot[next].at == TINYI_SPOT_DONE; looked++) next = (next + 1) % l->n;
             if (looked == l->n) return;

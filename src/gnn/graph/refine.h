@@ -5,7 +5,7 @@
 TINYI_C_BEGIN
 
 typedef struct tinyi_spot { int64_t in, out, key; int32_t at, part; } tinyi_spot;   /* edges to its own part, to others; place in the heap */
-typedef struct tinyi_heap_item { int64_t key; int32_t node; } tinyi_heap_item;
+typedef struct tinyi_spot_item { int64_t key; int32_t node; } tinyi_spot_item;
 
 /* A partition in hand. Its arrays have room for n_room nodes and k_room parts; a level, k and the limits are set for each job. */
 typedef struct tinyi_cutter {
@@ -20,7 +20,7 @@ typedef struct tinyi_cutter {
     int64_t *meet;                          /* zeros between two looks: edges of a node to each part */
     int32_t *met;                           /* parts it has edges to */
     tinyi_spot *spot;
-    tinyi_heap_item *heap;
+    tinyi_spot_item *heap;
     tiny_idx n_heap;
     int32_t *log;                           /* node and old part of each move of a pass */
 } tinyi_cutter;

@@ -13,8 +13,8 @@
  * Each block is a matrix of rows for tiny_spmm and tiny_edge_attention: offset, col. Its destinations are the first n_dst nodes of the
  * batch, its sources the first n_src; the seeds stand first of all. What is drawn for a node depends on the seed of the call, the layer
  * and the node alone: not on the threads, the machine, or who else is in the batch. */
-#ifndef TINYI_SAMPLE_H
-#define TINYI_SAMPLE_H
+#ifndef TINYI_GRAPH_SAMPLE_H
+#define TINYI_GRAPH_SAMPLE_H
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 

@@ -1,0 +1,282 @@
+/* bench/gnn/graph.c - parts, orders and samples of graphs
+ *
+ * Parts: against METIS_PartGraphKway (G. Karypis, V. Kumar; bench/peers/run.sh names its library), the same rows, its defaults; METIS has
+ * one thread. The goal: at most a tenth more edges cut, in at most twice its time. A grid, planted classes, and a power-law graph.
+ * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20 times, against 20
+ * sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them inside.
+ * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads cost alone: one word
+ * of the edges and one of a table of nodes for each edge, at random places that are known long before.                        */
+#include "../bench.h"
+#include "../peers/peers.h"
+#include "tinygnn.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct bg_parts { tiny_ctx *ctx; tgnn_graph *g; int k, metis; int32_t *part, *xadj, *adj; tgnn_partition_info info; } bg_parts;
+
+static void bg_parts_run(void *arg)
+{
+    bg_parts *a = (bg_parts *)arg;
+    int32_t n = (int32_t)tgnn_graph_nodes(a->g), one = 1, k = a->k, cut;
+    if (!a->metis) {
+        b_must(a->ctx, tgnn_partition(a->ctx, a->g, a->k, NULL, a->part, &a->info));
+        return;
+    }
+    (void)b_peers_load(1)->metis_kway(&n, &one, a->xadj, a->adj, NULL, NULL, NULL, &k, NULL, NULL, NULL, &cut, a->part);
+    b_must(a->ctx, tgnn_partition_measure(a->ctx, a->g, a->k, NULL, a->part, &a->info));
+}
+
+static tgnn_graph *bg_grid(tiny_ctx *ctx, int side)
+{
+    int32_t *s = (int32_t *)b_alloc((size_t)side * (size_t)side * 8), *d = (int32_t *)b_alloc((size_t)side * (size_t)side * 8);
+    tgnn_graph_desc how = { 0 };
+    tgnn_edges e = { 0 };
+    tgnn_graph *g = NULL;
+    int i, j;
+    how.symmetrize = 1;
+    for (i = 0; i < side; i++)
+        for (j = 0; j < side; j++) {
+            if (j + 1 < side) { s[e.n] = i * side + j; d[e.n++] = i * side + j + 1; }
+            if (i + 1 < side) { s[e.n] = i * side + j; d[e.n++] = i * side + j + side; }
+        }
+    e.src = s;
+    e.dst = d;
+    b_must(ctx, tgnn_graph_make(ctx, &e, &how, &g));
+    b_free(s);
+    b_free(d);
+    return g;
+}
+
+/* both directions, no loops, no doubles: what METIS takes */
+static tgnn_graph *bg_simple(tiny_ctx *ctx, tgnn_graph *g)
+{
+    const tiny_sparse *a = tgnn_graph_in(g);
+    int32_t *row = (int32_t *)b_alloc((size_t)a->n * 4);
+    tgnn_graph_desc how = { 0 };
+    tgnn_edges e = { 0 };
+    tgnn_graph *h = NULL;
+    tiny_idx v;
+    int64_t p;
+    for (v = 0; v < a->n_rows; v++)
+        for (p = a->offset[v]; p < a->offset[v + 1]; p++) row[p] = (int32_t)v;
+    how.symmetrize = how.drop_loops = 1;
+    how.duplicates = TINY_DUPLICATES_FIRST;
+    e.n_src = e.n_dst = a->n_rows;
+    e.n = a->n;
+    e.src = a->col;
+    e.dst = row;
+    b_must(ctx, tgnn_graph_make(ctx, &e, &how, &h));
+    tgnn_graph_close(ctx, g);
+    b_free(row);
+    return h;
+}
+
+static void bg_partition(tiny_ctx *ctx)
+{
+    static const struct { const char *what; int k; } each[3] = { { "a grid", 16 }, { "planted classes", 32 }, { "a power-law graph", 16 } };
+    int i, j;
+    for (i = 0; i < 3; i++) {
+        const tiny_sparse *in, *unused;
+        const int n = b_quick ? 1 << 15 : 1 << 17;
+        bg_parts arg[2];
+        b_row rows[2];
+        tgnn_graph *g;
+        char says[100];
+        if (i == 0) g = bg_grid(ctx, b_quick ? 200 : 500);
+        else if (i == 1) b_must(ctx, tgnn_planted(ctx, n, n / 1000, 16, 0.8, 1, &g));
+        else {
+            b_must(ctx, tgnn_rmat(ctx, b_quick ? 13 : 15, (int64_t)n * 2, 1, &g));
+            g = bg_simple(ctx, g);
+        }
+        in = tgnn_graph_in(g);
+        b_must(ctx, tgnn_graph_out(ctx, g, &unused));
+        memset(arg, 0, sizeof arg);
+        memset(rows, 0, sizeof rows);
+        for (j = 0; j < 2; j++) {
+            tiny_idx v;
+            arg[j].ctx = ctx;
+            arg[j].g = g;
+            arg[j].k = each[i].k;
+            arg[j].metis = j;
+            arg[j].part = (int32_t *)b_alloc((size_t)in->n_rows * 4);
+            arg[j].xadj = (int32_t *)b_alloc(((size_t)in->n_rows + 1) * 4);
+            arg[j].adj = (int32_t *)b_alloc((size_t)in->n * 4);
+            for (v = 0; v <= in->n_rows; v++) arg[j].xadj[v] = (int32_t)in->offset[v];
+            memcpy(arg[j].adj, in->col, (size_t)in->n * 4);
+            rows[j].what = "partition";
+            rows[j].target = j ? "METIS" : "ours";
+            rows[j].threads = j ? 1 : b_threads;
+            rows[j].arg = &arg[j];
+            rows[j].run = j && !b_peers_load(1)->metis_kway ? NULL : bg_parts_run;
+            b_shape(&rows[j], "%td nodes, %lld edges, %d parts", in->n_rows, (long long)(in->n / 2), each[i].k);
+        }
+        (void)snprintf(says, sizeof says, "Partition of %s", each[i].what);
+        b_contest(says, rows, 2);
+        b_note("ours cuts %lld edges, parts of %lld to %lld nodes", (long long)(arg[0].info.cut_edges / 2), (long long)arg[0].info.lightest, (long long)arg[0].info.heaviest);
+        if (rows[1].run) {
+            b_note("METIS cuts %lld, parts of %lld to %lld", (long long)(arg[1].info.cut_edges / 2), (long long)arg[1].info.lightest, (long long)arg[1].info.heaviest);
+            b_verdict("edges cut against METIS", (double)arg[0].info.cut_edges / (double)arg[1].info.cut_edges, "<=", 1.1);
+            b_verdict("time against METIS", rows[0].median_ns / rows[1].median_ns, "<=", 2.0);
+        }
+        for (j = 0; j < 2; j++) {
+            b_free(arg[j].part);
+            b_free(arg[j].xadj);
+            b_free(arg[j].adj);
+        }
+        tgnn_graph_close(ctx, g);
+    }
+}
+
+/* ---- orders */
+
+typedef struct bg_order { tiny_ctx *ctx; tgnn_graph *g, *near; int step; float *x, *y; tiny_idx f; int32_t *label; uint32_t *order; tiny_idx k; } bg_order;
+
+static void bg_order_run(void *arg)
+{
+    bg_order *a = (bg_order *)arg;
+    const tiny_sparse *m = tgnn_graph_in(a->step == 1 ? a->near : a->g);
+    const tiny_idx n = m->n_rows;
+    tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, n, a->f), y = tiny_tensor_2d(a->y, TINY_F32, n, a->f), order = tiny_tensor_1d(a->order, TINY_I32, n);
+    tiny_tensor offset = tiny_tensor_1d(m->offset, TINY_I64, n + 1), col = tiny_tensor_1d(m->col, TINY_I32, (tiny_idx)m->n);
+    if (a->step < 2) {
+        b_must(a->ctx, tiny_spmm(a->ctx, &offset, &x, &col, NULL, NULL, NULL, &y));
+        return;
+    }
+    tgnn_graph_close(a->ctx, a->near);
+    b_must(a->ctx, tgnn_communities(a->ctx, a->g, NULL, a->label, &a->k));
+    b_must(a->ctx, tgnn_order_by_part(a->ctx, n, a->k, a->label, a->order));
+    b_must(a->ctx, tgnn_graph_permute(a->ctx, a->g, a->order, &a->near));
+    b_must(a->ctx, tiny_gather(a->ctx, &x, &order, &y));
+}
+
+static void bg_reorder(tiny_ctx *ctx)
+{
+    static const char *const names[3] = { "spmm, shuffled", "spmm, by community", "communities, order, permute, gather" };
+    const tiny_idx n = b_quick ? 200000 : 1000000, f = b_quick ? 128 : 64;
+    bg_order a[3];
+    b_row rows[3];
+    int i;
+    memset(a, 0, sizeof a);
+    memset(rows, 0, sizeof rows);
+    a[2].ctx = ctx;
+    a[2].f = f;
+    a[2].step = 2;
+    b_must(ctx, tgnn_planted(ctx, n, (int)(n / 1000), 16, 0.8, 1, &a[2].g));
+    a[2].x = (float *)b_alloc((size_t)(n * f) * 4);
+    a[2].y = (float *)b_alloc((size_t)(n * f) * 4);
+    a[2].label = (int32_t *)b_alloc((size_t)n * 4);
+    a[2].order = (uint32_t *)b_alloc((size_t)n * 4);
+    bg_order_run(&a[2]);
+    for (i = 0; i < 2; i++) {
+        a[i] = a[2];
+        a[i].step = i;
+    }
+    a[2].near = NULL;                       /* its own, made anew each time */
+    for (i = 0; i < 3; i++) {
+        rows[i].what = names[i];
+        rows[i].target = tiny_target_name(tiny_ctx_target(ctx));
+        rows[i].threads = b_threads;
+        rows[i].run = bg_order_run;
+        rows[i].arg = &a[i];
+        b_shape(&rows[i], "%td nodes, %lld M edges, %td", n, (long long)(tgnn_graph_edges(a[2].g) / 1000000), f);
+    }
+    b_contest("Sums over the edges of a shuffled community graph", rows, 3);
+    b_verdict("20 sums, the new order included", 20 * rows[0].median_ns / (20 * rows[1].median_ns + rows[2].median_ns), ">=", 1.2);
+    tgnn_graph_close(ctx, a[1].near);
+    tgnn_graph_close(ctx, a[2].near);
+    tgnn_graph_close(ctx, a[2].g);
+    b_free(a[2].x);
+    b_free(a[2].y);
+    b_free(a[2].label);
+    b_free(a[2].order);
+}
+
+/* ---- samples */
+
+enum { SEEDS = 1024 };
+typedef struct bg_sample { tiny_ctx *ctx; const tiny_sparse *a; tgnn_sampler *s; uint64_t step; int32_t seeds[SEEDS], *place, *at; int64_t n; volatile int64_t sum; } bg_sample;
+
+static void bg_sample_run(void *arg)
+{
+    bg_sample *a = (bg_sample *)arg;
+    tgnn_sample o;
+    b_must(a->ctx, tgnn_sampler_draw(a->s, a->step++ % 8, a->seeds, SEEDS, &o));
+    a->n = o.block[0].n + o.block[1].n + o.block[2].n;
+}
+
+static void bg_reads_team(tiny_team *team, void *arg)
+{
+    bg_sample *a = (bg_sample *)arg;
+    tiny_idx i, i1;
+    int64_t sum = 0;
+    while (tiny_take(team, (tiny_idx)a->n - 32, 1024, &i, &i1))
+        for (; i < i1; i++) {
+#if defined __GNUC__
+            __builtin_prefetch(a->a->col + a->at[i + 32]);
+            __builtin_prefetch(a->place + a->a->col[a->at[i + 12]]);
+#endif
+            sum += a->place[a->a->col[a->at[i]]];
+        }
+    a->sum = sum;
+}
+
+static void bg_reads_run(void *arg)
+{
+    bg_sample *a = (bg_sample *)arg;
+    b_must(a->ctx, tiny_parallel(a->ctx, 0, 0, 0, bg_reads_team, a));
+}
+
+static void bg_sampling(tiny_ctx *ctx)
+{
+    static const int32_t fanout[3] = { 15, 10, 5 };
+    const int scale = b_quick ? 17 : 20;
+    tgnn_sampler_desc d = { 0 };
+    tiny_rng rng = tiny_rng_make(1, 1);
+    uint32_t *order = (uint32_t *)b_alloc((size_t)4 << scale);
+    static bg_sample a;
+    b_row rows[2];
+    tgnn_graph *g;
+    int64_t i;
+    memset(rows, 0, sizeof rows);
+    b_must(ctx, tgnn_rmat(ctx, scale, (int64_t)16 << scale, 1, &g));
+    d.n_layers = 3;
+    d.fanout = fanout;
+    b_must(ctx, tgnn_sampler_open(ctx, g, &d, &a.s));
+    a.ctx = ctx;
+    a.a = tgnn_graph_in(g);
+    tiny_rng_permutation(&rng, order, (uint32_t)1 << scale);
+    for (i = 0; i < SEEDS; i++) a.seeds[i] = (int32_t)order[i];
+    bg_sample_run(&a);
+    a.place = (int32_t *)order;
+    a.at = (int32_t *)b_alloc((size_t)a.n * 4);
+    for (i = 0; i < a.n; i++) a.at[i] = (int32_t)tiny_rng_below(&rng, (uint32_t)16 << scale);
+    rows[0].what = "sample, fanouts 15 10 5";
+    rows[1].what = "the reads alone";
+    rows[0].run = bg_sample_run;
+    rows[1].run = bg_reads_run;
+    for (i = 0; i < 2; i++) {
+        rows[i].target = i ? "limit" : "ours";
+        rows[i].threads = b_threads;
+        rows[i].arg = &a;
+        rows[i].flops = (double)a.n;
+        b_shape(&rows[i], "%d M nodes, %d M edges; %lld drawn", 1 << scale >> 20, 16 << scale >> 20, (long long)a.n);
+    }
+    b_contest("Neighbour sampling of 1024 seeds (Gop/s: edges)", rows, 2);
+    b_note("%.1f M edges a second, %.0f %% of the limit", 1e3 * (double)a.n / rows[0].median_ns, 100 * rows[1].median_ns / rows[0].median_ns);
+    tgnn_sampler_close(a.s);
+    tgnn_graph_close(ctx, g);
+    b_free(a.at);
+    b_free(order);
+}
+
+void bench_graph(void)
+{
+    tiny_ctx_desc desc = { 0 };
+    tiny_ctx *ctx;
+    desc.n_threads = b_threads;
+    if (tiny_ctx_open(&desc, &ctx)) return;
+    bg_partition(ctx);
+    bg_reorder(ctx);
+    bg_sampling(ctx);
+    tiny_ctx_close(ctx);
+}
