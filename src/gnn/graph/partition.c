@@ -4,8 +4,8 @@
  * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth (coarsen.c). There it
  *          is cut in two again and again: several first halves are grown by best gain, each is refined, the one with the least cut is
  *          kept. On the way back every level is refined by passes of best moves between all parts (refine.c). A move with a gain may take
- *          a part above the limit, in proportion: hubs can gather in one part, and what costs little to move leaves it on the next level.
- *          At the end nodes move until every part keeps the limit.
+ *          a part above the limit, in proportion: hubs can gather in one part, and what costs little to move leaves it later.
+ *          On the last level nodes move until every part keeps the limit.
  * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the lightest part is below the
  *          mean, so it takes any node and ends below the limit: the last step can always be made.
  * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
@@ -224,7 +224,7 @@ static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t t
     tinyi_cutter *c = &s->cut;
     const tinyi_level *first = &s->level[0];
     const int passes = s->d.passes ? s->d.passes : 8;
-    const int64_t slack = 5 * TINYI_MAX(total / first->n, 1), edges = first->offset[first->n];
+    const int64_t slack = 10 * TINYI_MAX(total / first->n, 1), edges = first->offset[first->n];
     int32_t *now = s->part, *next = part, *t;
     tiny_status st = TINY_OK;
     tiny_idx v;
@@ -246,7 +246,8 @@ static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t t
         c->part = now;
         st = tinyi_cutter_count(c);
         if (st) break;
-        if (2 * i <= levels) tinyi_cutter_balance(c);       /* before, nodes are too heavy for it */
+        /* not before: each balance costs the gains that made a part heavy, while the next level may still trade them */
+        if (i == 0) tinyi_cutter_balance(c);
         tinyi_cutter_refine(c, passes, slack);
         if (i == 0) {
             tinyi_cutter_fill(c);
