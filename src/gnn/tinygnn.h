@@ -60,10 +60,10 @@
  *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
  *
  * What is not there
- *     Sampling, partitions and quantization of graphs; training is the tape (math/tape.h), a program for it is not there.
+ *     Quantization of graphs, and graphs larger than memory; training is the tape (math/tape.h), a program for it is not there.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling
  *
  * Licence
  *     MIT, at the end of this file.

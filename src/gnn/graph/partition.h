@@ -29,7 +29,7 @@ typedef struct tgnn_partition_info {
     int levels;                             /* graphs on the way down, the first included; 0: none was made */
 } tgnn_partition_info;
 
-/* 1 <= k <= nodes (k = 1 also for none). Every part has a node. info may be NULL. Memory: 16 bytes an edge and direction, 100 a node. */
+/* 1 <= k <= nodes (k = 1 also for none). Every part has a node. info may be NULL. Memory while it works: about 50 bytes an edge of g and 150 a node. */
 TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info);
 /* One look at each node, for graphs that are too large for that: node v goes where the most of its neighbours are already, less the
  * fuller the part is (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large Distributed Graphs", 2012, linear deterministic
