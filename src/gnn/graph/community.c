@@ -46,7 +46,13 @@ static int tinyi_label_before(const tinyi_labels *s, int32_t own, int32_t b, int
     return hb < ha || (hb == ha && b < a);
 }
 
-static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label) { return label == own || s->size[label] < s->most; }
+/* Two nodes that are alone would swap their labels for ever: only the one with the larger label moves (H. Lu, M. Halappanavar,
+ * A. Kalyanaraman, "Parallel heuristics for scalable community detection", 2015). */
+static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label)
+{
+    if (label == own) return 1;
+    return s->size[label] < s->most && !(label > own && s->size[label] == 1 && s->size[own] == 1);
+}
 
 /* the specification: for each edge its label is counted over the whole row */
 static int32_t tinyi_label_ref(const tinyi_labels *s, int32_t v, int64_t p0, int64_t p1)

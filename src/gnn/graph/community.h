@@ -17,7 +17,8 @@ typedef struct tgnn_communities_desc {      /* all zero: up to 6 rounds, communi
 
 /* Label propagation: in each round a node takes the label that most of its edges come from, its own where that is one of several, until
  * no more than one node in fifty changes. Nodes go in 8 groups (64 neighbouring numbers at a time), one after the other: those of one
- * group do not see each other's change, so a community may pass most_nodes by what one group adds. label[v] is 0 .. *n_label - 1, numbered
+ * group do not see each other's change, so a community may pass most_nodes by what one group adds, and of
+ * two nodes that are alone only the one with the larger number moves. label[v] is 0 .. *n_label - 1, numbered
  * by the first node of each. The same seed gives the same labels with any number of threads. */
 TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc, int32_t *label, tiny_idx *n_label);
 /* Nodes by part or label (0 .. k - 1), in each by number: an order for tgnn_graph_permute. */

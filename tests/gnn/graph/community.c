@@ -33,6 +33,31 @@ static void test_known(void)
     t_close(ctx);
 }
 
+/* pairs in one run of numbers find each other and do not swap their labels */
+static void test_pairs(void)
+{
+    int32_t s[100], d[100], label[200];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tgnn_graph_desc how;
+    tgnn_graph *g;
+    tgnn_edges e;
+    tiny_idx k;
+    int i;
+    memset(&how, 0, sizeof how);
+    memset(&e, 0, sizeof e);
+    how.symmetrize = 1;
+    for (i = 0; i < 100; i++) { s[i] = 2 * i; d[i] = 2 * i + 1; }
+    e.n = 100;
+    e.src = s;
+    e.dst = d;
+    T_OK(tgnn_graph_make(ctx, &e, &how, &g));
+    T_OK(tgnn_communities(ctx, g, NULL, label, &k));
+    T_EQ_INT(k, 100);
+    for (i = 0; i < 200; i++) T_EQ_INT(label[i], i / 2);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 /* planted classes of a shuffled graph: nearly all edges inside them end in one community; the same for every target and thread */
 static void test_planted(void)
 {
@@ -188,6 +213,7 @@ static void test_no_memory(void)
 int main(void)
 {
     T_RUN(test_known);
+    T_RUN(test_pairs);
     T_RUN(test_planted);
     T_RUN(test_limit);
     T_RUN(test_order);
