@@ -204,9 +204,9 @@ $(BUILD)/story-linked: examples/story.c $(BUILD)/story-model.h $(HEADERS) $(BUIL
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
-$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a -o $@ -pthread -lm $(DL)
+	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -o $@ -pthread -lm $(DL)
 
 $(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
