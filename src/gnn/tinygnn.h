@@ -79,5 +79,6 @@
 #include "gnn/graph/npy.h"
 #include "gnn/graph/read.h"
 #include "gnn/layer/layer.h"
+#include "gnn/layer/net.h"
 #include "gnn/embed/fastrp.h"
 #endif

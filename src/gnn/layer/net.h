@@ -1,0 +1,98 @@
+/* src/gnn/layer/net.h - a network of graph layers: a description in JSON, weights in safetensors
+ *
+ *   tgnn_net *net;
+ *   tgnn_net_read(ctx, "model.safetensors", &net);         and model.json beside it
+ *   in.graph = g; in.x = &x;
+ *   tgnn_net_run(ctx, net, &in, &y, NULL);
+ *   tgnn_net_free(ctx, net);
+ *
+ * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the table in
+ * gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
+ *
+ *   { "format": "tgnn-net 1",
+ *     "rows": true,                         each row of x is divided by its sum first (a row that sums to 0 stays)
+ *     "layers": [
+ *       { "kind": "gat", "name": "conv1", "in": 1433, "out": 8, "heads": 8, "act": "elu" },
+ *       { "kind": "gat", "name": "conv2", "out": 7, "concat": false } ] }
+ *
+ * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
+ *   all          kind, name, act (none, relu, elu, tanh; what becomes of y), dropout (of x; only for training)
+ *   all but appnp, readout: in (the first layer must have it; else what came before), out
+ *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
+ *   sage         aggr (mean; sum, add, max, min), normalize (false)
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha; only for training)
+ *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
+ *   rgcn         relations, bases (none)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none)
+ *   linear       torch.nn.Linear: weight, bias
+ *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand side by side)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer claims, a shape that
+ * is another, a number that is not finite and a member that the kind does not have are refused, each with its sentence.            */
+#ifndef TINYI_GNN_NET_H
+#define TINYI_GNN_NET_H
+#include "gnn/layer/layer.h"
+TINYI_C_BEGIN
+
+#define TGNN_NET_MOST 32                    /* layers */
+#define TGNN_NET_NAME 64                    /* bytes of a name, with the 0 */
+#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* of a row */
+
+typedef enum tgnn_stage_kind { TGNN_STAGE_CONV, TGNN_STAGE_LINEAR, TGNN_STAGE_READOUT } tgnn_stage_kind;
+typedef enum tgnn_act { TGNN_ACT_NONE, TGNN_ACT_RELU, TGNN_ACT_ELU, TGNN_ACT_TANH, TGNN_ACT_COUNT } tgnn_act;
+
+typedef struct tgnn_stage {
+    tgnn_stage_kind kind;
+    tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
+    char name[TGNN_NET_NAME];
+    int act;
+    tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
+    tiny_idx hidden, edge, relations, bases;
+    int aggr, all;                          /* READOUT */
+    float dropout, dropout_edges;
+} tgnn_stage;
+
+typedef struct tgnn_net {
+    int n_stages;
+    tgnn_stage stage[TGNN_NET_MOST];
+    int rows;                               /* rows of x are divided by their sums */
+    tiny_idx n_in, n_out;
+} tgnn_net;
+
+/* path: "model.safetensors", and the description in model.json beside it (or "model.json": the other way round). */
+TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out);
+/* name stands in the sentences; the bytes may go afterwards. */
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out);
+/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for matrices, 0 for
+ * biases and eps). The same for a seed on every machine. */
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out);
+TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);       /* the same again, into the weights that are there */
+/* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
+TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net);
+TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net);         /* takes NULL */
+
+typedef struct tgnn_net_input {
+    const tgnn_graph *graph;
+    const tiny_tensor *x;                   /* (nodes, n_in) */
+    const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
+    const int32_t *relation;                /* of each edge as it was given: rgcn */
+    const int64_t *graph_at;                /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
+    tiny_idx n_graphs;
+} tgnn_net_input;
+
+/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL: a picture of
+ * the nodes is drawn from it. Two threads may run one net in two contexts. */
+TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+
+/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
+TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
+
+/* The graphs that the stages sum over; stages that want the same share it. */
+typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
+TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
+TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
+/* rows of x into y, each divided by its sum; y may be x */
+TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
+
+TINYI_C_END
+#endif

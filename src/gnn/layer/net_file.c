@@ -1,0 +1,388 @@
+/* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
+ *
+ * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes, so that memory is
+ * taken only for what the file really holds. Two tensors over the same bytes are refused: the format has no such thing. */
+#include <stdio.h>
+#include <string.h>
+#include "gnn/layer/net_file.h"
+#include "core/bytes.h"
+#include "core/file.h"
+#include "core/rng.h"
+#include "core/safetensors.h"
+#include "core/state.h"
+#include "math/optim.h"
+
+typedef struct tinyi_net_fill {
+    tiny_ctx *ctx;
+    const char *path;
+    tgnn_net *net;
+    const unsigned char *from[TGNN_NET_MOST * TGNN_LAYER_WEIGHTS];  /* where in the file each weight came from */
+    tiny_status st;
+} tinyi_net_fill;
+
+/* is the tensor weight w of the stage? */
+static int tinyi_net_named(const tgnn_stage *s, const tinyi_net_weight *w, tinyi_json_text t)
+{
+    const size_t a = strlen(s->name), b = strlen(w->name);
+    return a && !t.escapes && t.n == a + 1 + b && !memcmp(t.at, s->name, a) && t.at[a] == '.' && !memcmp(t.at + a + 1, w->name, b);
+}
+
+/* as it is described, or without dimensions of 1 before it: att (heads, c), eps of rank 0 */
+static int tinyi_net_fits(const tinyi_net_weight *w, const tinyi_st_tensor *t)
+{
+    int skip = 0, k;
+    while (skip < w->rank && w->rank - skip > t->rank && w->dim[skip] == 1) skip++;
+    if (w->rank - skip != t->rank) return 0;
+    for (k = 0; k < t->rank; k++)
+        if (t->dim[k] != (uint64_t)w->dim[skip + k]) return 0;
+    return 1;
+}
+
+static const char *tinyi_net_shape_text(int rank, const uint64_t *dim, char text[96])
+{
+    int k, n = 0;
+    text[0] = 0;
+    if (!rank) (void)snprintf(text, 96, "one number");
+    for (k = 0; k < rank && n >= 0 && n < 60; k++) n += snprintf(text + n, 96 - (size_t)n, k ? " x %llu" : "%llu", (unsigned long long)dim[k]);
+    return text;
+}
+
+static tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
+{
+    size_t n = 1;
+    int k;
+    for (k = 0; k < w->rank; k++)
+        if (!tinyi_size_mul(n, (size_t)w->dim[k], &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "net: the weight %s is larger than this machine can address", w->name);
+    l->owned[i] = tinyi_alloc(ctx, n, sizeof(float));
+    if (!l->owned[i]) return tiny_ctx_status(ctx);
+    l->w[i] = tiny_tensor_nd(l->owned[i], TINY_F32, w->rank, w->dim);
+    return TINY_OK;
+}
+
+static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
+{
+    tinyi_net_fill *f = (tinyi_net_fill *)arg;
+    char shown[TINYI_SHOW], has[96], wants[96];
+    tinyi_net_weight w;
+    tinyi_cursor c;
+    uint64_t dim[3];
+    int i, k, a;
+    tiny_idx n;
+    if (f->st) return;
+    (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
+    for (i = 0, k = TGNN_LAYER_WEIGHTS; i < f->net->n_stages; i++) {
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
+        if (k < TGNN_LAYER_WEIGHTS) break;
+    }
+    if (i == f->net->n_stages) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path, shown);
+    else if (f->net->stage[i].layer.w[k].data) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+    else if (t->type != TINYI_ST_F32) f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
+    else if (!tinyi_net_fits(&w, t)) {
+        for (a = 0; a < w.rank; a++) dim[a] = (uint64_t)w.dim[a];
+        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown, tinyi_net_shape_text(t->rank, t->dim, has),
+                           tinyi_net_shape_text(w.rank, dim, wants));
+    }
+    for (a = 0; !f->st && a < TGNN_NET_MOST * TGNN_LAYER_WEIGHTS; a++) {
+        const tgnn_layer *l = &f->net->stage[a / TGNN_LAYER_WEIGHTS].layer;
+        const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
+        if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
+    }
+    if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
+    if (f->st) return;
+    f->from[i * TGNN_LAYER_WEIGHTS + k] = t->data;
+    c = tinyi_cursor_make(t->data, t->bytes);
+    for (n = 0; n < tiny_tensor_count(&f->net->stage[i].layer.w[k]); n++) {
+        float v = 0.0f;
+        (void)tinyi_rd_f32(&c, &v);
+        if (!(v - v == 0.0f)) {
+            f->st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "%s: number %td of the tensor %s is not finite", f->path, n, shown);
+            return;
+        }
+        ((float *)f->net->stage[i].layer.w[k].data)[n] = v;
+    }
+}
+
+TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net)
+{
+    int i;
+    if (!net) return;
+    for (i = 0; i < TGNN_NET_MOST; i++) tgnn_layer_free(ctx, &net->stage[i].layer);
+    tiny_free(ctx, net);
+}
+
+static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, tgnn_net **out)
+{
+    tgnn_net *net;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!name || !json || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
+    net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    st = tinyi_net_describe(ctx, name, json, n_json, net);
+    if (st) tgnn_net_free(ctx, net);
+    else *out = net;
+    return st;
+}
+
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out)
+{
+    tinyi_net_fill *f;
+    tinyi_net_weight w;
+    tinyi_st_sink sink;
+    tgnn_net *net = NULL;
+    int i, k;
+    tiny_status st = tinyi_net_begin(ctx, name, json, n_json, out);
+    if (st) return st;
+    net = *out;
+    *out = NULL;
+    f = (tinyi_net_fill *)tiny_alloc(ctx, sizeof *f);
+    if (!f) {
+        tgnn_net_free(ctx, net);
+        return tiny_ctx_status(ctx);
+    }
+    memset(f, 0, sizeof *f);
+    f->ctx = ctx;
+    f->path = name;
+    f->net = net;
+    sink.arg = f;
+    sink.meta = NULL;
+    sink.tensor = tinyi_net_take_tensor;
+    st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink) : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
+    if (!st) st = f->st;
+    for (i = 0; !st && i < net->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&net->stage[i], k, &w) && !w.optional && !net->stage[i].layer.w[k].data)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s.%s is missing", name, net->stage[i].name, w.name);
+    tiny_free(ctx, f);
+    if (st) tgnn_net_free(ctx, net);
+    else *out = net;
+    return st;
+}
+
+/* path without its ending, and with another; one block of the context */
+static char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
+{
+    static const char *const known[] = { ".safetensors", ".json" };
+    size_t n = strlen(path), i;
+    char *to;
+    for (i = 0; i < 2; i++) {
+        const size_t m = strlen(known[i]);
+        if (n > m && !strcmp(path + n - m, known[i])) {
+            n -= m;
+            break;
+        }
+    }
+    to = (char *)tiny_alloc(ctx, n + strlen(ending) + 1);
+    if (!to) return NULL;
+    memcpy(to, path, n);
+    memcpy(to + n, ending, strlen(ending) + 1);
+    return to;
+}
+
+TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out)
+{
+    char *json = NULL, *weights = NULL;
+    tiny_file a, b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no place for the net");
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    json = tinyi_net_path(ctx, path, ".json");
+    weights = json ? tinyi_net_path(ctx, path, ".safetensors") : NULL;
+    st = weights ? tiny_file_open(ctx, json, &a) : tiny_ctx_status(ctx);
+    if (!st) st = tiny_file_open(ctx, weights, &b);
+    if (!st) st = tgnn_net_read_memory(ctx, path, a.bytes, a.n_bytes, b.bytes, b.n_bytes, out);
+    tiny_file_close(ctx, &a);
+    tiny_file_close(ctx, &b);
+    tiny_free(ctx, json);
+    tiny_free(ctx, weights);
+    return st;
+}
+
+/* ---- drawn */
+
+static int tinyi_net_is_eps(const tgnn_stage *s, int k) { return s->kind == TGNN_STAGE_CONV && (s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_GINE) && k == 4; }
+
+TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0x6e6574);
+    int i, k;
+    tiny_idx a;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is none");
+    for (i = 0; !st && i < net->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++) {
+            tiny_tensor *w = &net->stage[i].layer.w[k], part;
+            if (!w->data) continue;
+            if (w->rank < 2) st = tiny_init_constant(ctx, w, tinyi_net_is_eps(&net->stage[i], k) ? (double)net->stage[i].layer.eps : 0.0);
+            else if (w->rank == 2) st = tiny_init_xavier(ctx, &rng, w);
+            else
+                for (a = 0; !st && a < w->dim[0]; a++) {
+                    part = tiny_tensor_2d((float *)w->data + a * w->dim[1] * w->dim[2], TINY_F32, w->dim[1], w->dim[2]);
+                    st = tiny_init_xavier(ctx, &rng, &part);
+                }
+        }
+    return st;
+}
+
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out)
+{
+    tinyi_net_weight w;
+    int i, k;
+    tiny_status st = tinyi_net_begin(ctx, name, json, n_json, out);
+    for (i = 0; !st && i < (*out)->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&(*out)->stage[i], k, &w)) st = tinyi_net_weight_room(ctx, &(*out)->stage[i].layer, k, &w);
+    if (!st) st = tgnn_net_draw(ctx, *out, seed);
+    if (st && out) {
+        tgnn_net_free(ctx, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- written */
+
+typedef struct tinyi_net_text { char *at; size_t n, room; } tinyi_net_text;
+
+static void tinyi_net_say(tinyi_net_text *t, const char *key, const char *value, int quoted)
+{
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, quoted ? ", \"%s\": \"%s\"" : ", \"%s\": %s", key, value);
+}
+
+static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) { t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, ", \"%s\": %td", key, v); }
+
+static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
+{
+    char text[40];
+    int k, n = 0, n_text = snprintf(text, sizeof text, "%.9g", (double)v);
+    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
+        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
+        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
+    }
+    text[n] = 0;
+    tinyi_net_say(t, key, text, 0);
+}
+
+enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
+
+static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int first)
+{
+    const tgnn_layer *l = &s->layer;
+    const int kind = s->kind == TGNN_STAGE_CONV ? (int)l->kind : -1, attends = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER;
+    const int spread = kind == TGNN_LAYER_GCN || kind == TGNN_LAYER_SGC || kind == TGNN_LAYER_APPNP;
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, "%s    { \"kind\": \"%s\"", first ? "" : ",\n",
+                             kind >= 0 ? tgnn_layer_name(l->kind) : s->kind == TGNN_STAGE_LINEAR ? "linear" : "readout");
+    if (s->name[0]) tinyi_net_say(t, "name", s->name, 1);
+    tinyi_net_say_whole(t, "in", s->n_in);
+    if (kind != TGNN_LAYER_APPNP && s->kind != TGNN_STAGE_READOUT) tinyi_net_say_whole(t, "out", s->out);
+    if (attends) tinyi_net_say_whole(t, "heads", l->heads);
+    if (attends && l->average) tinyi_net_say(t, "concat", "false", 0);
+    if (l->no_loops) tinyi_net_say(t, "add_self_loops", "false", 0);
+    if (spread && l->weighted) tinyi_net_say(t, "edge_weight", "true", 0);
+    if (l->slope != 0.0f) tinyi_net_say_real(t, "negative_slope", l->slope);
+    if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT) tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
+    if (s->all) tinyi_net_say(t, "all", "true", 0);
+    if (l->normalize) tinyi_net_say(t, "normalize", "true", 0);
+    if (kind == TGNN_LAYER_GIN || kind == TGNN_LAYER_GINE) tinyi_net_say_whole(t, "hidden", s->hidden);
+    if (l->eps != 0.0f) tinyi_net_say_real(t, "eps", l->eps);
+    if (s->edge) tinyi_net_say_whole(t, "edge", s->edge);
+    if (s->relations) tinyi_net_say_whole(t, "relations", s->relations);
+    if (s->bases) tinyi_net_say_whole(t, "bases", s->bases);
+    if ((kind == TGNN_LAYER_SGC || kind == TGNN_LAYER_APPNP) && l->steps) tinyi_net_say_whole(t, "K", l->steps);
+    if (l->alpha != 0.0f) tinyi_net_say_real(t, "alpha", l->alpha);
+    if (s->act) tinyi_net_say(t, "act", tinyi_net_act_name(s->act), 1);
+    if (s->dropout != 0.0f) tinyi_net_say_real(t, "dropout", s->dropout);
+    if (s->dropout_edges != 0.0f) tinyi_net_say_real(t, "dropout_edges", s->dropout_edges);
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
+}
+
+static void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+{
+    int k;
+    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
+}
+
+/* the whole file of weights into one block */
+static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned char **out, size_t *n_out)
+{
+    tinyi_net_text t;
+    tinyi_net_weight w;
+    size_t data = 0, at;
+    tiny_idx n;
+    int i, k, a, tensors = 0;
+    unsigned char *bytes;
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&net->stage[i], k, &w) && net->stage[i].layer.w[k].data) {
+                data += (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
+                tensors++;
+            }
+    t.room = 64 + (size_t)tensors * TINYI_NET_TENSOR_TEXT;
+    bytes = (unsigned char *)tiny_alloc(ctx, 8 + t.room + data);
+    if (!bytes) return tiny_ctx_status(ctx);
+    t.at = (char *)bytes + 8;
+    t.n = 1;
+    t.at[0] = '{';
+    for (i = 0, at = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            if (!tinyi_net_wants(&net->stage[i], k, &w) || !net->stage[i].layer.w[k].data) continue;
+            n = tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
+            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s\"%s.%s\":{\"dtype\":\"F32\",\"shape\":[", at ? "," : "", net->stage[i].name, w.name);
+            for (a = 0; a < w.rank; a++) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, a ? ",%td" : "%td", w.dim[a]);
+            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "],\"data_offsets\":[%zu,%zu]}", at, at + (size_t)n);
+            at += (size_t)n;
+        }
+    t.at[t.n++] = '}';
+    while (t.n % 8) t.at[t.n++] = ' ';
+    tinyi_net_put_le(bytes, t.n, 8);
+    *n_out = 8 + t.n;
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            const tiny_tensor *m = &net->stage[i].layer.w[k];
+            if (!tinyi_net_wants(&net->stage[i], k, &w) || !m->data) continue;
+            for (n = 0; n < tiny_tensor_count(m); n++, *n_out += 4) {
+                uint32_t bits;
+                memcpy(&bits, (const float *)m->data + n, 4);
+                tinyi_net_put_le(bytes + *n_out, bits, 4);
+            }
+        }
+    *out = bytes;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net)
+{
+    char *name;
+    unsigned char *bytes = NULL;
+    tinyi_net_text t;
+    size_t n = 0;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
+    st = tinyi_net_pack(ctx, net, &bytes, &n);
+    if (st) return st;
+    name = tinyi_net_path(ctx, path, ".safetensors");
+    st = name ? tiny_file_write(ctx, name, bytes, n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, bytes);
+    if (st) return st;
+    t.room = 128 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
+    t.at = (char *)tiny_alloc(ctx, t.room);
+    if (!t.at) return tiny_ctx_status(ctx);
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s\n  \"layers\": [\n", net->rows ? "\n  \"rows\": true," : "");
+    for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
+    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");
+    name = tinyi_net_path(ctx, path, ".json");
+    st = name ? tiny_file_write(ctx, name, t.at, t.n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, t.at);
+    return st;
+}
