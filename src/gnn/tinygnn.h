@@ -80,5 +80,6 @@
 #include "gnn/graph/read.h"
 #include "gnn/layer/layer.h"
 #include "gnn/layer/net.h"
+#include "gnn/train/train.h"
 #include "gnn/embed/fastrp.h"
 #endif
