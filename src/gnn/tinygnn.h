@@ -82,4 +82,5 @@
 #include "gnn/layer/net.h"
 #include "gnn/train/train.h"
 #include "gnn/embed/fastrp.h"
+#include "gnn/train/data.h"
 #endif

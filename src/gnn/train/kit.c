@@ -74,7 +74,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     }
     k->pass->train = 1;
     if (!st && k->next) st = k->next(k->task, 0, 0);
-    if (!st) st = tinyi_pass_tape(k->pass, k->loss, k->task, 0, k->tape_bytes, &tape);
+    if (!st) st = tinyi_pass_tape(k->pass, k->loss, k->task, 0, &tape);
     k->pass->train = 0;
     for (epoch = 1; !st && !stop && epoch <= epochs; epoch++) {
         e.epoch = epoch;
@@ -101,6 +101,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
         e.epoch -= since;
     }
     if (!st) tinyi_pass_fold(k->pass);
+    k->last = 1;
     if (!st && last) {
         st = k->judge(k->task, &e);
         *last = e;

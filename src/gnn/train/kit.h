@@ -15,7 +15,7 @@ typedef struct tinyi_kit {
     tiny_status (*next)(void *task, int epoch, int step);          /* makes ready what the loss reads; NULL: nothing */
     tiny_tensor (*loss)(tiny_tape *t, void *task);
     tiny_status (*judge)(void *task, tgnn_epoch *e);                /* val_loss, train, val, test */
-    size_t tape_bytes;                      /* at least */
+    int last;                               /* the training is over: judge everything */
 } tinyi_kit;
 
 TINYI_FN tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last);

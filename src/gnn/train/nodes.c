@@ -98,7 +98,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     st = tinyi_node_check(ctx, &task, net, desc);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
-    if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, 0, &task.eyes);
+    if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
     kit.pass = task.pass;
     kit.desc = desc;

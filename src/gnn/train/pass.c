@@ -391,14 +391,40 @@ static tiny_tensor tinyi_pass_gatv2(tinyi_pass_at *a)
     return tinyi_pass_heads_out(a, &y, 5);
 }
 
+/* running values take a tenth of those of the batch; the variance the unbiased one, as torch does */
+static void tinyi_pass_running(const tiny_tensor *run, const tiny_tensor *of, double factor)
+{
+    tiny_idx c;
+    for (c = 0; c < run->dim[0]; c++) {
+        float *v = (float *)run->data + c;
+        *v = (float)(0.9 * (double)*v + 0.1 * factor * (double)((const float *)of->data)[c]);
+    }
+}
+
+/* By columns of x (nodes, c), in operations that go along its rows: those of a norm would walk down them. */
 static tiny_tensor tinyi_pass_norm_of(tinyi_pass_at *a, const tiny_tensor *x, int k)
 {
     const tinyi_pass_norm *n = &a->p->norm[a->s - a->p->net->stage][k];
-    tiny_batch_norm_params q;
-    memset(&q, 0, sizeof q);
-    q.eps = (float)TINYI_PASS_EPS;
-    q.train = a->p->train;
-    return n->g.data ? tiny_tape_batch_norm(a->t, x, &n->g, &n->b, &n->mean, &n->var, &q) : *x;
+    tiny_reduce_params down;
+    tiny_tensor mean, var, d, y;
+    if (!n->g.data) return *x;
+    memset(&down, 0, sizeof down);
+    down.axis = 1;
+    mean = a->p->train ? tiny_tape_call(a->t, TINY_OP_MEAN, x, NULL, NULL, NULL, &down) : n->mean;
+    d = tiny_tape_sub(a->t, x, &mean);
+    if (a->p->train) {
+        y = tiny_tape_mul(a->t, &d, &d);
+        var = tiny_tape_call(a->t, TINY_OP_MEAN, &y, NULL, NULL, NULL, &down);
+    } else var = n->var;
+    if (a->p->train && var.data && !tiny_tape_dry(a->t) && !tiny_tape_status(a->t)) {
+        tinyi_pass_running(&n->mean, &mean, 1.0);
+        tinyi_pass_running(&n->var, &var, x->dim[0] > 1 ? (double)x->dim[0] / (double)(x->dim[0] - 1) : 1.0);
+    }
+    y = tiny_tape_scale(a->t, &var, 1.0, TINYI_PASS_EPS);
+    y = tinyi_pass_one(a, TINY_OP_RSQRT, &y);
+    y = tiny_tape_mul(a->t, &y, &n->g);
+    y = tiny_tape_mul(a->t, &d, &y);
+    return tiny_tape_add(a->t, &y, &n->b);
 }
 
 static tiny_tensor tinyi_pass_gin(tinyi_pass_at *a)
@@ -548,7 +574,7 @@ tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *
     return h[p->net->n_stages];
 }
 
-tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, size_t least, tiny_tape **out)
+tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out)
 {
     tiny_tape_desc d;
     tiny_tape *t = NULL;
@@ -570,7 +596,7 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
                 tiny_tape_zero(t);
                 st = tiny_tape_backward(t, &y, NULL);
             }
-            d.bytes = TINYI_MAX(tiny_tape_high(t), least);
+            d.bytes = tiny_tape_high(t);
         }
         if (st || dry) {
             tiny_tape_close(t);

@@ -52,7 +52,7 @@ TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in);
 /* A tape that what fn does just fits into; fn runs the pass and the loss, as it will. no_grad: for evaluation. */
 typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
-TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, size_t least, tiny_tape **out);
+TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
 
 #endif
 TINYI_C_END

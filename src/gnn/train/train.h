@@ -17,6 +17,19 @@
 #define TINYI_GNN_TRAIN_H
 #include "gnn/layer/net.h"
 TINYI_C_BEGIN
+
+/* Links of an undirected graph in three parts. Pairs are n[k] sources, then their n[k] destinations. */
+typedef struct tgnn_links {
+    tgnn_graph *graph;                      /* the links of the training part, in both directions: messages go along these only */
+    tiny_idx n[3];                          /* training, validation, test */
+    int32_t *link[3], *none[3];             /* none: as many pairs without an edge; of the training part NULL, they are drawn in each step */
+} tgnn_links;
+/* val, test: shares of all links. Edges in both directions, several ones and loops count as one link and none. */
+TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed, tgnn_links *out);
+TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
+/* The area under the ROC curve of the products of rows of z: 1 where each link has a larger one than each pair that is none. */
+TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area);
+
 #ifndef TINY_NO_TRAIN
 
 typedef struct tgnn_epoch {                 /* accuracies are shares, 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part */
@@ -49,6 +62,21 @@ typedef struct tgnn_nodes {
 } tgnn_nodes;
 /* last: how it stands for the weights that the net then has; may be NULL. */
 TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+typedef struct tgnn_graphs {
+    const tgnn_graph *graph;                /* all of them, one after the other (tgnn_graph_batch); no edge leads from one into another */
+    const tiny_tensor *x;                   /* (nodes, n_in) f32, dense */
+    const int64_t *graph_at;                /* where the nodes of each begin, n_graphs + 1 */
+    tiny_idx n_graphs;
+    const int32_t *label;                   /* of each graph; -1: none */
+    const char *split;                      /* of each graph, as above */
+    tiny_idx split_step;
+} tgnn_graphs;
+/* The net has a readout. batch: 256 at most. last->train is told at the end only. */
+TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+/* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
+TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
 
 #endif
 TINYI_C_END

@@ -1,0 +1,329 @@
+/* examples/gnn.c - trains a graph network and runs it
+ *
+ *     gnn train [FOLDER] --save m         classes of nodes; of graphs, where the folder has graphs, fold by fold; --links: links
+ *     gnn infer --model m [FOLDER]        what it says, beside what is right
+ *
+ * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/graphs.md). Without one a graph of 1500 nodes in 5 classes is
+ * made; with --rings 200 rings with chords, few or many. --net takes the layers from a description (src/gnn/layer/net.h).                */
+#define TINYGNN_IMPLEMENTATION
+#include "tinygnn.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
+typedef struct job {
+    const char *folder, *layers, *net, *save, *model, *svg, *curve, *out;
+    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, folds, quiet, links, rings;
+    tiny_ctx *ctx;
+    tgnn_data d;
+    tgnn_links pairs;
+    int64_t *graph_at;
+    tiny_idx n;                             /* of what is classified: nodes, or graphs */
+    int32_t *label, n_class;
+    char *part;                             /* of each: r, v, t, - */
+    int run, n_points;
+    float point[MOST_EPOCHS][3];            /* of the first run: loss; validation (graphs: test); loss of the validation part */
+    double all_test[MOST_EPOCHS];           /* by epoch, of all runs */
+} job;
+
+static int usage(FILE *to)
+{
+    fputs("usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
+          "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--seeds N] [--seed N] [--folds N] [--split N]\n"
+          "                 [--threads N] [--quiet] [--save MODEL] [--curve FILE.svg] [--svg FILE.svg]\n"
+          "       gnn infer --model MODEL [FOLDER] [--links] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--seed N] [--split N] [--threads N]\n", to);
+    return to == stdout ? 0 : 2;
+}
+
+static tiny_status load(job *j)
+{
+    tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
+    const int graphs = !st && j->d.n_graphs > 0 && j->d.graph_of_node && j->d.graph_label;
+    tiny_idx i;
+    if (!st) st = tgnn_data_features(j->ctx, &j->d);
+    if (!st && graphs) st = tgnn_data_graph_at(j->ctx, &j->d, &j->graph_at);
+    if (!st && j->links) st = tgnn_links_split(j->ctx, j->d.graph, 0.05, 0.1, (uint64_t)j->seed, &j->pairs);
+    if (st) return st;
+    j->n = graphs ? j->d.n_graphs : j->d.n_nodes;
+    j->label = graphs ? j->d.graph_label : j->d.label;
+    j->n_class = graphs ? j->d.n_graph_class : j->d.n_class;
+    j->part = (char *)tiny_alloc(j->ctx, (size_t)j->n);
+    if (!j->part) return tiny_ctx_status(j->ctx);
+    if (!j->links && (!j->label || (graphs ? !j->d.fold : !j->d.split || j->split >= (double)j->d.n_split))) {
+        fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split);
+        return TINY_E_ARGUMENT;
+    }
+    for (i = 0; i < j->n; i++) j->part[i] = j->links ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
+    printf("%s: %td nodes, %lld edges, %td features", j->folder ? j->folder : j->rings ? "rings" : "planted", j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
+    if (j->links) printf(", %td links to learn from, %td to test with\n", j->pairs.n[0], j->pairs.n[2]);
+    else if (graphs) printf(", %td graphs, %d classes\n", j->n, (int)j->n_class);
+    else printf(", %d classes\n", (int)j->n_class);
+    return TINY_OK;
+}
+
+/* ---- pictures */
+
+static const char *colour(int c)
+{
+    static const char *const of[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#dd8833" };
+    return c < 0 ? "#dddddd" : of[c % 8];
+}
+
+static FILE *svg_open(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) fprintf(stderr, "gnn: %s cannot be written\n", path);
+    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-family=\"sans-serif\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
+    return f;
+}
+
+static tiny_status svg_close(FILE *f)
+{
+    int bad = fputs("</svg>\n", f) < 0;
+    return fclose(f) || bad ? TINY_E_IO : TINY_OK;
+}
+
+/* rows of h where they spread the most, coloured by their class */
+static tiny_status draw_rows(job *j, const tiny_tensor *h)
+{
+    float *at = (float *)tiny_alloc(j->ctx, (size_t)h->dim[0] * 2 * sizeof *at), low[2] = { 1e30f, 1e30f }, high[2] = { -1e30f, -1e30f };
+    tiny_tensor plane = tiny_tensor_2d(at, TINY_F32, h->dim[0], 2);
+    tiny_status st = at ? tgnn_plane(j->ctx, h, &plane) : tiny_ctx_status(j->ctx);
+    FILE *f = st ? NULL : svg_open(j->svg);
+    tiny_idx i;
+    for (i = 0; !st && i < h->dim[0] * 2; i++) {
+        low[i & 1] = fminf(low[i & 1], at[i]);
+        high[i & 1] = fmaxf(high[i & 1], at[i]);
+    }
+    for (i = 0; f && i < h->dim[0]; i++)
+        fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"2\" fill=\"%s\"/>\n", 20 + (int)(600 * (at[i * 2] - low[0]) / (high[0] - low[0] + 1e-30f)),
+                400 - (int)(380 * (at[i * 2 + 1] - low[1]) / (high[1] - low[1] + 1e-30f)), colour(j->label ? j->label[i] : 0));
+    tiny_free(j->ctx, at);
+    return st ? st : f ? svg_close(f) : TINY_E_IO;
+}
+
+static tiny_status draw_curve(job *j)
+{
+    const char *const name[3] = { "loss", j->links ? "validation area" : j->graph_at ? "test accuracy" : "validation accuracy", "validation loss" };
+    float most = 1e-9f;
+    int i, k;
+    FILE *f = svg_open(j->curve);
+    if (!f) return TINY_E_IO;
+    for (i = 0; i < j->n_points; i++) most = fmaxf(most, fmaxf(j->point[i][0], j->point[i][2]));
+    for (k = 0; k < (j->graph_at ? 2 : 3); k++) {
+        fprintf(f, "<text x=\"500\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" stroke=\"%s\" points=\"", 24 + 16 * k, colour(k), name[k], colour(k));
+        for (i = 0; i < j->n_points; i++) fprintf(f, "%d,%d ", 40 + 580 * i / j->n_points, 390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
+        fputs("\"/>\n", f);
+    }
+    fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points, (int)most, (int)(most * 100) % 100);
+    return svg_close(f);
+}
+
+/* ---- what a net says: a row for each class there is, a column for each that it takes them for */
+
+static tiny_status report(job *j, const tgnn_net *net)
+{
+    const tiny_idx n = j->n, c = net->n_out, w = net->stage[net->n_stages - 1].n_in;
+    float *y = (float *)tiny_alloc(j->ctx, (size_t)(n * (c + w)) * sizeof *y);
+    int32_t *answer = (int32_t *)tiny_alloc(j->ctx, (size_t)(n + c * c) * sizeof *answer), *count = answer ? answer + n : NULL;
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, n, c), before = tiny_tensor_2d(y ? y + n * c : NULL, TINY_F32, n, w), answers = tiny_tensor_1d(answer, TINY_I32, n);
+    tgnn_net_input in = { 0 };
+    tiny_idx i, k, right = 0, all = 0;
+    double area = 0;
+    tiny_status st = y && answer ? TINY_OK : tiny_ctx_status(j->ctx);
+    in.graph = j->links ? j->pairs.graph : j->d.graph;
+    in.x = &j->d.x;
+    in.graph_at = j->graph_at;
+    in.n_graphs = j->d.n_graphs;
+    if (!st) st = tgnn_net_run(j->ctx, net, &in, &ty, &before);
+    if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
+    if (!st && j->links) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
+    if (!st && j->links) printf("test part: area under the curve %.2f %%\n", 100 * area);
+    if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
+    for (i = 0; !st && i < n; i++) {
+        if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;
+        count[j->label[i] * c + answer[i]]++;
+        right += answer[i] == j->label[i];
+        all++;
+    }
+    if (!st && !j->links) printf("test part: %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, all ? 100.0 * (double)right / (double)all : 0.0);
+    for (i = 0; !st && !j->links && i < c && c <= 40; i++) {
+        printf("%4td |", i);
+        for (k = 0; k < c; k++) printf(" %5d", (int)count[i * c + k]);
+        putchar('\n');
+    }
+    if (!st && j->svg) st = draw_rows(j, j->links ? &ty : &before);
+    if (!st && j->out) st = tgnn_array_write(j->ctx, j->out, j->links ? &ty : &answers);
+    tiny_free(j->ctx, y);
+    tiny_free(j->ctx, answer);
+    return st;
+}
+
+/* ---- training */
+
+static int heard(void *user, const tgnn_epoch *e)
+{
+    job *j = (job *)user;
+    const double shown = j->graph_at ? e->test : e->val;
+    if (j->run == 0 && j->n_points < MOST_EPOCHS) {
+        j->point[j->n_points][0] = (float)e->loss;
+        j->point[j->n_points][1] = shown == shown ? (float)shown : 0;
+        j->point[j->n_points++][2] = e->val_loss == e->val_loss ? (float)e->val_loss : 0;
+    }
+    j->all_test[e->epoch - 1] += e->test;
+    if (e->epoch % 10 == 0) fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f  %s %.1f %%   ", j->run, e->epoch, e->loss, j->graph_at ? "test" : "validation", 100 * shown);
+    return 0;
+}
+
+/* the networks of the papers: two layers; for graphs gin layers, the sums of all of them, and a linear one */
+static tiny_status describe(job *j, tgnn_net **net)
+{
+    char json[4000], more[120] = "";
+    const int gat = !strncmp(j->layers, "gat", 3), heads = gat || !strcmp(j->layers, "transformer"), depth = j->graph_at ? (j->depth > 0 ? (int)j->depth : 4) : 2;
+    const int drop = (int)(1000 * (j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5)), hidden = (int)(j->hidden > 0 ? j->hidden : j->graph_at || j->links ? 32 : heads ? 8 : 16);
+    tiny_file f = { 0 };
+    tiny_status st;
+    int n, k;
+    if (j->net) {
+        st = tiny_file_open(j->ctx, j->net, &f);
+        if (!st) st = tgnn_net_make(j->ctx, j->net, f.bytes, f.n_bytes, 0, net);
+        tiny_file_close(j->ctx, &f);
+        return st;
+    }
+    n = snprintf(json, sizeof json, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [", j->folder && !j->graph_at ? "true" : "false");
+    for (k = 0; k < depth; k++) {
+        const int last = !j->graph_at && k + 1 == depth;
+        if (heads) snprintf(more, sizeof more, ", \"heads\": %d, \"concat\": %s", last ? 1 : j->heads > 0 ? (int)j->heads : 8, last ? "false" : "true");
+        n += snprintf(json + n, sizeof json - (size_t)n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\", \"in\": %d, \"out\": %d%s, \"act\": \"%s\", \"dropout\": 0.%03d", k ? ", " : "", j->layers, k + 1,
+                      k ? hidden * (heads ? (j->heads > 0 ? (int)j->heads : 8) : 1) : (int)j->d.x.dim[1], last ? (j->links ? 16 : (int)j->n_class) : hidden, more, last ? "none" : gat ? "elu" : "relu", j->graph_at ? 0 : drop);
+        n += snprintf(json + n, sizeof json - (size_t)n, gat && !j->graph_at ? ", \"dropout_edges\": 0.%03d }" : " }", drop);
+    }
+    if (j->graph_at) n += snprintf(json + n, sizeof json - (size_t)n, ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\", \"out\": %d, \"dropout\": 0.%03d }", (int)j->n_class, drop);
+    n += snprintf(json + n, sizeof json - (size_t)n, "] }");
+    return tgnn_net_make(j->ctx, j->layers, json, (size_t)n, 0, net);
+}
+
+static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how, tgnn_epoch *e)
+{
+    tgnn_nodes nodes = { 0 };
+    tgnn_graphs graphs = { 0 };
+    tiny_idx i;
+    if (j->links) return tgnn_train_links(j->ctx, net, &j->pairs, &j->d.x, how, e);
+    for (i = 0; j->graph_at && i < j->n; i++) j->part[i] = j->d.fold[i] < 0 ? '-' : j->d.fold[i] == j->run + 1 ? 't' : 'r';
+    nodes.graph = graphs.graph = j->d.graph;
+    nodes.x = graphs.x = &j->d.x;
+    nodes.label = graphs.label = j->label;
+    nodes.split = graphs.split = j->part;
+    graphs.graph_at = j->graph_at;
+    graphs.n_graphs = j->n;
+    return j->graph_at ? tgnn_train_graphs(j->ctx, net, &graphs, how, e) : tgnn_train_nodes(j->ctx, net, &nodes, how, e);
+}
+
+static tiny_status train(job *j)
+{
+    const int gat = !strncmp(j->layers, "gat", 3), runs = (int)(j->graph_at ? j->folds : j->seeds);
+    double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
+    tgnn_train_desc how = { 0 };
+    tgnn_net *net = NULL;
+    tgnn_epoch e;
+    int k, top = 0;
+    tiny_status st = describe(j, &net);
+    how.epochs = j->epochs > 0 ? (int)j->epochs : j->graph_at ? 100 : gat ? 1000 : 200;
+    how.patience = j->patience >= 0 ? (int)j->patience : gat && !j->graph_at ? 100 : 0;
+    how.lr = j->lr > 0 ? j->lr : gat ? 0.005 : 0.01;
+    how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : 5e-4;
+    how.decay_all = gat;
+    how.batch_norm = j->graph_at != NULL;
+    how.halve_every = j->graph_at ? 50 : 0;
+    how.callback = j->quiet ? NULL : heard;
+    how.user = j;
+    for (j->run = 0; !st && j->run < runs; j->run++) {
+        how.seed = (uint64_t)j->seed + (uint64_t)j->run;
+        started = (double)tiny_now_ns();
+        st = tgnn_net_draw(j->ctx, net, how.seed);
+        if (!st) st = train_once(j, net, &how, &e);
+        if (st) break;
+        printf("%s%s %d: %d epochs, validation %.1f %%, test %.1f %%, %.2f s\n", j->quiet ? "" : "\r", j->graph_at ? "fold" : "seed", j->graph_at ? j->run + 1 : (int)how.seed, e.epoch, 100 * e.val, 100 * e.test,
+               ((double)tiny_now_ns() - started) * 1e-9);
+        (void)fflush(stdout);
+        sum += e.test;
+        squares += e.test * e.test;
+        least = fmin(least, e.test);
+        most = fmax(most, e.test);
+        if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
+        best = fmax(best, e.val);
+    }
+    if (!st && runs > 1) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : "seeds");
+    for (k = 1; k < how.epochs; k++)
+        if (j->all_test[k] > j->all_test[top]) top = k;
+    if (!st && j->graph_at && !j->quiet) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
+    for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == 1 ? 't' : 'r';
+    if (!st && j->save && runs > 1) {
+        tgnn_net_free(j->ctx, net);
+        net = NULL;
+        st = tgnn_net_read(j->ctx, j->save, &net);
+    }
+    if (!st && (runs == 1 || j->save || !j->graph_at)) st = report(j, net);
+    if (!st && j->curve) st = draw_curve(j);
+    tgnn_net_free(j->ctx, net);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    static job j;
+    const struct { const char *name, **text; double *number; } option[] = {
+        { "--layers", &j.layers, NULL }, { "--net", &j.net, NULL }, { "--save", &j.save, NULL }, { "--model", &j.model, NULL }, { "--svg", &j.svg, NULL }, { "--curve", &j.curve, NULL },
+        { "-o", &j.out, NULL }, { "--hidden", NULL, &j.hidden }, { "--heads", NULL, &j.heads }, { "--depth", NULL, &j.depth }, { "--seeds", NULL, &j.seeds }, { "--seed", NULL, &j.seed },
+        { "--epochs", NULL, &j.epochs }, { "--patience", NULL, &j.patience }, { "--lr", NULL, &j.lr }, { "--decay", NULL, &j.decay }, { "--dropout", NULL, &j.dropout }, { "--threads", NULL, &j.threads },
+        { "--split", NULL, &j.split }, { "--folds", NULL, &j.folds } };
+    const int infer = argc > 1 && !strcmp(argv[1], "infer");
+    tiny_ctx_desc desc = { 0 };
+    tgnn_net *net = NULL;
+    tiny_status st;
+    char *end;
+    size_t k;
+    int i;
+    j.seeds = 1;
+    j.folds = 10;
+    j.patience = j.decay = j.dropout = -1;
+    for (i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
+    if (argc < 2 || (!infer && strcmp(argv[1], "train"))) return usage(stderr);
+    for (i = 2; i < argc; i++) {
+        double *flag = !strcmp(argv[i], "--quiet") ? &j.quiet : !strcmp(argv[i], "--links") ? &j.links : !strcmp(argv[i], "--rings") ? &j.rings : NULL;
+        for (k = 0; k < sizeof option / sizeof *option && strcmp(argv[i], option[k].name); k++) {}
+        if (flag) *flag = 1;
+        else if (k == sizeof option / sizeof *option) {
+            if (argv[i][0] == '-' || j.folder) return usage(stderr);
+            j.folder = argv[i];
+        } else if (++i == argc) return usage(stderr);
+        else if (option[k].text) *option[k].text = argv[i];
+        else {
+            *option[k].number = strtod(argv[i], &end);
+            if (end == argv[i] || *end || !(*option[k].number >= 0 && *option[k].number <= 1e6)) return usage(stderr);
+        }
+    }
+    if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
+    desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
+    if (tiny_ctx_open(&desc, &j.ctx)) {
+        fputs("gnn: no memory\n", stderr);
+        return 1;
+    }
+    st = load(&j);
+    if (!j.layers) j.layers = j.graph_at ? "gin" : "gcn";
+    if (!st && !infer) st = train(&j);
+    if (!st && infer) st = tgnn_net_read(j.ctx, j.model, &net);
+    if (!st && infer) st = report(&j, net);
+    if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
+    tgnn_net_free(j.ctx, net);
+    tgnn_links_free(j.ctx, &j.pairs);
+    tgnn_data_free(j.ctx, &j.d);
+    tiny_free(j.ctx, j.graph_at);
+    tiny_free(j.ctx, j.part);
+    tiny_ctx_close(j.ctx);
+    if (fflush(stdout) || ferror(stdout)) return 1;
+    return st != TINY_OK;
+}
