@@ -243,6 +243,49 @@ static void test_chain(tiny_target target)
     t_close(ctx);
 }
 
+/* A state_dict as PyTorch Geometric 2.8.1 (torch 2.15) writes it, by safetensors.torch.save_file, and what its model answers in double:
+ * GCNConv(3, 4), SAGEConv(4, 5), GATConv(5, 2, heads=3), GATv2Conv(6, 3, heads=2, concat=False), GINConv(Sequential(Linear(3, 6), ReLU(),
+ * Linear(6, 4)), eps=0.25), RGCNConv(4, 4, 2, num_bases=2), TransformerConv(4, 2, heads=2), SGConv(4, 4, K=2), APPNP(3, 0.2), Linear(4, 2)
+ * with the activations of gnn-pyg.json, every weight uniform in -1 .. 1. A ring of 8 nodes in both directions and the arcs 0 -> 3, 5 -> 2,
+ * 2 -> 2; edge k is of relation k % 2; x[i][k] = (7 (3 i + k) % 11) / 5 - 1. */
+static void test_pyg(tiny_target target)
+{
+    static const double want[8][2] = { { -0.8332816, -1.7547645 }, { -0.7415196, -1.8060627 }, { -0.9167408, -2.0116674 }, { -0.9228628, -2.0130282 },
+                                       { -0.7056092, -1.7974469 }, { -0.7757914, -1.7413350 }, { -0.8721456, -1.6782081 }, { -0.8970664, -1.6840305 } };
+    static const int32_t arc[2][3] = { { 0, 5, 2 }, { 3, 2, 2 } };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int32_t src[19], dst[19], relation[19];
+    float x[24], y[16];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 8, 3), ty = tiny_tensor_2d(y, TINY_F32, 8, 2);
+    tgnn_net_input in;
+    tgnn_graph *g = NULL;
+    tgnn_net *net = NULL;
+    tgnn_edges e;
+    int i;
+    for (i = 0; i < 19; i++) {
+        src[i] = i < 8 ? i : i < 16 ? (i - 7) % 8 : arc[0][i - 16];
+        dst[i] = i < 8 ? (i + 1) % 8 : i < 16 ? i - 8 : arc[1][i - 16];
+        relation[i] = i % 2;
+    }
+    for (i = 0; i < 24; i++) x[i] = (float)(i * 7 % 11) / 5.0f - 1.0f;
+    memset(&e, 0, sizeof e);
+    memset(&in, 0, sizeof in);
+    e.n_src = e.n_dst = 8;
+    e.n = 19;
+    e.src = src;
+    e.dst = dst;
+    if (T_OK(tgnn_graph_make(ctx, &e, NULL, &g)) && T_OK(tgnn_net_read(ctx, "tests/golden/gnn-pyg.safetensors", &net))) {
+        in.graph = g;
+        in.x = &tx;
+        in.relation = relation;
+        if (T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL)))
+            for (i = 0; i < 16; i++) T_CLOSE(y[i], want[i / 2][i % 2], 5e-6);
+    }
+    tgnn_net_free(ctx, net);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 /* a readout of everything, worked on paper: a path of 0 - 1, 2 alone; x = 1, 2, 4; gin 1 x 1 with weights 1: h = 3, 3, 4 */
 static void test_worked(void)
 {
@@ -492,6 +535,7 @@ static void test_no_memory(void)
 int main(void)
 {
     T_RUN_TARGETS(test_oracle);
+    T_RUN_TARGETS(test_pyg);
     T_RUN_TARGETS(test_chain);
     T_RUN(test_worked);
     T_RUN(test_cut_and_flipped);
