@@ -75,14 +75,8 @@ static FILE *svg_open(const char *path)
 {
     FILE *f = fopen(path, "w");
     if (!f) fprintf(stderr, "gnn: %s cannot be written\n", path);
-    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-family=\"sans-serif\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
+    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
     return f;
-}
-
-static tiny_status svg_close(FILE *f)
-{
-    int bad = fputs("</svg>\n", f) < 0;
-    return fclose(f) || bad ? TINY_E_IO : TINY_OK;
 }
 
 /* rows of h where they spread the most, coloured by their class */
@@ -93,7 +87,7 @@ static tiny_status draw_rows(job *j, const tiny_tensor *h)
     tiny_status st = at ? tgnn_plane(j->ctx, h, &plane) : tiny_ctx_status(j->ctx);
     FILE *f = st ? NULL : svg_open(j->svg);
     tiny_idx i;
-    for (i = 0; !st && i < h->dim[0] * 2; i++) {
+    for (i = 0; f && i < h->dim[0] * 2; i++) {
         low[i & 1] = fminf(low[i & 1], at[i]);
         high[i & 1] = fmaxf(high[i & 1], at[i]);
     }
@@ -101,7 +95,7 @@ static tiny_status draw_rows(job *j, const tiny_tensor *h)
         fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"2\" fill=\"%s\"/>\n", 20 + (int)(600 * (at[i * 2] - low[0]) / (high[0] - low[0] + 1e-30f)),
                 400 - (int)(380 * (at[i * 2 + 1] - low[1]) / (high[1] - low[1] + 1e-30f)), colour(j->label ? j->label[i] : 0));
     tiny_free(j->ctx, at);
-    return st ? st : f ? svg_close(f) : TINY_E_IO;
+    return st ? st : !f || fputs("</svg>\n", f) < 0 || fclose(f) ? TINY_E_IO : TINY_OK;
 }
 
 static tiny_status draw_curve(job *j)
@@ -110,15 +104,13 @@ static tiny_status draw_curve(job *j)
     float most = 1e-9f;
     int i, k;
     FILE *f = svg_open(j->curve);
-    if (!f) return TINY_E_IO;
     for (i = 0; i < j->n_points; i++) most = fmaxf(most, fmaxf(j->point[i][0], j->point[i][2]));
-    for (k = 0; k < (j->graph_at ? 2 : 3); k++) {
+    for (k = 0; f && k < (j->graph_at ? 2 : 3); k++) {
         fprintf(f, "<text x=\"500\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" stroke=\"%s\" points=\"", 24 + 16 * k, colour(k), name[k], colour(k));
         for (i = 0; i < j->n_points; i++) fprintf(f, "%d,%d ", 40 + 580 * i / j->n_points, 390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
         fputs("\"/>\n", f);
     }
-    fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points, (int)most, (int)(most * 100) % 100);
-    return svg_close(f);
+    return !f || fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n</svg>\n", j->n_points, (int)most, (int)(most * 100) % 100) < 0 || fclose(f) ? TINY_E_IO : TINY_OK;
 }
 
 /* ---- what a net says: a row for each class there is, a column for each that it takes them for */
@@ -177,32 +169,29 @@ static int heard(void *user, const tgnn_epoch *e)
     return 0;
 }
 
-/* the networks of the papers: two layers; for graphs gin layers, the sums of all of them, and a linear one */
+/* the layers of --net, or the networks of the papers */
 static tiny_status describe(job *j, tgnn_net **net)
 {
-    char json[4000], more[120] = "";
-    const int gat = !strncmp(j->layers, "gat", 3), heads = gat || !strcmp(j->layers, "transformer"), depth = j->graph_at ? (j->depth > 0 ? (int)j->depth : 4) : 2;
-    const int drop = (int)(1000 * (j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5)), hidden = (int)(j->hidden > 0 ? j->hidden : j->graph_at || j->links ? 32 : heads ? 8 : 16);
+    const int gat = !strncmp(j->layers, "gat", 3);
+    tgnn_net_desc d = { TGNN_LAYER_GCN, 0, 0, 0, 0, 0, 0, 0, 0 };
     tiny_file f = { 0 };
     tiny_status st;
-    int n, k;
     if (j->net) {
         st = tiny_file_open(j->ctx, j->net, &f);
         if (!st) st = tgnn_net_make(j->ctx, j->net, f.bytes, f.n_bytes, 0, net);
         tiny_file_close(j->ctx, &f);
         return st;
     }
-    n = snprintf(json, sizeof json, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [", j->folder && !j->graph_at ? "true" : "false");
-    for (k = 0; k < depth; k++) {
-        const int last = !j->graph_at && k + 1 == depth;
-        if (heads) snprintf(more, sizeof more, ", \"heads\": %d, \"concat\": %s", last ? 1 : j->heads > 0 ? (int)j->heads : 8, last ? "false" : "true");
-        n += snprintf(json + n, sizeof json - (size_t)n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\", \"in\": %d, \"out\": %d%s, \"act\": \"%s\", \"dropout\": 0.%03d", k ? ", " : "", j->layers, k + 1,
-                      k ? hidden * (heads ? (j->heads > 0 ? (int)j->heads : 8) : 1) : (int)j->d.x.dim[1], last ? (j->links ? 16 : (int)j->n_class) : hidden, more, last ? "none" : gat ? "elu" : "relu", j->graph_at ? 0 : drop);
-        n += snprintf(json + n, sizeof json - (size_t)n, gat && !j->graph_at ? ", \"dropout_edges\": 0.%03d }" : " }", drop);
-    }
-    if (j->graph_at) n += snprintf(json + n, sizeof json - (size_t)n, ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\", \"out\": %d, \"dropout\": 0.%03d }", (int)j->n_class, drop);
-    n += snprintf(json + n, sizeof json - (size_t)n, "] }");
-    return tgnn_net_make(j->ctx, j->layers, json, (size_t)n, 0, net);
+    while (d.kind < TGNN_LAYER_COUNT && strcmp(j->layers, tgnn_layer_name(d.kind))) d.kind = (tgnn_layer_kind)(d.kind + 1);
+    d.n_in = j->d.x.dim[1];
+    d.n_out = j->links ? 16 : j->n_class;
+    d.hidden = (tiny_idx)(j->hidden > 0 ? j->hidden : j->graph_at || j->links ? 32 : 0);
+    d.heads = (int)j->heads;
+    d.depth = (int)j->depth;
+    d.readout = j->graph_at != NULL;
+    d.rows = j->folder && !j->graph_at;
+    d.dropout = (float)(j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5);
+    return tgnn_net_usual(j->ctx, &d, 0, net);
 }
 
 static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how, tgnn_epoch *e)

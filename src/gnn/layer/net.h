@@ -66,6 +66,19 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
  * biases and eps). The same for a seed on every machine. */
 TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out);
 TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);       /* the same again, into the weights that are there */
+/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation between them (elu
+ * behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and of what each layer gives, one linear
+ * layer ("lin") behind them. */
+typedef struct tgnn_net_desc {
+    tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
+    tiny_idx n_in, n_out;
+    tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
+    int heads;                              /* gat, gatv2, transformer: 0 is 8; the last layer has one */
+    int depth;                              /* 0: 2, with a readout 4 */
+    int readout, rows;
+    float dropout;                          /* before each layer and of alpha; with a readout before the linear layer only */
+} tgnn_net_desc;
+TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *desc, uint64_t seed, tgnn_net **out);
 /* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
 TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net);
 TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net);         /* takes NULL */

@@ -247,7 +247,9 @@ TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *
     return st;
 }
 
-/* ---- written */
+/* ---- text */
+
+enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
 
 typedef struct tinyi_net_text { char *at; size_t n, room; } tinyi_net_text;
 
@@ -270,7 +272,55 @@ static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
     tinyi_net_say(t, key, text, 0);
 }
 
-enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
+/* ---- the usual ones */
+
+TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint64_t seed, tgnn_net **out)
+{
+    tinyi_net_text t;
+    int k, depth, attends, elu, heads;
+    tiny_idx hidden, width;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || !(d->dropout >= 0.0f && d->dropout < 1.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, depth at most %d, dropout 0 to 1, and nothing is below 0", TGNN_NET_MOST - 2);
+    elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
+    attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
+    if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "net: %s wants a description of its own", tgnn_layer_name(d->kind));
+    heads = attends ? d->heads ? d->heads : 8 : 1;
+    hidden = d->hidden ? d->hidden : attends ? 8 : 16;
+    depth = d->depth ? d->depth : d->readout ? 4 : 2;
+    t.room = 512 + (size_t)depth * TINYI_NET_STAGE_TEXT;
+    t.at = (char *)tiny_alloc(ctx, t.room);
+    if (!t.at) return tiny_ctx_status(ctx);
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [", d->rows ? "true" : "false");
+    for (k = 0, width = d->n_in; k < depth; k++) {
+        const int last = !d->readout && k + 1 == depth;
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\"", k ? ", " : "", tgnn_layer_name(d->kind), k + 1);
+        tinyi_net_say_whole(&t, "in", width);
+        tinyi_net_say_whole(&t, "out", last ? d->n_out : hidden);
+        if (attends) tinyi_net_say_whole(&t, "heads", last ? 1 : heads);
+        if (!last) tinyi_net_say(&t, "act", elu ? "elu" : "relu", 1);
+        if (!d->readout) tinyi_net_say_real(&t, "dropout", d->dropout);
+        if (!d->readout && elu) tinyi_net_say_real(&t, "dropout_edges", d->dropout);
+        t.at[t.n++] = '}';
+        width = hidden * heads;
+    }
+    if (d->readout) {
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\"");
+        tinyi_net_say_whole(&t, "out", d->n_out);
+        tinyi_net_say_real(&t, "dropout", d->dropout);
+        t.at[t.n++] = '}';
+    }
+    t.at[t.n++] = ']';
+    t.at[t.n++] = '}';
+    st = tgnn_net_make(ctx, "net", t.at, t.n, seed, out);
+    tiny_free(ctx, t.at);
+    return st;
+}
+
+/* ---- written */
 
 static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int first)
 {

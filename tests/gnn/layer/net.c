@@ -327,6 +327,50 @@ static void test_worked(void)
     t_close(ctx);
 }
 
+/* the networks that need no description */
+static void test_usual(void)
+{
+    static const struct { tgnn_layer_kind kind; int readout; tiny_idx width, weights; int act; } of[] = {
+        { TGNN_LAYER_GCN, 0, 16, 5 * 16 + 16 + 16 * 3 + 3, TGNN_ACT_RELU },
+        { TGNN_LAYER_SAGE, 0, 16, 2 * 5 * 16 + 16 + 2 * 16 * 3 + 3, TGNN_ACT_RELU },
+        { TGNN_LAYER_GAT, 0, 64, 5 * 64 + 3 * 64 + 64 * 3 + 3 * 3, TGNN_ACT_ELU },
+        { TGNN_LAYER_GATV2, 0, 64, 2 * (5 * 64 + 64) + 2 * 64 + 2 * (64 * 3 + 3) + 2 * 3, TGNN_ACT_ELU },
+        { TGNN_LAYER_GIN, 1, 16, (5 * 16 + 16 * 16 + 33) + 3 * (2 * 16 * 16 + 33) + (5 + 4 * 16) * 3 + 3, TGNN_ACT_RELU },
+        { TGNN_LAYER_TRANSFORMER, 0, 64, 4 * (5 * 64 + 64) + 4 * (64 * 3 + 3), TGNN_ACT_RELU } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_net_desc d;
+    tgnn_net *net;
+    size_t i;
+    memset(&d, 0, sizeof d);
+    d.n_in = 5;
+    d.n_out = 3;
+    d.rows = 1;
+    d.dropout = 0.25f;
+    for (i = 0; i < T_COUNT(of); i++) {
+        tiny_idx n = 0;
+        int k, j;
+        d.kind = of[i].kind;
+        d.readout = of[i].readout;
+        if (!T_OK(tgnn_net_usual(ctx, &d, 1, &net))) continue;
+        for (k = 0; k < net->n_stages; k++)
+            for (j = 0; j < TGNN_LAYER_WEIGHTS; j++)
+                if (net->stage[k].layer.w[j].data) n += tiny_tensor_count(&net->stage[k].layer.w[j]);
+        T_EQ_INT(n, of[i].weights);
+        T_EQ_INT(net->stage[0].n_out, of[i].width);
+        T_EQ_INT(net->stage[0].act, of[i].act);
+        T_EQ_INT(net->n_out, 3);
+        T_EQ_INT(net->rows, 1);
+        T_TRUE(net->stage[net->n_stages - 1].dropout == 0.25f && net->stage[net->n_stages - 1].act == TGNN_ACT_NONE);
+        tgnn_net_free(ctx, net);
+    }
+    d.kind = TGNN_LAYER_RGCN;
+    T_STATUS(tgnn_net_usual(ctx, &d, 1, &net), TINY_E_UNSUPPORTED, "rgcn wants a description of its own");
+    d.kind = TGNN_LAYER_GCN;
+    d.n_out = 0;
+    T_STATUS(tgnn_net_usual(ctx, &d, 1, &net), TINY_E_ARGUMENT, "n_in and n_out are at least 1");
+    t_close(ctx);
+}
+
 /* ---- bad input */
 
 static const char small_json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gat\",\"name\":\"c\",\"in\":2,\"out\":1,\"heads\":2}]}";
@@ -519,6 +563,7 @@ static void test_no_memory(void)
         tiny_ctx_desc desc = t_desc(TINY_TARGET_SCALAR, 1);
         tgnn_net *net = NULL;
         tgnn_net *back = NULL;
+        tgnn_net_desc usual;
         tiny_ctx *ctx;
         float y[6];
         if (!tiny_ctx_open(&desc, &ctx)) {
@@ -527,6 +572,9 @@ static void test_no_memory(void)
                 if (!tgnn_net_write(ctx, "build/net-memory", net) && !tgnn_net_read(ctx, "build/net-memory.json", &back)) tgnn_net_free(ctx, back);
             }
             tgnn_net_free(ctx, net);
+            memset(&usual, 0, sizeof usual);
+            usual.n_in = usual.n_out = 2;
+            if (!tgnn_net_usual(ctx, &usual, 1, &net)) tgnn_net_free(ctx, net);
             tiny_ctx_close(ctx);
         }
     })
@@ -538,6 +586,7 @@ int main(void)
     T_RUN_TARGETS(test_pyg);
     T_RUN_TARGETS(test_chain);
     T_RUN(test_worked);
+    T_RUN(test_usual);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_bad_description);
     T_RUN(test_bad_weights);
