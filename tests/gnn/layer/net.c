@@ -286,19 +286,22 @@ static void test_pyg(tiny_target target)
     t_close(ctx);
 }
 
-/* a readout of everything, worked on paper: a path of 0 - 1, 2 alone; x = 1, 2, 4; gin 1 x 1 with weights 1: h = 3, 3, 4 */
+/* A readout of everything, worked on paper: a path of 0 - 1, 2 alone; x = 1 10, 2 20, 4 40; a gin layer that takes the first column: h = 3,
+ * 3, 4; sums of x and h: 3 30 6 and 4 40 4, times 1 10 100, and 1. Rows divided by their sums, where that is not 0. */
 static void test_worked(void)
 {
-    static const char json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"g\",\"in\":1,\"out\":1},{\"kind\":\"readout\",\"all\":true},"
+    static const char json[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gin\",\"name\":\"g\",\"in\":2,\"out\":1},{\"kind\":\"readout\",\"all\":true},"
                                "{\"kind\":\"linear\",\"name\":\"l\",\"out\":1}]}";
-    static const float ones[2] = { 1, 1 }, ten[2] = { 1, 10 };
+    static const char rows[] = "{\"format\":\"tgnn-net 1\",\"rows\":true,\"layers\":[{\"kind\":\"linear\",\"name\":\"l\",\"in\":2,\"out\":1}]}";
+    static const float ones[2] = { 1, 0 }, ten[3] = { 1, 10, 100 };
     static const int32_t s[2] = { 0, 1 }, d[2] = { 1, 0 };
     static const int64_t at[3] = { 0, 2, 3 };
-    float x[3] = { 1, 2, 4 }, y[2], before[4];
+    float x[6] = { 1, 10, 2, 20, 4, 40 }, z[6] = { 1, 3, -2, 2, 5, 0 }, y[3], before[6];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 1), ty = tiny_tensor_2d(y, TINY_F32, 2, 1), tb = tiny_tensor_2d(before, TINY_F32, 2, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 3, 2), ty = tiny_tensor_2d(y, TINY_F32, 2, 1), tb = tiny_tensor_2d(before, TINY_F32, 2, 3), tz = tiny_tensor_2d(z, TINY_F32, 3, 2);
     pack *p = (pack *)t_keep(sizeof *p);
     tgnn_net_input in;
+    tgnn_graph *g = NULL;
     tgnn_edges e;
     tgnn_net *net;
     memset(&e, 0, sizeof e);
@@ -307,23 +310,37 @@ static void test_worked(void)
     e.n = 2;
     e.src = s;
     e.dst = d;
-    pack_add(p, "g.nn.0.weight", ones, 2, 1, 1, 0);
+    pack_add(p, "g.nn.0.weight", ones, 2, 1, 2, 0);
     pack_add(p, "g.nn.2.weight", ones, 2, 1, 1, 0);
-    pack_add(p, "l.weight", ten, 2, 1, 2, 0);
+    pack_add(p, "l.weight", ten, 2, 1, 3, 0);
     pack_add(p, "l.bias", ones, 1, 1, 0, 0);
     pack_end(p);
+    T_OK(tgnn_graph_make(ctx, &e, NULL, &g));
+    in.graph = g;
     in.x = &tx;
     in.graph_at = at;
     in.n_graphs = 2;
-    if (T_OK(tgnn_graph_make(ctx, &e, NULL, (tgnn_graph **)(void *)&in.graph)) && T_OK(tgnn_net_read_memory(ctx, "worked", json, sizeof json - 1, p->file, p->n_file, &net))) {
+    if (T_OK(tgnn_net_read_memory(ctx, "worked", json, sizeof json - 1, p->file, p->n_file, &net))) {
         T_OK(tgnn_net_run(ctx, net, &in, &ty, &tb));
-        T_CLOSE(before[0], 3, 0);
-        T_CLOSE(before[1], 6, 0);
-        T_CLOSE(y[0], 3 + 60 + 1, 0);
-        T_CLOSE(y[1], 4 + 40 + 1, 0);
+        T_CLOSE(before[1], 30, 0);
+        T_CLOSE(before[5], 4, 0);
+        T_CLOSE(y[0], 3 + 300 + 600 + 1, 0);
+        T_CLOSE(y[1], 4 + 400 + 400 + 1, 0);
         tgnn_net_free(ctx, net);
     }
-    tgnn_graph_close(ctx, (tgnn_graph *)(uintptr_t)in.graph);
+    memset(p, 0, sizeof *p);
+    pack_add(p, "l.weight", ten, 2, 1, 2, 0);
+    pack_end(p);
+    ty = tiny_tensor_2d(y, TINY_F32, 3, 1);
+    in.x = &tz;
+    if (T_OK(tgnn_net_read_memory(ctx, "rows", rows, sizeof rows - 1, p->file, p->n_file, &net))) {
+        T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL));
+        T_CLOSE(y[0], 0.25 + 7.5, 0);
+        T_CLOSE(y[1], -2 + 20, 0);
+        T_CLOSE(y[2], 1, 0);
+        tgnn_net_free(ctx, net);
+    }
+    tgnn_graph_close(ctx, g);
     t_close(ctx);
 }
 

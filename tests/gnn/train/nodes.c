@@ -172,6 +172,55 @@ static void test_sparse(void)
     t_close(ctx);
 }
 
+/* ---- dropout: with weights that hardly move and small outputs, the loss is nearly linear in what is dropped, so its mean over many steps is
+ * the loss without dropout, and the steps differ */
+typedef struct spread { double sum, square; int n; } spread;
+
+static int gather(void *user, const tgnn_epoch *e)
+{
+    spread *s = (spread *)user;
+    s->sum += e->loss;
+    s->square += e->loss * e->loss;
+    s->n++;
+    return 0;
+}
+
+static void test_dropout(void)
+{
+    static const char *const layers[] = { "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}", "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    bed *b = make_bed(ctx);
+    int i, k;
+    for (i = 0; i < 2; i++) {               /* of alpha; of x, where alpha does not depend on it */
+        tgnn_net *net = make_net(ctx, layers[i], 1);
+        tgnn_train_desc how;
+        spread s;
+        double base, deviation, mean;
+        memset(&how, 0, sizeof how);
+        memset(&s, 0, sizeof s);
+        how.epochs = 60;
+        T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL));
+        for (k = 0; k < 18; k++) ((float *)net->stage[0].layer.w[0].data)[k] *= 0.2f;
+        memset(net->stage[0].layer.w[i ? 1 : 3].data, 0, 12);
+        base = loss_of(ctx, net, b, 'r');
+        T_TRUE(base < log(3.0) - 0.03);     /* so much would be lost, were all dropped */
+        if (i == 0) net->stage[0].dropout_edges = 0.5f;
+        else net->stage[0].dropout = 0.5f;
+        how.epochs = 600;
+        how.lr = 1e-12;
+        how.callback = gather;
+        how.user = &s;
+        T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL));
+        mean = s.sum / s.n;
+        deviation = sqrt(s.square / s.n - mean * mean);
+        T_TRUE(deviation > 0.002);
+        T_CLOSE(mean, base, 0.006);
+        tgnn_net_free(ctx, net);
+    }
+    tgnn_graph_close(ctx, b->g);
+    t_close(ctx);
+}
+
 /* ---- stopping, seeds */
 
 static const char drop_net[] = "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":8,\"heads\":2,\"act\":\"elu\",\"dropout\":0.4,\"dropout_edges\":0.3},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3,\"dropout\":0.5}";
@@ -370,6 +419,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_steps);
     T_RUN(test_sparse);
+    T_RUN(test_dropout);
     T_RUN(test_stopping);
     T_RUN(test_seeds);
     T_RUN(test_bad);
