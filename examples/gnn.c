@@ -37,6 +37,13 @@ static int usage(FILE *to)
     return to == stdout ? 0 : 2;
 }
 
+static tgnn_layer_kind kind_of(const char *name)
+{
+    int k = 0;
+    while (k < TGNN_LAYER_COUNT && strcmp(name, tgnn_layer_name((tgnn_layer_kind)k))) k++;
+    return (tgnn_layer_kind)k;
+}
+
 static tiny_status load(job *j)
 {
     tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
@@ -182,7 +189,7 @@ static tiny_status describe(job *j, tgnn_net **net)
         tiny_file_close(j->ctx, &f);
         return st;
     }
-    while (d.kind < TGNN_LAYER_COUNT && strcmp(j->layers, tgnn_layer_name(d.kind))) d.kind = (tgnn_layer_kind)(d.kind + 1);
+    d.kind = kind_of(j->layers);
     d.n_in = j->d.x.dim[1];
     d.n_out = j->links ? 16 : j->n_class;
     d.hidden = (tiny_idx)(j->hidden > 0 ? j->hidden : j->graph_at || j->links ? 32 : 0);
@@ -234,8 +241,9 @@ static tiny_status train(job *j)
         st = tgnn_net_draw(j->ctx, net, how.seed);
         if (!st) st = train_once(j, net, &how, &e);
         if (st) break;
-        printf("%s%s %d: %d epochs, validation %.1f %%, test %.1f %%, %.2f s\n", j->quiet ? "" : "\r", j->graph_at ? "fold" : "seed", j->graph_at ? j->run + 1 : (int)how.seed, e.epoch, 100 * e.val, 100 * e.test,
-               ((double)tiny_now_ns() - started) * 1e-9);
+        printf("%s%s %d: %d epochs, ", j->quiet ? "" : "\r", j->graph_at ? "fold" : "seed", j->graph_at ? j->run + 1 : (int)how.seed, e.epoch);
+        if (!j->graph_at) printf("validation %.1f %%, ", 100 * e.val);
+        printf("test %.1f %%, %.2f s\n", 100 * e.test, ((double)tiny_now_ns() - started) * 1e-9);
         (void)fflush(stdout);
         sum += e.test;
         squares += e.test * e.test;
@@ -295,6 +303,7 @@ int main(int argc, char **argv)
             if (end == argv[i] || *end || !(*option[k].number >= 0 && *option[k].number <= 1e6)) return usage(stderr);
         }
     }
+    if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return usage(stderr);
     if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
     desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
     if (tiny_ctx_open(&desc, &j.ctx)) {

@@ -39,7 +39,7 @@ TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double 
     for (i = 0; !st && i < n; i++) {
         out->label[i] = (int32_t)(i % k);
         out->split[i] = i / k < 20 ? 'r' : i < n / 4 + 20 * (tiny_idx)k ? 'v' : 't';
-        for (f = 0; f < wide; f++) ((float *)out->x.data)[i * wide + f] = (f == i % k ? 1.0f : 0.0f) + 2.0f * tiny_rng_normal(&rng);
+        for (f = 0; f < wide; f++) ((float *)out->x.data)[i * wide + f] = (f == i % k ? 1.0f : 0.0f) + tiny_rng_normal(&rng);
     }
     if (st) tgnn_data_free(ctx, out);
     return st;
@@ -70,9 +70,9 @@ TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t 
         out->graph_label[g] = (int32_t)kind;
         out->fold[g] = (int32_t)(g / 2 % 10) + 1;
         for (i = 0; i < (tiny_idx)(size + chords); i++, m++) {
-            const uint32_t a = i < (tiny_idx)size ? (uint32_t)i : tiny_rng_below(&rng, size), far = i < (tiny_idx)size ? 1 : 2 + tiny_rng_below(&rng, size - 3);
+            const uint32_t a = i < (tiny_idx)size ? (uint32_t)i : tiny_rng_below(&rng, size), reach = i < (tiny_idx)size ? 1 : 2 + tiny_rng_below(&rng, size - 3);
             src[m] = (int32_t)(nodes + (tiny_idx)a);
-            dst[m] = (int32_t)(nodes + (tiny_idx)((a + far) % size));
+            dst[m] = (int32_t)(nodes + (tiny_idx)((a + reach) % size));
         }
         for (i = 0; i < (tiny_idx)size; i++) out->graph_of_node[nodes++] = (int32_t)g;
     }

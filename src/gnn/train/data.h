@@ -5,7 +5,7 @@
 TINYI_C_BEGIN
 
 /* A tgnn_data as if it had been read: a planted partition of n nodes in k classes (gnn/graph/graph.h), features of k numbers and 11 more:
- * normal noise of deviation 2, and 1 more at the class. Of each class 20 nodes are for training, a quarter for validation, the rest for
+ * normal noise of deviation 1, and 1 more at the class. Of each class 20 nodes are for training, a quarter for validation, the rest for
  * the test. The same for a seed on every machine. */
 TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_data *out);
 /* n_graphs rings of 8 to 23 nodes, with a chord for every fourth node (class 0) or for every second (class 1); ten folds. */

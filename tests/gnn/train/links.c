@@ -241,8 +241,8 @@ static void test_data(void)
         T_EQ_INT(count[0], 80);
         T_EQ_INT(count[1], 250);
         T_EQ_INT(count[2], 670);
-        T_CLOSE(mean, 0, 0.05);             /* 3 deviations of 2 / sqrt(15000) */
-        T_CLOSE(square, 4, 0.15);
+        T_CLOSE(mean, 0, 0.025);            /* 3 deviations of 1 / sqrt(15000) */
+        T_CLOSE(square, 1, 0.035);
         tgnn_data_free(ctx, &d);
     }
     if (T_OK(tgnn_data_rings(ctx, 50, 1, &d)) && T_OK(tgnn_data_features(ctx, &d)) && T_OK(tgnn_data_graph_at(ctx, &d, &at))) {
