@@ -44,10 +44,11 @@ static tgnn_layer_kind kind_of(const char *name)
     return (tgnn_layer_kind)k;
 }
 
-static tiny_status load(job *j)
+static tiny_status load(job *j, int infer)
 {
     tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
-    const int graphs = !st && j->d.n_graphs > 0 && j->d.graph_of_node && j->d.graph_label;
+    const int graphs = !st && !j->links && j->d.n_graphs > 0 && j->d.graph_of_node;
+    int judged;
     tiny_idx i;
     if (!st) st = tgnn_data_features(j->ctx, &j->d);
     if (!st && graphs) st = tgnn_data_graph_at(j->ctx, &j->d, &j->graph_at);
@@ -58,11 +59,12 @@ static tiny_status load(job *j)
     j->n_class = graphs ? j->d.n_graph_class : j->d.n_class;
     j->part = (char *)tiny_alloc(j->ctx, (size_t)j->n);
     if (!j->part) return tiny_ctx_status(j->ctx);
-    if (!j->links && (!j->label || (graphs ? !j->d.fold : !j->d.split || j->split >= (double)j->d.n_split))) {
+    judged = !j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < (double)j->d.n_split);
+    if (!infer && !j->links && !judged) {
         fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split);
         return TINY_E_ARGUMENT;
     }
-    for (i = 0; i < j->n; i++) j->part[i] = j->links ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
+    for (i = 0; i < j->n; i++) j->part[i] = !judged ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
     printf("%s: %td nodes, %lld edges, %td features", j->folder ? j->folder : j->rings ? "rings" : "planted", j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
     if (j->links) printf(", %td links to learn from, %td to test with\n", j->pairs.n[0], j->pairs.n[2]);
     else if (graphs) printf(", %td graphs, %d classes\n", j->n, (int)j->n_class);
@@ -142,13 +144,13 @@ static tiny_status report(job *j, const tgnn_net *net)
     if (!st && j->links) printf("test part: area under the curve %.2f %%\n", 100 * area);
     if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
     for (i = 0; !st && i < n; i++) {
-        if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;
+        if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;   /* without labels there are no t */
         count[j->label[i] * c + answer[i]]++;
         right += answer[i] == j->label[i];
         all++;
     }
-    if (!st && !j->links) printf("test part: %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, all ? 100.0 * (double)right / (double)all : 0.0);
-    for (i = 0; !st && !j->links && i < c && c <= 40; i++) {
+    if (!st && all) printf("test part: %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, 100.0 * (double)right / (double)all);
+    for (i = 0; !st && all && i < c && c <= 40; i++) {
         printf("%4td |", i);
         for (k = 0; k < c; k++) printf(" %5d", (int)count[i * c + k]);
         putchar('\n');
@@ -310,7 +312,7 @@ int main(int argc, char **argv)
         fputs("gnn: no memory\n", stderr);
         return 1;
     }
-    st = load(&j);
+    st = load(&j, infer);
     if (!j.layers) j.layers = j.graph_at ? "gin" : "gcn";
     if (!st && !infer) st = train(&j);
     if (!st && infer) st = tgnn_net_read(j.ctx, j.model, &net);

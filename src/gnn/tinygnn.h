@@ -57,7 +57,7 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
- *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
+ *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
  *     Quantization of graphs, and graphs larger than memory; training is the tape (math/tape.h), a program for it is not there.
