@@ -57,8 +57,8 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tiny_tape *tape = NULL;
     tgnn_epoch e;
     float *best = NULL;
-    double least = 0.0, most = 0.0;
-    int epoch, step, since = 0, stop = 0, kept = 0;
+    double least = 0.0;
+    int epoch, step, since = 0, stop = 0;
     tiny_status st;
     memset(&od, 0, sizeof od);
     memset(&e, 0, sizeof e);
@@ -86,12 +86,10 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
         if (st || !judged) continue;
         st = k->judge(k->task, &e);
         if (!st && d->patience) {
-            const int lower = epoch == 1 || e.val_loss <= least, higher = epoch == 1 || e.val >= most;
-            since = lower || higher ? 0 : since + 1;
-            if (lower) least = e.val_loss;
-            if (higher) most = e.val;
-            if (lower && higher) {
-                kept = epoch;
+            since++;
+            if (epoch == 1 || e.val_loss < least) {
+                least = e.val_loss;
+                since = 0;
                 tinyi_pass_keep(k->pass, best);
             }
             stop = since >= d->patience || e.val_loss != e.val_loss;
@@ -100,7 +98,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     }
     if (!st && best) {
         tinyi_pass_back(k->pass, best);
-        e.epoch = kept;
+        e.epoch -= since;
     }
     if (!st) tinyi_pass_fold(k->pass);
     k->last = 1;

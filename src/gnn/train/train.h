@@ -11,9 +11,8 @@
  * sum on the number of threads where the operations of the net have none that does (docs/graphs.md). The optimiser is Adam with coupled
  * decay (the decay is added to the gradient), as the papers have it.
  *
- * Early stopping, as P. Velickovic et al., 2018, section 3.3: with patience p the loss and the accuracy of the validation part are looked at
- * after each epoch; when p epochs have brought neither the lowest loss nor the highest accuracy so far, the training ends, and the weights
- * of the last epoch that had both come back. Without it the last epoch counts.                                                        */
+ * Early stopping: with patience p the loss of the validation part is looked at after each epoch; when p epochs have not lowered it, the
+ * training ends, and the weights of the epoch with the lowest one come back. Without it the last epoch counts.                          */
 #ifndef TINYI_GNN_TRAIN_H
 #define TINYI_GNN_TRAIN_H
 #include "gnn/layer/net.h"
