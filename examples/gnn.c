@@ -15,7 +15,8 @@
 enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
 typedef struct job {
     const char *folder, *layers, *net, *save, *model, *svg, *curve, *out;
-    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, folds, quiet, links, rings;
+    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, folds;
+    int quiet, links, rings;
     tiny_ctx *ctx;
     tgnn_data d;
     tgnn_links pairs;
@@ -80,46 +81,38 @@ static const char *colour(int c)
     return c < 0 ? "#dddddd" : of[c % 8];
 }
 
-static FILE *svg_open(const char *path)
+/* rows of h where they spread the most, coloured by their class; without h the course of the first run */
+static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
 {
-    FILE *f = fopen(path, "w");
-    if (!f) fprintf(stderr, "gnn: %s cannot be written\n", path);
-    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
-    return f;
-}
-
-/* rows of h where they spread the most, coloured by their class */
-static tiny_status draw_rows(job *j, const tiny_tensor *h)
-{
-    float *at = (float *)tiny_alloc(j->ctx, (size_t)h->dim[0] * 2 * sizeof *at), low[2] = { 1e30f, 1e30f }, high[2] = { -1e30f, -1e30f };
-    tiny_tensor plane = tiny_tensor_2d(at, TINY_F32, h->dim[0], 2);
-    tiny_status st = at ? tgnn_plane(j->ctx, h, &plane) : tiny_ctx_status(j->ctx);
-    FILE *f = st ? NULL : svg_open(j->svg);
+    const char *const name[3] = { "loss", j->links ? "validation area" : j->graph_at ? "test accuracy" : "validation accuracy", "validation loss" };
+    const tiny_idx n = h ? h->dim[0] : 0;
+    float *at = (float *)tiny_alloc(j->ctx, (size_t)n * 2 * sizeof *at), low[2] = { 1e30f, 1e30f }, high[2] = { -1e30f, -1e30f }, most = 1e-9f;
+    tiny_tensor plane = tiny_tensor_2d(at, TINY_F32, n, 2);
+    tiny_status st = !at ? tiny_ctx_status(j->ctx) : h ? tgnn_plane(j->ctx, h, &plane) : TINY_OK;
+    FILE *f = st ? NULL : fopen(path, "w");
     tiny_idx i;
-    for (i = 0; f && i < h->dim[0] * 2; i++) {
+    int k;
+    if (!st && !f) fprintf(stderr, "gnn: %s cannot be written\n", path);
+    if (!f) st = st ? st : TINY_E_IO;
+    else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
+    for (i = 0; f && i < n * 2; i++) {
         low[i & 1] = fminf(low[i & 1], at[i]);
         high[i & 1] = fmaxf(high[i & 1], at[i]);
     }
-    for (i = 0; f && i < h->dim[0]; i++)
+    for (i = 0; f && i < n; i++)
         fprintf(f, "<circle cx=\"%d\" cy=\"%d\" r=\"2\" fill=\"%s\"/>\n", 20 + (int)(600 * (at[i * 2] - low[0]) / (high[0] - low[0] + 1e-30f)),
                 400 - (int)(380 * (at[i * 2 + 1] - low[1]) / (high[1] - low[1] + 1e-30f)), colour(j->label ? j->label[i] : 0));
-    tiny_free(j->ctx, at);
-    return st ? st : !f || fputs("</svg>\n", f) < 0 || fclose(f) ? TINY_E_IO : TINY_OK;
-}
-
-static tiny_status draw_curve(job *j)
-{
-    const char *const name[3] = { "loss", j->links ? "validation area" : j->graph_at ? "test accuracy" : "validation accuracy", "validation loss" };
-    float most = 1e-9f;
-    int i, k;
-    FILE *f = svg_open(j->curve);
     for (i = 0; i < j->n_points; i++) most = fmaxf(most, fmaxf(j->point[i][0], j->point[i][2]));
-    for (k = 0; f && k < (j->graph_at ? 2 : 3); k++) {
+    for (k = 0; f && !h && k < (j->graph_at ? 2 : 3); k++) {
         fprintf(f, "<text x=\"500\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" stroke=\"%s\" points=\"", 24 + 16 * k, colour(k), name[k], colour(k));
-        for (i = 0; i < j->n_points; i++) fprintf(f, "%d,%d ", 40 + 580 * i / j->n_points, 390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
+        for (i = 0; i < j->n_points; i++) fprintf(f, "%d,%d ", 40 + 580 * (int)i / j->n_points, 390 - (int)(370 * j->point[i][k] / (k == 1 ? 1 : most)));
         fputs("\"/>\n", f);
     }
-    return !f || fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n</svg>\n", j->n_points, (int)most, (int)(most * 100) % 100) < 0 || fclose(f) ? TINY_E_IO : TINY_OK;
+    if (f && !h) fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points, (int)most, (int)(most * 100) % 100);
+    if (f && fputs("</svg>\n", f) < 0) st = TINY_E_IO;
+    if (f && fclose(f)) st = TINY_E_IO;
+    tiny_free(j->ctx, at);
+    return st;
 }
 
 /* ---- what a net says: a row for each class there is, a column for each that it takes them for */
@@ -155,7 +148,7 @@ static tiny_status report(job *j, const tgnn_net *net)
         for (k = 0; k < c; k++) printf(" %5d", (int)count[i * c + k]);
         putchar('\n');
     }
-    if (!st && j->svg) st = draw_rows(j, j->links ? &ty : &before);
+    if (!st && j->svg) st = draw(j, j->svg, j->links ? &ty : &before);
     if (!st && j->out) st = tgnn_array_write(j->ctx, j->out, j->links ? &ty : &answers);
     tiny_free(j->ctx, y);
     tiny_free(j->ctx, answer);
@@ -265,7 +258,7 @@ static tiny_status train(job *j)
         st = tgnn_net_read(j->ctx, j->save, &net);
     }
     if (!st && (runs == 1 || j->save || !j->graph_at)) st = report(j, net);
-    if (!st && j->curve) st = draw_curve(j);
+    if (!st && j->curve) st = draw(j, j->curve, NULL);
     tgnn_net_free(j->ctx, net);
     return st;
 }
@@ -273,11 +266,12 @@ static tiny_status train(job *j)
 int main(int argc, char **argv)
 {
     static job j;
-    const struct { const char *name, **text; double *number; } option[] = {
-        { "--layers", &j.layers, NULL }, { "--net", &j.net, NULL }, { "--save", &j.save, NULL }, { "--model", &j.model, NULL }, { "--svg", &j.svg, NULL }, { "--curve", &j.curve, NULL },
-        { "-o", &j.out, NULL }, { "--hidden", NULL, &j.hidden }, { "--heads", NULL, &j.heads }, { "--depth", NULL, &j.depth }, { "--seeds", NULL, &j.seeds }, { "--seed", NULL, &j.seed },
-        { "--epochs", NULL, &j.epochs }, { "--patience", NULL, &j.patience }, { "--lr", NULL, &j.lr }, { "--decay", NULL, &j.decay }, { "--dropout", NULL, &j.dropout }, { "--threads", NULL, &j.threads },
-        { "--split", NULL, &j.split }, { "--folds", NULL, &j.folds } };
+    const struct { const char *name, **text; double *number; int *flag; } option[] = {
+        { "--layers", &j.layers, NULL, NULL }, { "--net", &j.net, NULL, NULL }, { "--save", &j.save, NULL, NULL }, { "--model", &j.model, NULL, NULL }, { "--svg", &j.svg, NULL, NULL }, { "--curve", &j.curve, NULL, NULL },
+        { "-o", &j.out, NULL, NULL }, { "--hidden", NULL, &j.hidden, NULL }, { "--heads", NULL, &j.heads, NULL }, { "--depth", NULL, &j.depth, NULL }, { "--seeds", NULL, &j.seeds, NULL }, { "--seed", NULL, &j.seed, NULL },
+        { "--epochs", NULL, &j.epochs, NULL }, { "--patience", NULL, &j.patience, NULL }, { "--lr", NULL, &j.lr, NULL }, { "--decay", NULL, &j.decay, NULL }, { "--dropout", NULL, &j.dropout, NULL }, { "--threads", NULL, &j.threads, NULL },
+        { "--split", NULL, &j.split, NULL }, { "--folds", NULL, &j.folds, NULL }, { "--quiet", NULL, NULL, &j.quiet }, { "--links", NULL, NULL, &j.links }, { "--rings", NULL, NULL, &j.rings } };
+    const size_t n_options = sizeof option / sizeof *option;
     const int infer = argc > 1 && !strcmp(argv[1], "infer");
     tiny_ctx_desc desc = { 0 };
     tgnn_net *net = NULL;
@@ -292,13 +286,10 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
     if (argc < 2 || (!infer && strcmp(argv[1], "train"))) return usage(stderr);
     for (i = 2; i < argc; i++) {
-        double *flag = !strcmp(argv[i], "--quiet") ? &j.quiet : !strcmp(argv[i], "--links") ? &j.links : !strcmp(argv[i], "--rings") ? &j.rings : NULL;
-        for (k = 0; k < sizeof option / sizeof *option && strcmp(argv[i], option[k].name); k++) {}
-        if (flag) *flag = 1;
-        else if (k == sizeof option / sizeof *option) {
-            if (argv[i][0] == '-' || j.folder) return usage(stderr);
-            j.folder = argv[i];
-        } else if (++i == argc) return usage(stderr);
+        for (k = 0; k < n_options && strcmp(argv[i], option[k].name); k++) {}
+        if (k == n_options ? argv[i][0] == '-' || j.folder : !option[k].flag && ++i == argc) return usage(stderr);
+        if (k == n_options) j.folder = argv[i];
+        else if (option[k].flag) *option[k].flag = 1;
         else if (option[k].text) *option[k].text = argv[i];
         else {
             *option[k].number = strtod(argv[i], &end);
