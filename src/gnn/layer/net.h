@@ -20,7 +20,8 @@
  *   all but appnp, readout: in (the first layer must have it; else what came before), out
  *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
  *   sage         aggr (mean; sum, add, max, min), normalize (false)
- *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha; only for training)
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and dropout once more of what it
+ *                sums, as the authors' program has it; only for training)
  *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
  *   rgcn         relations, bases (none)
  *   transformer  heads (1), concat (true), edge (features of an edge, none)

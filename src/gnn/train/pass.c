@@ -295,7 +295,7 @@ static tiny_tensor tinyi_pass_heads_out(tinyi_pass_at *a, const tiny_tensor *h, 
     return tinyi_pass_plus(a, &y, i_bias);
 }
 
-/* sum of softmax(scores of q and k) v, with dropout of the softmax */
+/* sum of softmax(scores of q and k) v, with dropout of the softmax, and then of v too: the program of the authors of GAT does so */
 static tiny_tensor tinyi_pass_attend(tinyi_pass_at *a, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params)
 {
     tiny_tensor out[TINY_OP_MAX_OUT], s;
@@ -319,7 +319,8 @@ static tiny_tensor tinyi_pass_attend(tinyi_pass_at *a, const tiny_tensor *q, con
     (void)tiny_tape_op(a->t, &op, out);
     s = tiny_tape_call(a->t, TINY_OP_SEGMENT_SOFTMAX, &a->offset, &out[0], NULL, NULL, NULL);
     s = tinyi_pass_drop(a, &s, a->s->dropout_edges);
-    return tinyi_pass_spmm(a, v, &s, TINY_EDGE_SUM);
+    out[0] = tinyi_pass_drop(a, v, a->s->dropout);
+    return tinyi_pass_spmm(a, &out[0], &s, TINY_EDGE_SUM);
 }
 
 /* ---- layers */

@@ -190,9 +190,10 @@ static void test_dropout(void)
     static const char *const layers[] = { "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":3}", "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx);
+    double spreads[4];
     int i, k;
-    for (i = 0; i < 2; i++) {               /* of alpha; of x, where alpha does not depend on it */
-        tgnn_net *net = make_net(ctx, layers[i], 1);
+    for (i = 0; i < 4; i++) {               /* of alpha; of x, where alpha does not depend on it; of x before alpha; the same and what alpha sums */
+        tgnn_net *net = make_net(ctx, layers[i == 1], 1);
         tgnn_train_desc how;
         spread s;
         double base, deviation, mean;
@@ -201,11 +202,15 @@ static void test_dropout(void)
         how.epochs = 60;
         T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL));
         for (k = 0; k < 18; k++) ((float *)net->stage[0].layer.w[0].data)[k] *= 0.2f;
-        memset(net->stage[0].layer.w[i ? 1 : 3].data, 0, 12);
+        memset(net->stage[0].layer.w[i == 1 ? 1 : 3].data, 0, 12);
         base = loss_of(ctx, net, b, 'r');
         T_TRUE(base < log(3.0) - 0.03);     /* so much would be lost, were all dropped */
-        if (i == 0) net->stage[0].dropout_edges = 0.5f;
-        else net->stage[0].dropout = 0.5f;
+        net->stage[0].dropout_edges = i == 0 ? 0.5f : i == 3 ? 2e-5f : 0.0f;    /* one number of 65536: hardly any */
+        net->stage[0].dropout = i ? 0.5f : 0.0f;
+        for (k = 0; i > 1 && k < 3; k++) {
+            ((float *)net->stage[0].layer.w[1].data)[k] = ((float *)net->stage[0].layer.w[2].data)[k] = 0.0f;
+            base = loss_of(ctx, net, b, 'r');
+        }
         how.epochs = 600;
         how.lr = 1e-12;
         how.callback = gather;
@@ -215,8 +220,10 @@ static void test_dropout(void)
         deviation = sqrt(s.square / s.n - mean * mean);
         T_TRUE(deviation > 0.002);
         T_CLOSE(mean, base, 0.006);
+        spreads[i] = deviation;
         tgnn_net_free(ctx, net);
     }
+    T_TRUE(spreads[3] > 1.2 * spreads[2]);
     tgnn_graph_close(ctx, b->g);
     t_close(ctx);
 }
