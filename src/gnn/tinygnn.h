@@ -60,10 +60,11 @@
  *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Quantization of graphs, and graphs larger than memory; training is the tape (math/tape.h), a program for it is not there.
+ *     Quantization of graphs, graphs larger than memory, training of features of edges.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
+ *            networks from PyTorch, training of nodes, links and graphs
  *
  * Licence
  *     MIT, at the end of this file.
