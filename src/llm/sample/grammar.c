@@ -288,7 +288,7 @@ static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piec
 /* Drops frames that no thread reaches. */
 static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
 {
-    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack = to + s->n_frames;
+    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack;
     tinyi_gedge *edge = (tinyi_gedge *)tinyi_alloc(ctx, s->n_edges + 1, sizeof *edge);
     size_t i, n_frames = 0, n_edges = 0, n_stack = 0;
     int32_t e;
@@ -297,6 +297,7 @@ static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
         tiny_free(ctx, edge);
         return 0;
     }
+    stack = to + s->n_frames;
     for (i = 0; i < s->n_frames; i++) to[i] = -1;
     for (i = 0; i < s->n_threads; i++)
         if (to[s->thread[i].frame] < 0) { to[s->thread[i].frame] = 0; stack[n_stack++] = s->thread[i].frame; }

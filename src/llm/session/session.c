@@ -160,7 +160,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
         s->n = same;
     }
     if (reused) *reused = same;
-    return tllm_session_feed(s, tokens + same, n - same, logits);
+    return tllm_session_feed(s, n ? tokens + same : NULL, n - same, logits);
 }
 
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
