@@ -85,7 +85,7 @@ static void test_as_asked(void)
     static const char *const rules[] = { json, "root ::= [a-c]* \"b\" \"c\"", "root ::= \"abx\" | \"aby\" | \"a\" [a-c]+ \"z\"", "root ::= x | \"aa\" [a-c] \"d\"\nx ::= \"a\" x | \"b\"",
                                          "root ::= (\"\xc3\xa9\" | \"\xe2\x82\xac\" | [^a-z])+" };
     static const char *const text[] = { "{\"key\": [1, 2.5e-3, {\"a\\u00e9\": \"\xc3\xa9\xf0\x9f\x99\x82 \xe2\x82\xac, quoted \\\"x\\\"\"}], \"other\": [[null, true], false]}", "abbcabcaaabbc",
-                                        "abcabcabz", "aaaaaaab", "\xc3\xa9\xe2\x82\xac\xc3\xa9" "A\xe2\x82\xac!" };
+                                        "abcabcabz", "aaaaaaab", "\xc3\xa9\xe2\x82\xac\xc3\xa9 A\xe2\x82\xac!" };
     static list l;
     static unsigned char may[MOST];
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

@@ -96,7 +96,7 @@ static void test_told_is_taken(void)
     printf("memory told and taken: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
-static int put(tiny_ctx *ctx, tllm_writer *w, const char *name, int format, uint64_t n_in, uint64_t n_out)
+static tiny_status put(tiny_ctx *ctx, tllm_writer *w, const char *name, int format, uint64_t n_in, uint64_t n_out)
 {
     const tllm_format *f = tllm_format_of(format);
     const uint64_t dim[2] = { n_in, n_out };
