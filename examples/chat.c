@@ -69,6 +69,14 @@ static void cut(talk *t, size_t n)
     while (t->n > n) free((char *)(size_t)(const void *)t->m[--t->n].content);
 }
 
+static void forget(talk *t, size_t first, size_t n)
+{
+    size_t i;
+    for (i = first; i < first + n; i++) free((char *)(size_t)(const void *)t->m[i].content);
+    memmove(&t->m[first], &t->m[first + n], (t->n - first - n) * sizeof *t->m);
+    t->n -= n;
+}
+
 static int hear(void *user, const char *text, size_t n)
 {
     answer *a = (answer *)user;
@@ -134,21 +142,32 @@ static tiny_status prompt_of(chat *c, char **text, size_t *n)
     return tllm_template_run(c->ctx, c->template_, &v, text, n);
 }
 
-static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result *r)
+/* the talk as the model sees it */
+static tiny_status tokens_of(chat *c, tllm_tokens *t)
 {
     const tllm_vocab *vocab = tllm_session_vocab(c->session);
     char *text = NULL;
     size_t n = 0;
+    tiny_status st = prompt_of(c, &text, &n);
+    const int begins = !st && c->bos && n >= strlen(c->bos) && !memcmp(text, c->bos, strlen(c->bos));
+    t->n = 0;
+    if (!st) st = tllm_encode(c->ctx, vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), t);
+    if (!st && !begins && tllm_vocab_adds_eos(vocab) && t->n > 1) t->n--;
+    tiny_free(c->ctx, text);
+    return st;
+}
+
+static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result *r)
+{
+    const size_t room = (size_t)tllm_session_context(c->session), first = c->talk.n && !strcmp(c->talk.m[0].role, "system");
+    size_t forgotten = 0;
     tllm_tokens t;
     tiny_status st;
-    int begins;
     memset(&t, 0, sizeof t);
-    st = prompt_of(c, &text, &n);
-    begins = !st && c->bos && n >= strlen(c->bos) && !memcmp(text, c->bos, strlen(c->bos));
-    if (!st) st = tllm_encode(c->ctx, vocab, text, n, TLLM_ENCODE_SPECIAL | (begins ? 0 : TLLM_ENCODE_ENDS), &t);
-    if (!st && !begins && tllm_vocab_adds_eos(vocab) && t.n > 1) t.n--;
-    if (!st && t.n >= (size_t)tllm_session_context(c->session)) {
-        fprintf(stderr, "chat: the talk has %zu tokens, the context has room for %td: /reset, /undo, or a larger --context\n", t.n, tllm_session_context(c->session));
+    for (st = tokens_of(c, &t); !st && t.n >= room && c->talk.n >= first + 3; st = tokens_of(c, &t), forgotten += 2) forget(&c->talk, first, 2);
+    if (forgotten) fprintf(stderr, "chat: the talk is longer than the context: its first %zu messages are forgotten\n", forgotten);
+    if (!st && t.n >= room) {
+        fprintf(stderr, "chat: the talk has %zu tokens, the context has room for %zu: /reset, /undo, or a larger --context\n", t.n, room);
         st = TINY_E_WORKSPACE;
     } else if (!st) {
         how->keep = t.n / 2;
@@ -156,7 +175,6 @@ static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result 
         if (st) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
     } else fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
     tllm_tokens_free(c->ctx, &t);
-    tiny_free(c->ctx, text);
     return st;
 }
 

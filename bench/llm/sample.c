@@ -2,7 +2,8 @@
  *
  * Sampling: one call over 128 256 logits (the vocabulary of Llama 3), hills of random heights as models give them, beside one
  * plain pass that finds the largest. Grammars: a JSON text in pieces of four bytes, as tokens are, each first asked for
- * (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and quotes.             */
+ * (accepts), then taken (advance), beside a plain loop over the bytes that only counts brackets and quotes. Masks: which of 128000
+ * pieces may come next, asked one by one and at once.                                                                   */
 #include "../bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,14 +103,15 @@ static void bs_sampling(void)
     }
 }
 
+static const char bs_json[] =
+    "root ::= ws value ws\nvalue ::= object | array | string | number | \"true\" | \"false\" | \"null\"\n"
+    "object ::= \"{\" ws ( member (ws \",\" ws member)* )? ws \"}\"\nmember ::= string ws \":\" ws value\n"
+    "array ::= \"[\" ws ( value (ws \",\" ws value)* )? ws \"]\"\n"
+    "string ::= \"\\\"\" ( [^\"\\\\\\x00-\\x1f] | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4} ) )* \"\\\"\"\n"
+    "number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)?\nws ::= [ \\t\\n\\r]*\n";
+
 static void bs_grammars(void)
 {
-    static const char json[] =
-        "root ::= ws value ws\nvalue ::= object | array | string | number | \"true\" | \"false\" | \"null\"\n"
-        "object ::= \"{\" ws ( member (ws \",\" ws member)* )? ws \"}\"\nmember ::= string ws \":\" ws value\n"
-        "array ::= \"[\" ws ( value (ws \",\" ws value)* )? ws \"]\"\n"
-        "string ::= \"\\\"\" ( [^\"\\\\\\x00-\\x1f] | \"\\\\\" ( [\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4} ) )* \"\\\"\"\n"
-        "number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)? ([eE] [-+]? [0-9]+)?\nws ::= [ \\t\\n\\r]*\n";
     static const char schema[] =
         "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"integer\"},\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\","
         "\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]}},\"price\":{\"type\":\"number\"},\"sold\":{\"type\":\"boolean\"}},\"required\":[\"id\",\"name\",\"tags\",\"price\",\"sold\"]}}";
@@ -133,7 +135,7 @@ static void bs_grammars(void)
         a[k].text = text;
         a[k].n = n;
         a[k].asks = k != 2;
-        if (k) b_must(ctx, tllm_grammar_open(ctx, k == 3 ? from_schema : json, k == 3 ? n_schema : sizeof json - 1, "root", &a[k].g));
+        if (k) b_must(ctx, tllm_grammar_open(ctx, k == 3 ? from_schema : bs_json, k == 3 ? n_schema : sizeof bs_json - 1, "root", &a[k].g));
         rows[k].what = k == 0 ? "brackets and quotes" : k == 3 ? "a JSON schema" : "JSON";
         rows[k].target = k == 0 ? "plain loop" : k == 2 ? "advance" : "ask, advance";
         rows[k].threads = 1;
@@ -149,8 +151,85 @@ static void bs_grammars(void)
     tiny_ctx_close(ctx);
 }
 
+typedef struct bs_mask { tiny_ctx *ctx; tllm_grammar_state *s; tllm_pieces *p; const char *bytes; const uint32_t *end; unsigned char *may; size_t n; } bs_mask;
+
+static void bs_each(void *arg)
+{
+    bs_mask *a = (bs_mask *)arg;
+    size_t i;
+    int yes;
+    for (i = 0; i < a->n; i++) {
+        const uint32_t from = i ? a->end[i - 1] : 0;
+        b_must(a->ctx, tllm_grammar_accepts(a->ctx, a->s, a->bytes + from, a->end[i] - from, &yes));
+        a->may[i] = (unsigned char)yes;
+    }
+}
+static void bs_at_once(void *arg)
+{
+    bs_mask *a = (bs_mask *)arg;
+    b_must(a->ctx, tllm_grammar_mask(a->ctx, a->s, a->p, a->may));
+}
+
+/* words of one to four syllables, half of them behind a blank, and what JSON is made of */
+static void bs_masks(void)
+{
+    enum { N = 128000 };
+    static const char *const syllable[] = { "an", "ber", "co", "du", "er", "fi", "gra", "he", "in", "ka", "lo", "mi", "ne", "or", "pa", "ri", "sto", "te", "un", "wa" };
+    static const char *const mark[] = { "{", "}", "[", "]", "\"", "\":", "\", \"", ",", "\"}", "1", "23", "-", ".5", "true", "null", "\n", "\\n", "\"]" };
+    static const char *const text[2] = { "[1, ", "{\"a" };
+    static char bytes[N * 16];
+    static uint32_t end[N];
+    static unsigned char may[N];
+    tiny_rng r = tiny_rng_make(1, 3);
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, 1);
+    tllm_grammar *g = NULL;
+    tllm_pieces *p = NULL;
+    bs_mask a[2];
+    b_row rows[4];
+    size_t at = 0;
+    int i, k;
+    for (i = 0; i < N; i++) {
+        if (tiny_rng_u32(&r) % 16 == 0) at += (size_t)snprintf(bytes + at, 16, "%s", mark[tiny_rng_u32(&r) % 18]);
+        else {
+            if (tiny_rng_u32(&r) % 2) bytes[at++] = ' ';
+            for (k = (int)(tiny_rng_u32(&r) % 4); k >= 0; k--) at += (size_t)snprintf(bytes + at, 4, "%s", syllable[tiny_rng_u32(&r) % 20]);
+        }
+        end[i] = (uint32_t)at;
+    }
+    memset(rows, 0, sizeof rows);
+    b_must(ctx, tllm_pieces_open(ctx, bytes, end, N, &p));
+    b_must(ctx, tllm_grammar_open(ctx, bs_json, sizeof bs_json - 1, "root", &g));
+    for (k = 0; k < 4; k++) {
+        bs_mask *m = &a[k / 2];
+        if (k % 2 == 0) {
+            m->ctx = ctx;
+            m->p = p;
+            m->bytes = bytes;
+            m->end = end;
+            m->may = may;
+            m->n = N;
+            b_must(ctx, tllm_grammar_begin(ctx, g, &m->s));
+            b_must(ctx, tllm_grammar_advance(ctx, m->s, text[k / 2], strlen(text[k / 2])));
+        }
+        rows[k].what = k / 2 ? "inside of a text" : "a value comes";
+        rows[k].target = k % 2 ? "mask" : "each by itself";
+        rows[k].threads = 1;
+        rows[k].bytes = (double)at;
+        rows[k].run = k % 2 ? bs_at_once : bs_each;
+        rows[k].arg = m;
+        b_shape(&rows[k], "%d pieces", (int)N);
+    }
+    b_contest("Grammars, which of 128000 pieces may come next, JSON", rows, 4);
+    b_note("ms: %.2f and %.2f at once, %.2f and %.2f one by one", rows[1].median_ns * 1e-6, rows[3].median_ns * 1e-6, rows[0].median_ns * 1e-6, rows[2].median_ns * 1e-6);
+    for (k = 0; k < 2; k++) tllm_grammar_free(ctx, a[k].s);
+    tllm_grammar_close(ctx, g);
+    tllm_pieces_close(ctx, p);
+    tiny_ctx_close(ctx);
+}
+
 void bench_sample(void)
 {
     bs_sampling();
     bs_grammars();
+    bs_masks();
 }

@@ -90,7 +90,7 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     return TINY_OK;
 }
 
-size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
+size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
 {
     const unsigned char *p = t.at, *end = t.at + t.n;
     size_t n_all = 0;
@@ -99,7 +99,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
         unsigned v, low;
         size_t n = 1;
         if (*p != '\\') {
-            if (to) to[n_all] = *p;
+            if (to && n_all < room) to[n_all] = *p;
             n_all++;
             p++;
             continue;
@@ -139,7 +139,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
             utf8[3] = (unsigned char)(0x80 | (v & 63));
             n = 4;
         }
-        if (to) memcpy(to + n_all, utf8, n);
+        if (to && n_all < room && n <= room - n_all) memcpy(to + n_all, utf8, n);
         n_all += n;
     }
     return n_all;

@@ -27,9 +27,9 @@ TINYI_FN void tinyi_json_space(tinyi_json *j);
 /* Skips space; takes the character when it comes next. */
 TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
 TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
-/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, never more than t.n, unless that is
- * NULL; returns how many */
-TINYI_FN size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t);
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, as far as the room goes, unless that is
+ * NULL; returns how many they are, never more than t.n as long as the text is the one that was taken */
+TINYI_FN size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t);
 TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
 
 /* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */

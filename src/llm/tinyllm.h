@@ -92,6 +92,7 @@
 #include "llm/model/adapter.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
+#include "llm/sample/pieces.h"
 #include "llm/sample/grammar.h"
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"

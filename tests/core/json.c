@@ -15,7 +15,7 @@ static tiny_status walk(tiny_ctx *ctx, const char *s, size_t n, char *line, size
     line[0] = 0;
     while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END && at + 100 < room) {
         unsigned char plain[64];
-        if (it.key.at && it.key.n < sizeof plain) at += (size_t)snprintf(line + at, room - at, "%.*s=", (int)tinyi_json_plain(plain, it.key), (char *)plain);
+        if (it.key.at && it.key.n < sizeof plain) at += (size_t)snprintf(line + at, room - at, "%.*s=", (int)tinyi_json_plain(plain, sizeof plain, it.key), (char *)plain);
         switch (it.type) {
         case TINYI_JSON_NULL: at += (size_t)snprintf(line + at, room - at, "null "); break;
         case TINYI_JSON_BOOL: at += (size_t)snprintf(line + at, room - at, it.i ? "true " : "false "); break;
@@ -24,7 +24,7 @@ static tiny_status walk(tiny_ctx *ctx, const char *s, size_t n, char *line, size
         case TINYI_JSON_LIST: at += (size_t)snprintf(line + at, room - at, "[%d ", it.depth); break;
         case TINYI_JSON_MAP: at += (size_t)snprintf(line + at, room - at, "{%d ", it.depth); break;
         case TINYI_JSON_CLOSE: at += (size_t)snprintf(line + at, room - at, "%d. ", it.depth); break;
-        default: if (it.text.n < sizeof plain) at += (size_t)snprintf(line + at, room - at, "'%.*s' ", (int)tinyi_json_plain(plain, it.text), (char *)plain);
+        default: if (it.text.n < sizeof plain) at += (size_t)snprintf(line + at, room - at, "'%.*s' ", (int)tinyi_json_plain(plain, sizeof plain, it.text), (char *)plain);
         }
     }
     return st;

@@ -1,4 +1,5 @@
-/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by byte
+/* tests/fuzz/grammar.c - any bytes as a grammar, and a text: what one state takes in one piece another takes byte by byte, and a mask says of
+ * its pieces what each says by itself
  *
  * The grammar ends at the first byte 0; what follows is the text. */
 #include "tinyllm.h"
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #define FUZZ_NAME "grammar"
+#define FUZZ_CTX_EACH                        /* what sorting pieces leaves in the workspace is not forgotten memory */
 #define FUZZ_EXTRA ((size_t)64 << 20)       /* repetitions are written out, and states grow with what stands open */
 
 static void must(int ok, const char *what)
@@ -14,6 +16,31 @@ static void must(int ok, const char *what)
     printf("grammar: %s\n", what);
     fflush(stdout);
     abort();
+}
+
+/* All beginnings and endings of the text as pieces: at once as each by itself. */
+static void mask(tiny_ctx *ctx, tllm_grammar_state *s, const char *text, size_t n)
+{
+    char bytes[64 * 65];
+    uint32_t end[130];
+    unsigned char may[130];
+    size_t n_pieces = 0, at = 0, i;
+    tllm_pieces *p;
+    for (i = 0; i <= n; i++) {
+        memcpy(bytes + at, text, i);
+        end[n_pieces++] = (uint32_t)(at += i);
+        memcpy(bytes + at, text + i, n - i);
+        end[n_pieces++] = (uint32_t)(at += n - i);
+    }
+    must(!tllm_pieces_open(ctx, bytes, end, n_pieces, &p), "pieces do not open");
+    if (!tllm_grammar_mask(ctx, s, p, may))
+        for (i = 0; i < n_pieces; i++) {
+            const size_t from = i ? end[i - 1] : 0;
+            int yes = 0;
+            if (end[i] > from && tllm_grammar_accepts(ctx, s, bytes + from, end[i] - from, &yes)) break;
+            must(may[i] == yes, "a mask and a piece asked by itself do not agree");
+        }
+    tllm_pieces_close(ctx, p);
 }
 
 static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
@@ -34,6 +61,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         if (!tllm_grammar_begin(ctx, g, &s) && !tllm_grammar_clone(ctx, s, &c) && !tllm_grammar_accepts(ctx, s, text, n_text, &yes)) {
             for (i = 0; i < n_text && !tllm_grammar_advance(ctx, c, text + i, 1); i++) {}
             must(yes == (i == n_text), "one piece and single bytes do not agree");
+            mask(ctx, s, text, n_text);
             if (yes) {
                 must(!tllm_grammar_advance(ctx, s, text, n_text), "an accepted piece is not taken");
                 must(tllm_grammar_may_end(s) == tllm_grammar_may_end(c), "the ends do not agree");

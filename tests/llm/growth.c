@@ -28,6 +28,13 @@ static void *counted_realloc(void *user, void *old, size_t old_bytes, size_t n_b
     return t_alloc_realloc(user, old, old_bytes, n_bytes);
 }
 
+/* A buffer that doubles as it fills may take twice the share that is due at 4n, so that the allocator alone proves less. */
+#ifdef T_STEPS
+#define MOST 6.0
+#else
+#define MOST 9.0
+#endif
+
 #define COUNT(...) do { work_from = t_steps + n_moved; __VA_ARGS__; work += t_steps + n_moved - work_from; } while (0)
 
 static void put(kit_image *m, const char *text) { kit_bytes(m, text, strlen(text)); }
@@ -288,6 +295,32 @@ static void grammar_depth(tiny_ctx *ctx, size_t n)      /* brackets that stay op
     many(&t, "]", n);
     follow(ctx, &g, &t, 3);
 }
+/* pieces that begin alike: as many of one length, and one that is longer each time */
+static void mask(tiny_ctx *ctx, size_t n, int longer)
+{
+    static const char rules[] = "root ::= \"a\"* [ab] \"c\"?";
+    char *bytes = (char *)t_keep(n * 40 + 1);
+    uint32_t *end = (uint32_t *)t_keep((n + 1) * sizeof *end);
+    unsigned char *may = (unsigned char *)t_keep(n + 1);
+    tllm_grammar *g = NULL;
+    tllm_grammar_state *s = NULL;
+    tllm_pieces *p = NULL;
+    size_t i, at = 0, k;
+    for (i = 0; i < n && at < n * 30; i++) {
+        const size_t length = longer ? 1 + i % 64 : 30;
+        for (k = 0; k + 1 < length && at < n * 40; k++) bytes[at++] = 'a';
+        bytes[at++] = (char)('a' + i % 4);
+        end[i] = (uint32_t)at;
+    }
+    COUNT(
+        if (T_OK(tllm_pieces_open(ctx, bytes, end, i, &p)) && T_OK(tllm_grammar_open(ctx, rules, sizeof rules - 1, "root", &g)) && T_OK(tllm_grammar_begin(ctx, g, &s)))
+            T_OK(tllm_grammar_mask(ctx, s, p, may)));
+    tllm_grammar_free(ctx, s);
+    tllm_grammar_close(ctx, g);
+    tllm_pieces_close(ctx, p);
+}
+static void mask_alike(tiny_ctx *ctx, size_t n) { mask(ctx, n, 0); }
+static void mask_longer(tiny_ctx *ctx, size_t n) { mask(ctx, n, 1); }
 static void grammar_groups(tiny_ctx *ctx, size_t n)
 {
     kit_image g = { NULL, 0, 0 }, t = { NULL, 0, 0 };
@@ -474,6 +507,7 @@ static void test_growth(void)
         { "text, unigram", encode_unigram, 4000 }, { "text, RWKV", encode_rwkv, 4000 }, { "text, PLaMo", encode_plamo, 4000 },
         { "grammar rules", grammar_rules, 1000 }, { "grammar alternatives", grammar_choices, 1000 }, { "grammar groups", grammar_groups, 45 },
         { "text of a grammar", grammar_text, 2000 }, { "brackets in a grammar", grammar_depth, 2000 },
+        { "mask of equal pieces", mask_alike, 2000 }, { "mask of longer ones", mask_longer, 2000 },
         { "schema properties", schema_properties, 500 }, { "schema optional ones", schema_optional, 500 }, { "schema enum", schema_enum, 500 },
         { "schema $refs", schema_refs, 500 }, { "schema depth", schema_depth, 20 },
         { "template blocks", template_blocks, 300 }, { "template variables", template_names, 300 }, { "template depth", template_depth, 20 },
@@ -501,7 +535,7 @@ static void test_growth(void)
         const int before = t_now.checks_failed;
         grows(ctx, row[i].run, row[i].n, w);
         printf("  %-24s %7lu: %10.0f steps, twice as many %5.2f times that, four times %5.2f\n", row[i].what, (unsigned long)row[i].n, w[0], w[1] / w[0], w[2] / w[0]);
-        if (!(w[0] > 0 && w[2] <= 6 * w[0])) t_fail(__FILE__, __LINE__, "%s: four times as many take %.1f times the work", row[i].what, w[2] / w[0]);
+        if (!(w[0] > 0 && w[2] <= MOST * w[0])) t_fail(__FILE__, __LINE__, "%s: four times as many take %.1f times the work", row[i].what, w[2] / w[0]);
         if (t_now.checks_failed > before) printf("  in %s\n", row[i].what);
         t_free_blocks();
     }

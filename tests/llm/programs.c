@@ -5,6 +5,7 @@
 #include "t.h"
 
 #if defined __unix__ || defined __APPLE__
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -260,14 +261,74 @@ static void test_inspect(void)
 
 static void test_chat(void)
 {
-    const char *m = t_shared("oracle/llm/llama.gguf");
-    if (!m || !is_there()) return;
+    const char *m = t_shared("oracle/llm/llama.gguf"), *stories = m ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
+    if (!stories || !is_there()) return;
     spill("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
     T_EQ_INT(run("/help\nOnce\n/show\n/undo\n/reset\n/quit\nnot read\n", "chat %s --template %s/template --n 4 --temp 0 --threads 1", m, folder), 0);
     SAYS("/again");
     T_EQ_INT(run("Once\n", "chat %s --template %s/template --n 4 --temp 0", m, folder), 0);      /* the end of the input ends it */
     T_EQ_INT(run("", "chat %s --template %s/none", m, folder), 1);
     COMPLAINS("none");
+    /* a talk that outgrows the context goes on without its beginning; a question that alone is too long is told */
+    T_EQ_INT(run("Once\nupon\na time\n/show\n", "chat %s --template %s/template --n 30 --temp 0 --context 32", stories, folder), 0);
+    COMPLAINS("chat: the talk is longer than the context: its first 2 messages are forgotten");
+    T_TRUE(!strstr(errors, "the talk has"));
+    T_TRUE(strstr(said, "> a time") && !strstr(said, "> Once"));   /* what the model sees begins with the last question */
+    T_EQ_INT(run("Once upon a time there was a girl who asked more than could be answered, and more, and yet more.\n", "chat %s --template %s/template --context 16", m, folder), 0);
+    COMPLAINS("tokens, the context has room for 16: /reset");
+}
+
+/* text from a pipe until part was read; 0: it ended before. *held: bytes of said */
+static int hear_until(int from, size_t *held, const char *part)
+{
+    while (!strstr(said, part)) {
+        ssize_t n;
+        if (*held > sizeof said / 2) *held = 0;
+        n = read(from, said + *held, sizeof said - 1 - *held);
+        if (n <= 0) return 0;
+        *held += (size_t)n;
+        said[*held] = 0;
+    }
+    return 1;
+}
+
+/* Ctrl-C stops the answer and not the program. The model says one word again and again, without an end. */
+static void test_interrupted(void)
+{
+    const char *m = t_shared("data/tinystories/stories260K-f32.gguf"), *build = getenv("BUILD");
+    char program[300];
+    int to[2], from[2], status = -1, i;
+    size_t held = 0;
+    pid_t child;
+    if (!m || !is_there() || !T_TRUE(!pipe(to) && !pipe(from))) return;
+    (void)snprintf(program, sizeof program, "%s/chat", build ? build : "build");
+    child = fork();
+    if (!child) {
+        (void)alarm(120);                   /* whatever happens, the pipe ends */
+        (void)dup2(to[0], 0);
+        (void)dup2(from[1], 1);
+        (void)close(to[1]);
+        (void)close(from[0]);
+        if (!freopen("/dev/null", "w", stderr)) _exit(127);
+        (void)execl(program, program, m, "--temp", "0", "--threads", "2", (char *)NULL);
+        _exit(127);
+    }
+    (void)close(to[0]);
+    (void)close(from[1]);
+    said[0] = 0;
+    for (i = 0; child > 0 && i < 2; i++) {
+        T_TRUE(write(to[1], "Once\n", 5) == 5);
+        T_TRUE(hear_until(from[0], &held, "special special special"));
+        T_TRUE(!kill(child, SIGINT));
+        said[held = 0] = 0;
+        T_TRUE(hear_until(from[0], &held, " ...\n> "));     /* the mark of a stopped answer, and the next prompt */
+        said[held = 0] = 0;
+    }
+    T_TRUE(write(to[1], "/help\n", 6) == 6 && hear_until(from[0], &held, "/undo"));
+    T_TRUE(write(to[1], "/quit\n", 6) == 6);
+    (void)close(to[1]);
+    T_TRUE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    (void)close(from[0]);
 }
 
 /* what strangers do: numbers out of range, outputs that are full, devices in the place of files */
@@ -360,6 +421,7 @@ int main(void)
     T_RUN(test_embed);
     T_RUN(test_inspect);
     T_RUN(test_chat);
+    T_RUN(test_interrupted);
     T_RUN(test_strangers);
     T_RUN(test_stories);
     tidy();

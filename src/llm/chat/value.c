@@ -535,7 +535,7 @@ static tinyi_tv tinyi_tv_of_text(tinyi_tm *m, tinyi_json_text t)
     if (!tinyi_tm_work(m, t.n / 16)) return tinyi_tv_view("", 0);
     if (!t.escapes) return tinyi_tv_view((const char *)t.at, t.n);
     at = tinyi_tm_place(m, t.n, 0);         /* an escape is longer than what it stands for */
-    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t)) : tinyi_tv_view("", 0);
+    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t.n, t)) : tinyi_tv_view("", 0);
 }
 
 static tinyi_tv tinyi_tv_of_item(tinyi_tm *m, const tinyi_json_item *item)

@@ -117,7 +117,7 @@ static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
     p->alignment = TINYI_GGUF_ALIGNMENT;
     p->kv_at = p->file.n_bytes - c.left;
     for (i = 0; i < p->n_meta && !st; i++) {
-        st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &m, NULL, &p->n_steps);
+        st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &m, NULL, 0, &p->n_steps);
         if (!st) st = tinyi_gguf_special(ctx, p, &m);
     }
     if (st) return st;
@@ -146,7 +146,7 @@ static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, s
     tinyi_cursor c = tinyi_cursor_make(p->file.bytes + p->kv_at, p->file.n_bytes - p->kv_at);
     size_t i, n_steps = 0, room = p->file.n_bytes - p->data_at;
     tiny_status st = TINY_OK;
-    for (i = 0; !i_part && i < p->n_meta && !st; i++) st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, &n_steps);
+    for (i = 0; !i_part && i < p->n_meta && !st; i++) st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
     c = tinyi_cursor_make(p->file.bytes + p->info_at, p->file.n_bytes - p->info_at);
     for (i = 0; i < p->n_tensors && !st; i++) {
         tllm_gguf_tensor *t = &g->tensor[first + i];

@@ -183,7 +183,7 @@ static void tinyi_l2c_name(int block, uint64_t layer, char name[64])
 static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *file, const char *tok_path, const tiny_file *tok_file, tllm_gguf **out)
 {
     tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
-    tinyi_made made = { NULL, 0, 0 }, names = { NULL, 0, 0 }, all;
+    tinyi_made made = { NULL, 0, 0, 0 }, names = { NULL, 0, 0, 0 }, all;
     char name[64];
     tllm_gguf *g = NULL;
     tinyi_l2c h;
@@ -215,7 +215,9 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
             if (!st) st = tinyi_store_tables(ctx, g, tok_file ? ((size_t)h.n_vocab + TINYI_TEXT_STEP - 1) / TINYI_TEXT_STEP : 0, file_bytes);
             if (st) break;
             names.at = g->made + made.n;
+            names.room = names.n;
             made.at = g->made;
+            made.room = made.n;
             made.n = made.n_keys = names.n = 0;
         }
         st = tinyi_l2c_keys(ctx, &h, tok_path, tok_file, &made);
@@ -243,6 +245,7 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
             at += (size_t)tinyi_l2c_floats(&h, block) * 4;      /* the sum is the size of the file */
         }
     }
+    if (!st && made.n != made.room) st = tinyi_store_changed(ctx, tok_path);
     if (!st) st = tinyi_store_made(ctx, g);
     if (!st) st = tinyi_store_finish(ctx, g);
     *file = tiny_file_memory(NULL, 0);

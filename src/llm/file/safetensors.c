@@ -1,6 +1,7 @@
 /* src/llm/file/safetensors.c - the tables of a tllm_gguf, filled from a header that core/safetensors.h walks twice
  *
- * The first walk counts, the second fills tables of that size. Names without escapes stay views of the file. */
+ * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one by then.
+ * Names without escapes stay views of the file. */
 #include "llm/file/safetensors.h"
 #include "llm/file/store.h"
 #include "llm/file/open.h"
@@ -14,11 +15,11 @@ typedef struct tinyi_st_fill {
     int fill;
 } tinyi_st_fill;
 
-static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at ? m->at + m->n : NULL, t); }
+static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at && m->n < m->room ? m->at + m->n : NULL, m->room - m->n, t); }
 
 static void tinyi_st_put_counted(tinyi_made *m, tinyi_json_text t)
 {
-    tinyi_made_le(m, tinyi_json_plain(NULL, t), 8);
+    tinyi_made_le(m, tinyi_json_plain(NULL, 0, t), 8);
     tinyi_st_put(m, t);
 }
 
@@ -44,16 +45,17 @@ static void tinyi_st_take_tensor(void *arg, const tinyi_st_tensor *s)
     t.name.at = (const char *)s->name.at;
     t.name.n = s->name.n;
     if (s->name.escapes) {
-        if (w->fill) t.name.at = (const char *)w->names.at + w->names.n;
-        t.name.n = tinyi_json_plain(NULL, s->name);
+        const size_t from = w->names.n;
+        if (w->fill) t.name.at = (const char *)w->names.at + TINYI_MIN(from, w->names.room);
         tinyi_st_put(&w->names, s->name);
+        t.name.n = w->names.n - from;
     }
     t.type = tinyi_st_gguf_type[s->type];
     t.rank = s->rank;
     for (a = 0; a < TLLM_MAX_RANK; a++) t.dim[a] = a < s->rank ? s->dim[s->rank - 1 - a] : 1;
     t.data = s->data;
     t.bytes = s->bytes;
-    if (w->fill) w->g->tensor[w->n_tensors] = t;
+    if (w->fill && w->n_tensors < w->g->n_tensors) w->g->tensor[w->n_tensors] = t;
     w->n_tensors++;
 }
 
@@ -93,9 +95,12 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
         memset(&w, 0, sizeof w);
         w.g = g;
         w.keys.at = g->made;
+        w.keys.room = key_bytes;
         w.names.at = g->made + key_bytes;
+        w.names.room = g->made_bytes - key_bytes;
         w.fill = 1;
         if (!st) st = tinyi_st_walk(ctx, path, file->bytes, file->n_bytes, &sink);
+        if (!st && (w.n_tensors != g->n_tensors || w.keys.n_keys != g->n_meta || w.keys.n != w.keys.room || w.names.n != w.names.room)) st = tinyi_store_changed(ctx, path);
         if (!st) st = tinyi_store_made(ctx, g);
     }
     if (!st) st = tinyi_store_finish(ctx, g);

@@ -169,6 +169,7 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
     g->tensor = (tllm_gguf_tensor *)(void *)p;          /* the widest alignment first */
     g->meta = (tllm_meta *)(void *)(p + tensor);
     g->step = (const unsigned char **)(void *)(p + tensor + meta);
+    g->n_steps = n_steps;
     g->tensor_order = (uint32_t *)(void *)(p + tensor + meta + step);
     g->meta_order = g->tensor_order + g->n_tensors;
     return TINY_OK;
@@ -207,8 +208,13 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
     return TINY_OK;
 }
 
+tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: was changed while it was read: a second look met other keys, names or tensors", path);
+}
+
 tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m, const unsigned char **step,
-                            size_t *n_steps)
+                            size_t most_steps, size_t *n_steps)
 {
     char name[TINYI_SHOW];
     const unsigned char *p;
@@ -260,6 +266,7 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     if (m->count > TINYI_TEXT_STEP && step) m->at = (const unsigned char *)(const void *)(step + *n_steps);
     for (k = 0; k < m->count; k++) {
         if (m->count > TINYI_TEXT_STEP && k % TINYI_TEXT_STEP == 0) {
+            if (step && *n_steps >= most_steps) return tinyi_store_changed(ctx, path);
             if (step) step[*n_steps] = c->at;
             ++*n_steps;
         }
@@ -273,13 +280,13 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
 
 void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n)
 {
-    if (m->at && n) memcpy(m->at + m->n, bytes, n);
+    if (m->at && n && m->n <= m->room && n <= m->room - m->n) memcpy(m->at + m->n, bytes, n);
     m->n += n;
 }
 void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n)
 {
     size_t i;
-    for (i = 0; i < n && m->at; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
+    for (i = 0; i < n && m->at && m->n + i < m->room; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
     m->n += n;
 }
 void tinyi_made_key(tinyi_made *m, const char *key, int type)
@@ -331,7 +338,7 @@ tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_cursor c = tinyi_cursor_make(g->made, g->made_bytes);
     tiny_status st = TINY_OK;
     size_t i, n_steps = 0;
-    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, &n_steps);
+    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
     return st;
 }
 

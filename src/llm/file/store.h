@@ -25,15 +25,17 @@ struct tllm_gguf {
     tllm_meta *meta;
     tllm_gguf_tensor *tensor;
     uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
-    const unsigned char **step;             /* of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    const unsigned char **step;             /* (n_steps) of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    size_t n_steps;
     void *tables;
     unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
     size_t made_bytes;
     int kind;                               /* TLLM_FILE_ of llm/file/open.h */
 };
 
-/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. */
-typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
+/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. The second time the file may be another one, when
+ * somebody writes into it: nothing is written past the room, and n tells that it was not what was counted. */
+typedef struct tinyi_made { unsigned char *at; size_t n, n_keys, room; } tinyi_made;
 
 /* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
 #define TINYI_TEXT_STEP 8
@@ -54,9 +56,11 @@ TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_st
 TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
 
 /* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only *n_steps
- * grows. path stands in the sentences. */
+ * grows; else it has room for most_steps. path stands in the sentences. */
 TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
-                                     const unsigned char **step, size_t *n_steps);
+                                     const unsigned char **step, size_t most_steps, size_t *n_steps);
+/* the sentence for a second walk that did not meet what the first one counted */
+TINYI_FN tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path);
 TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);
 TINYI_FN void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n);              /* n bytes, little endian */
 TINYI_FN void tinyi_made_key(tinyi_made *m, const char *key, int type);        /* the value comes next */

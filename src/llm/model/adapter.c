@@ -43,6 +43,7 @@ struct tllm_adapter {
     const float **direction;                /* (n_layer), NULL: none for that layer */
     tiny_idx rank, first, last;
     double n_params;
+    size_t n_floats;                        /* of data */
 };
 
 typedef struct tinyi_lm_attached {
@@ -481,6 +482,7 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
         a->embd.from_a = a->embd.from_b = NULL;
     }
     a->n_params = (double)floats;
+    a->n_floats = floats;
     for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
         for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
             const tinyi_lm_pair p = a->pair[j];
@@ -549,6 +551,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->first = 1;
     a->last = m->n_layer - 1;
     a->n_params = (double)floats;
+    a->n_floats = floats;
     if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
         tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
 }
@@ -708,6 +711,31 @@ TINYI_FN void tinyi_lm_pages_now(tllm_state *s)
     s->paged_with = now;
 }
 
+/* kind, strength, how many places and numbers, and up to 1024 of the numbers, in the order of the model's weights */
+static uint64_t tinyi_lm_adapter_print(const tllm_adapter *a, float weight)
+{
+    const size_t step = a->n_floats / 1024 + 1;
+    tinyi_hash h;
+    size_t i;
+    tinyi_hash_start(&h);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->kind);
+    tinyi_lm_hash_u64(&h, (uint64_t)tinyi_f32_bits(weight) << 32 | tinyi_f32_bits(a->scale_of));
+    tinyi_lm_hash_u64(&h, (uint64_t)a->first << 32 | (uint64_t)a->last);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->n_floats);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->n << 32 | (uint64_t)a->rank);
+    for (i = 0; a->direction && i < (size_t)a->m->n_layer; i++) tinyi_lm_hash_u64(&h, a->direction[i] ? (uint64_t)(a->direction[i] - a->data) + 1 : 0);
+    for (i = 0; i < a->n_floats; i += step) tinyi_lm_hash_u64(&h, tinyi_f32_bits(a->data[i]));
+    return tinyi_hash_value(&h);
+}
+
+TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s)
+{
+    uint64_t sum = s->m->merged;
+    size_t i;
+    for (i = 0; s->attached && i < s->attached->n; i++) sum += tinyi_lm_adapter_print(s->attached->list[i].a, s->attached->list[i].weight);
+    return sum;
+}
+
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
 {
     if (!s->attached) return;
@@ -832,6 +860,9 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->dtype = little ? (int)dtype : -1;
         w->turned = NULL;                   /* it was of the weights before */
     }
-    if (!st) model->n_merged++;
+    if (!st) {
+        model->n_merged++;
+        model->merged += tinyi_lm_adapter_print(a, weight) + (uint64_t)dtype + 1;      /* merged is not attached: the weights were rounded */
+    }
     return st;
 }

@@ -9,6 +9,7 @@
 #include "llm/model/arch.h"
 #include "llm/model/model.h"
 #include "llm/quant/format.h"
+#include "core/hash.h"
 TINYI_C_BEGIN
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
@@ -107,6 +108,7 @@ struct tllm_model {
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
     uint64_t n_merged;                      /* adapters that were merged into the weights */
+    uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
@@ -276,6 +278,9 @@ TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+/* what is merged and attached, in any order, by its numbers; 0: nothing */
+TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
+TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
 TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 

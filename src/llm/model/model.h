@@ -126,9 +126,9 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx fi
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
 
 /* ---- kept in a file ----
- * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model and
- * formats only; what is there already is replaced. A file that is cut, changed, or of another model is refused with its
- * sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
+ * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model,
+ * the same merged and attached adapters and the same formats only; what is there already is replaced. A file that is cut, changed, or of
+ * another model is refused with its sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
 TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
 TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
 /* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */

@@ -10,7 +10,8 @@
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
+ * nothing. The fingerprint covers the shape of the model, samples of its weights and of the adapters that are merged or attached when it is
+ * saved, with their strength; not each number of them.                                                                 */
 #include "llm/model/inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
@@ -22,7 +23,7 @@
 #define TINYI_LM_SAVE_VERSION 2             /* 1 had another checksum and fingerprint */
 static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
 
-static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
+TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
     unsigned char b[8];
     int i;
@@ -31,8 +32,10 @@ static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
-static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
+static uint64_t tinyi_lm_fingerprint(const tllm_state *s)
 {
+    const tllm_model *m = s->m;
+    const uint64_t adapters = tinyi_lm_adapters_print(s);
     tinyi_hash h;
     size_t i, k;
     tinyi_hash_start(&h);
@@ -49,6 +52,7 @@ static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
             tinyi_hash_add(&h, t->data + at, n);
         }
     }
+    if (adapters) tinyi_lm_hash_u64(&h, adapters);
     return tinyi_hash_value(&h);
 }
 
@@ -114,7 +118,7 @@ static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq,
     for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
     tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
     tinyi_lm_put(o, seq < 0, 4);
-    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
+    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
     tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
     tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
     tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
@@ -238,8 +242,8 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     (void)tinyi_rd_u64(&end, &sum);
     if (sum != tinyi_hash_of(bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
     c.left -= 8;
-    if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
+    if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
                         s->type_k->name, s->type_v->name);

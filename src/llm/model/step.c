@@ -60,14 +60,23 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
+/* of a dry pass: raises *shared and *own to what the operation wants */
+static void tinyi_lm_wants(const tinyi_lm_fwd *f, const tiny_op *op, size_t *shared, size_t *own)
+{
+    const tiny_op_row *row = tinyi_op_row(op);
+    size_t s = 0, o = 0;
+    if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
+    row->work(op, f->ctx->n_threads, &s, &o);
+    *shared = TINYI_MAX(*shared, s);
+    *own = TINYI_MAX(*own, o);
+}
+
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = tinyi_op_row(op);
         size_t shared = 0, own = 0;
-        if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
-        row->work(op, f->ctx->n_threads, &shared, &own);
+        tinyi_lm_wants(f, op, &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
     }
@@ -219,14 +228,20 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
-    int i, together = n_w <= TINYI_LM_SHARED && !f->dry;
+    size_t shared = 0, own = 0;
+    int i, together = n_w <= TINYI_LM_SHARED;
     if (f->st || n <= 0) return;
     for (i = 0; i < n_w; i++) together &= !w[i]->scale;
-    if (!together) {
+    if (!together || (f->dry && f->ctx->n_threads == 1)) {  /* one thread runs a list one by one */
         for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
         return;
     }
     for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
+        for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
+        tinyi_lm_own(f, shared, own);
+        return;
+    }
     f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
     for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }

@@ -19,6 +19,7 @@ typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /
 typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;  /* heirs: frames that get its edges too; returned: at this character */
 typedef struct tinyi_gheir { int32_t frame, next; } tinyi_gheir;
 typedef struct tinyi_gthread { int32_t at, frame; } tinyi_gthread;
+typedef struct tinyi_gmark { size_t saved, n_threads, n_frames, n_edges; uint32_t partial; int missing, length, may_end; } tinyi_gmark;    /* a state to go back to */
 typedef struct tinyi_gseen { uint64_t turn; int32_t a, b, c; } tinyi_gseen;
 
 struct tllm_grammar_state {
@@ -26,10 +27,11 @@ struct tllm_grammar_state {
     tinyi_gframe *frame;
     tinyi_gedge *edge;
     tinyi_gheir *heir;
-    tinyi_gthread *thread, *next, *work, *saved;
+    tinyi_gthread *thread, *next, *work, *saved;    /* saved: those of the marks, one after the other */
+    tinyi_gmark *mark;
     tinyi_gseen *seen;                      /* what this character has met: places with frames, and edges */
     uint64_t *called;                       /* of each rule: turn << 32 | frame, the frame of its call at this character */
-    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room;
+    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room, mark_room;
     size_t first_frame, swept;              /* the first frame of this character; how many stood after the last sweep */
     uint64_t turn;
     int may_end;
@@ -235,46 +237,58 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
     return s->n_threads || s->may_end;
 }
 
-static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* code of a character of so many bytes */
+
+static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
 {
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t i;
-    uint32_t lo, hi;
-    int ok;
-    for (i = 0; i < n; i++) {
-        unsigned b = (unsigned char)piece[i];
-        if (s->missing) {
-            if ((b & 0xc0) != 0x80) return 0;
-            s->partial = s->partial << 6 | (b & 0x3f);
-            s->missing--;
-        } else if (b < 0x80) {
-            s->partial = b;
-            s->length = 1;
-        } else {
-            if (b < 0xc2 || b > 0xf4) return 0;
-            s->length = b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
-            s->missing = s->length - 1;
-            s->partial = b & (0x3fu >> (s->length - 1));
-        }
-        if (s->missing) continue;
-        if (s->partial < least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
-        ok = tinyi_gs_char(ctx, s, s->partial);
-        if (ok <= 0) return ok;
+    if (s->missing) {
+        if ((b & 0xc0) != 0x80) return 0;
+        s->partial = s->partial << 6 | (b & 0x3f);
+        s->missing--;
+    } else if (b < 0x80) {
+        s->partial = b;
+        s->length = 1;
+    } else {
+        if (b < 0xc2 || b > 0xf4) return 0;
+        s->length = b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
+        s->missing = s->length - 1;
+        s->partial = b & (0x3fu >> (s->length - 1));
     }
+    if (s->missing) return 1;
+    if (s->partial < tinyi_gs_least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
+    return tinyi_gs_char(ctx, s, s->partial);
+}
+
+/* What was taken ends here: is there a character that goes on so? */
+static int tinyi_gs_stops(const tllm_grammar_state *s)
+{
+    uint32_t lo, hi;
+    size_t i;
     if (!s->missing) return 1;
     lo = s->partial << (6 * s->missing);
     hi = lo | ((1u << (6 * s->missing)) - 1);
-    if (lo < least[s->length]) lo = least[s->length];
+    if (lo < tinyi_gs_least[s->length]) lo = tinyi_gs_least[s->length];
     if (hi > 0x10ffff) hi = 0x10ffff;
     for (i = 0; i < s->n_threads && lo <= hi; i++)
         if (tinyi_gs_matches(s->g, s->thread[i].at, lo, hi)) return !(lo >= 0xd800 && hi <= 0xdfff);
     return 0;
 }
 
+static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+{
+    size_t i;
+    int ok;
+    for (i = 0; i < n; i++) {
+        ok = tinyi_gs_byte(ctx, s, (unsigned char)piece[i]);
+        if (ok <= 0) return ok;
+    }
+    return tinyi_gs_stops(s);
+}
+
 /* Drops frames that no thread reaches. */
 static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
 {
-    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack = to + s->n_frames;
+    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack;
     tinyi_gedge *edge = (tinyi_gedge *)tinyi_alloc(ctx, s->n_edges + 1, sizeof *edge);
     size_t i, n_frames = 0, n_edges = 0, n_stack = 0;
     int32_t e;
@@ -283,6 +297,7 @@ static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
         tiny_free(ctx, edge);
         return 0;
     }
+    stack = to + s->n_frames;
     for (i = 0; i < s->n_frames; i++) to[i] = -1;
     for (i = 0; i < s->n_threads; i++)
         if (to[s->thread[i].frame] < 0) { to[s->thread[i].frame] = 0; stack[n_stack++] = s->thread[i].frame; }
@@ -324,6 +339,7 @@ TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s)
     tiny_free(ctx, s->next);
     tiny_free(ctx, s->work);
     tiny_free(ctx, s->saved);
+    tiny_free(ctx, s->mark);
     tiny_free(ctx, s->seen);
     tiny_free(ctx, s->called);
     tiny_free(ctx, s);
@@ -398,29 +414,88 @@ TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state 
     return TINY_OK;
 }
 
+/* Keeps the state as number i; those below stay, those above are gone. */
+static int tinyi_gs_mark(tiny_ctx *ctx, tllm_grammar_state *s, size_t i)
+{
+    const size_t at = i ? s->mark[i - 1].saved + s->mark[i - 1].n_threads : 0;
+    tinyi_gmark *m;
+    if (i >= s->mark_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->mark, i, &s->mark_room, i + 1, sizeof *s->mark)) return 0;
+    if (at + s->n_threads > s->saved_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, at, &s->saved_room, at + s->n_threads, sizeof *s->saved)) return 0;
+    m = &s->mark[i];
+    m->saved = at;
+    m->n_threads = s->n_threads;
+    m->n_frames = s->n_frames;
+    m->n_edges = s->n_edges;
+    m->partial = s->partial;
+    m->missing = s->missing;
+    m->length = s->length;
+    m->may_end = s->may_end;
+    if (s->n_threads) memcpy(s->saved + at, s->thread, s->n_threads * sizeof *s->saved);
+    return 1;
+}
+
+static void tinyi_gs_back(tllm_grammar_state *s, size_t i)
+{
+    const tinyi_gmark *m = &s->mark[i];
+    if (m->n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= m->n_threads); tinyi_gs_swap(s); }   /* one of the two had room for them */
+    if (m->n_threads) memcpy(s->thread, s->saved + m->saved, m->n_threads * sizeof *s->saved);
+    s->n_threads = m->n_threads;
+    s->n_frames = m->n_frames;
+    s->n_edges = m->n_edges;
+    s->partial = m->partial;
+    s->missing = m->missing;
+    s->length = m->length;
+    s->may_end = m->may_end;
+}
+
 /* 1 may come, 0 may not, -1 failed; unless keep and 1, all is as before */
 static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int keep)
 {
-    size_t n_frames = s->n_frames, n_edges = s->n_edges, n_threads = s->n_threads;
-    int may_end = s->may_end, missing = s->missing, length = s->length, ok;
-    uint32_t partial = s->partial;
-    if (!tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, 0, &s->saved_room, n_threads, sizeof *s->saved)) return -1;
-    if (n_threads) memcpy(s->saved, s->thread, n_threads * sizeof *s->saved);
+    int ok;
+    if (!tinyi_gs_mark(ctx, s, 0)) return -1;
     ok = tinyi_gs_bytes(ctx, s, piece, n);
     if (ok > 0 && keep) {
         if (s->n_frames + s->n_edges > 2 * s->swept + 256) (void)tinyi_gs_sweep(ctx, s);
         return 1;
     }
-    if (n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= n_threads); tinyi_gs_swap(s); }     /* one of the two had room for them */
-    if (n_threads) memcpy(s->thread, s->saved, n_threads * sizeof *s->saved);
-    s->n_threads = n_threads;
-    s->n_frames = n_frames;
-    s->n_edges = n_edges;
-    s->may_end = may_end;
-    s->missing = missing;
-    s->length = length;
-    s->partial = partial;
+    tinyi_gs_back(s, 0);
     return ok;
+}
+
+/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at the bytes behind which
+ * a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0: failed. */
+static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
+{
+    const size_t n = tinyi_pieces_filled(pieces);
+    size_t i, here = 0, refused = SIZE_MAX;
+    for (i = 0; i < n; i++) {
+        const tinyi_piece e = tinyi_pieces_at(pieces, i);
+        if (e.same >= refused) continue;
+        if (e.same < here || refused != SIZE_MAX) tinyi_gs_back(s, e.same);
+        refused = SIZE_MAX;
+        for (here = e.same; here < e.n; here++) {
+            int ok = tinyi_gs_mark(ctx, s, here) ? tinyi_gs_byte(ctx, s, e.at[here]) : -1;
+            if (ok < 0) return 0;
+            if (ok) continue;
+            refused = here + 1;
+            break;
+        }
+        if (here == e.n) may[e.id] = (unsigned char)tinyi_gs_stops(s);
+    }
+    return 1;
+}
+
+TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int ok;
+    if (st) return st;
+    if (!s || !pieces || (!may && tllm_pieces_count(pieces))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
+    if (tllm_pieces_count(pieces)) memset(may, 0, tllm_pieces_count(pieces));
+    if (!tinyi_gs_mark(ctx, s, 0)) return tiny_ctx_status(ctx);
+    ok = tinyi_gs_walk(ctx, s, pieces, may);
+    tinyi_gs_back(s, 0);
+    return ok ? TINY_OK : tiny_ctx_status(ctx);
 }
 
 TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes)

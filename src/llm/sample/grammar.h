@@ -7,6 +7,7 @@
  *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the sentence names the line ...
  *   if (tllm_grammar_begin(ctx, g, &s)) ...
  *   for each candidate: if (!tllm_grammar_accepts(ctx, s, piece, n, &may) && !may) ... its logit becomes -infinity ...
+ *   or for a whole vocabulary: tllm_grammar_mask(ctx, s, pieces, may)
  *   tllm_grammar_advance(ctx, s, chosen, n);
  *   if (tllm_grammar_may_end(s)) ... the end of the text may come ...
  *
@@ -21,6 +22,7 @@
 #ifndef TINYI_GRAMMAR_H
 #define TINYI_GRAMMAR_H
 #include "core/ctx.h"
+#include "llm/sample/pieces.h"
 TINYI_C_BEGIN
 
 #define TLLM_GRAMMAR_MAX_BYTES ((size_t)1 << 20)
@@ -42,6 +44,9 @@ TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s);          
 
 /* *yes: the piece may come next. s works as scratch and is as before. */
 TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes);
+/* may[i]: whether piece i may come next, for all of them at once: what pieces have in common at their start is tried once, and what
+ * begins with a refused start not at all. s works as scratch and is as before. */
+TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may);
 /* Takes the piece; TINY_E_ARGUMENT and s as before when it may not come. */
 TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n);
 /* 1: what was taken is a whole text of the grammar */

@@ -382,10 +382,16 @@ static int tinyi_gp_check(tinyi_gparse *p)
 {
     tllm_grammar *g = p->g;
     size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
-    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work = memory, *rule_of = work + 2 * n, *waits = rule_of + n, *edge_to = waits + n,
-            *edge_next = edge_to + n, *first_wait = edge_next + n, *first_edge, *mark, *stack, *nullable;
+    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work, *rule_of, *waits, *edge_to, *edge_next,
+            *first_wait, *first_edge, *mark, *stack, *nullable;
     uint8_t *seen;
     if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    work = memory;
+    rule_of = work + 2 * n;
+    waits = rule_of + n;
+    edge_to = waits + n;
+    edge_next = edge_to + n;
+    first_wait = edge_next + n;
     first_edge = first_wait + g->n_rules;
     mark = first_edge + g->n_rules;
     stack = mark + g->n_rules;

@@ -16,6 +16,7 @@ struct tllm_session {
     int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
     size_t n;
     float *logits;                          /* (n_out) */
+    tllm_pieces *pieces;                    /* what tokens write, for grammars; NULL: none has asked yet */
 };
 
 TINYI_C_END

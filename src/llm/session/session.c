@@ -102,6 +102,7 @@ TINY_API void tllm_session_close(tllm_session *s)
     if (!s) return;
     ctx = s->ctx;
     tllm_state_close(ctx, s->state);
+    tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
     tllm_model_close(ctx, s->model);
     tllm_gguf_close(ctx, s->file);
@@ -159,7 +160,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
         s->n = same;
     }
     if (reused) *reused = same;
-    return tllm_session_feed(s, tokens + same, n - same, logits);
+    return tllm_session_feed(s, n ? tokens + same : NULL, n - same, logits);
 }
 
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
@@ -259,20 +260,48 @@ typedef struct tinyi_generate {
     tllm_grammar_state *state;              /* of the grammar, when there is one */
     char *piece;
     float *masked;                          /* (n_vocab) logits of what the grammar allows */
+    unsigned char *may;                     /* (n_vocab) */
 } tinyi_generate;
+
+/* The bytes that a token adds to a text under a grammar: none for ends, control tokens and unknown ones. */
+static size_t tinyi_generate_piece(const tllm_session *s, int32_t token, char *piece)
+{
+    if (tllm_vocab_is_end(s->vocab, token) || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return 0;
+    return tllm_piece(s->vocab, token, 0, piece, tllm_piece_most(s->vocab));
+}
 
 /* May the token come next? Ends may where the grammar may end; control tokens and empty pieces never. */
 static tiny_status tinyi_generate_may(tllm_session *s, tinyi_generate *g, int32_t token, size_t *n, int *yes)
 {
     *yes = 0;
-    *n = 0;
-    if (tllm_vocab_is_end(s->vocab, token)) {
-        *yes = tllm_grammar_may_end(g->state);
-        return TINY_OK;
+    *n = tinyi_generate_piece(s, token, g->piece);
+    if (*n) return tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes);
+    *yes = tllm_vocab_is_end(s->vocab, token) && tllm_grammar_may_end(g->state);
+    return TINY_OK;
+}
+
+/* s->pieces: once for the session, when a model first leaves a grammar */
+static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
+{
+    const size_t n = (size_t)s->about.n_vocab;
+    uint32_t *end = (uint32_t *)tinyi_alloc(s->ctx, n, sizeof *end);
+    char *bytes = NULL;
+    size_t pass, i, at = 0;
+    tiny_status st = end ? TINY_OK : tiny_ctx_status(s->ctx);
+    for (pass = 0; pass < 2 && !st; pass++) {       /* counted, then written */
+        if (pass && !(bytes = (char *)tinyi_alloc(s->ctx, at + 1, 1))) st = tiny_ctx_status(s->ctx);
+        for (i = at = 0; i < n && !st; i++) {
+            const size_t k = tinyi_generate_piece(s, (int32_t)i, g->piece);
+            if (k > UINT32_MAX - at) st = tinyi_fail(s->ctx, TINY_E_OVERFLOW, "the pieces of the vocabulary are more than 4 GB");
+            else if (pass && k) memcpy(bytes + at, g->piece, k);
+            at += k;
+            end[i] = (uint32_t)at;
+        }
     }
-    if (tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return TINY_OK;
-    *n = tllm_piece(s->vocab, token, 0, g->piece, tllm_piece_most(s->vocab));
-    return *n ? tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes) : TINY_OK;
+    if (!st) st = tllm_pieces_open(s->ctx, bytes, end, n, &s->pieces);
+    tiny_free(s->ctx, bytes);
+    tiny_free(s->ctx, end);
+    return st;
 }
 
 /* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of probability p
@@ -286,8 +315,11 @@ static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, con
     tiny_status st = tllm_sample(g->sampler, logits, token);
     if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
     if (!st && !yes) {
+        const int may_end = tllm_grammar_may_end(g->state);
+        if (!s->pieces) st = tinyi_generate_pieces(s, g);
+        if (!st) st = tllm_grammar_mask(s->ctx, g->state, s->pieces, g->may);
         for (t = 0; !st && t < (int32_t)s->about.n_vocab; t++) {
-            st = tinyi_generate_may(s, g, t, &n, &yes);
+            yes = g->may[t] || (may_end && tllm_vocab_is_end(s->vocab, t));
             g->masked[t] = yes ? logits[t] : -INFINITY;
             any |= yes && logits[t] > -INFINITY;
         }
@@ -401,7 +433,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
         g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
-        if (!st && (!g.piece || !g.masked)) st = TINY_E_MEMORY;
+        g.may = (unsigned char *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, 1);
+        if (!st && (!g.piece || !g.masked || !g.may)) st = TINY_E_MEMORY;
     }
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
@@ -425,6 +458,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_grammar_free(s->ctx, g.state);
     tiny_free(s->ctx, g.piece);
     tiny_free(s->ctx, g.masked);
+    tiny_free(s->ctx, g.may);
     if (result) *result = r;
     return st;
 }

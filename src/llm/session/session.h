@@ -28,7 +28,8 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
 /* The bytes of a file that stay where they are: a model linked into the program. */
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
 /* What tllm_session_open of the same path and description takes beside the mapped file, to the end: the tables of the file, its vocabulary,
- * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides. */
+ * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides, and under a grammar the
+ * sorted pieces of the vocabulary, which the session keeps from the first token on that the model draws and the grammar refuses. */
 TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes);
 TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
 

@@ -345,6 +345,64 @@ static void test_share(void)
     t_close(ctx);
 }
 
+/* A saved state knows which adapters it was computed with. */
+static void test_saved(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    kit *k = (kit *)t_keep(sizeof *k);
+    if (kit_open(k, ctx, "llama")) {
+        float *got = t_guarded(n_logits(k->model) / TOKENS);
+        tllm_writer *w[2] = { NULL, NULL };
+        tllm_gguf *g[2];
+        tllm_adapter *a[2] = { NULL, NULL };
+        tllm_state *s = NULL;
+        tllm_state_desc d;
+        void *bytes[5] = { NULL };              /* computed without; with a[0]; with both; with a[0] at one half; with a[0] merged */
+        size_t n[5];
+        int i, now = 0;
+        memset(&d, 0, sizeof d);
+        d.n_ctx = 8;
+        for (i = 0; i < 2; i++) {
+            kit_patch(k, i ? "blk.1.attn_k.weight" : "blk.0.attn_k.weight", 3, 0.2f);
+            g[i] = kit_adapter(k, "llama", 2.0f, i, 1, &w[i]);
+            if (g[i]) T_OK(tllm_adapter_open(ctx, k->model, g[i], &a[i]));
+        }
+        if (a[0] && a[1] && T_OK(tllm_state_open(ctx, k->model, &d, &s))) {
+            for (now = 0; now < 5; now++) {
+                if (now == 1) T_OK(tllm_state_attach(s, a[0], 1.0f));
+                if (now == 2) T_OK(tllm_state_attach(s, a[1], -1.0f));
+                if (now == 3) {             /* the order in which they were attached does not matter */
+                    T_OK(tllm_state_attach(s, a[0], 0.0f));
+                    T_OK(tllm_state_attach(s, a[1], -1.0f));
+                    T_OK(tllm_state_attach(s, a[0], 1.0f));
+                    T_OK(tllm_state_unpack(s, 0, bytes[2], n[2], NULL, 0, NULL));
+                    T_OK(tllm_state_attach(s, a[1], 0.0f));
+                    T_OK(tllm_state_attach(s, a[0], 0.5f));
+                }
+                if (now == 4) T_OK(tllm_state_attach(s, a[0], 0.0f));
+                if (now == 4) T_OK(tllm_adapter_merge(ctx, k->model, a[0], 1.0f, TINY_F32));
+                tllm_state_clear(s);
+                T_OK(tllm_forward(s, text_of, 4, 0, 1, got));
+                T_OK(tllm_state_pack(s, 0, NULL, 0, &bytes[now], &n[now]));
+                for (i = 0; i <= now && bytes[i]; i++) {
+                    const tiny_status st = tllm_state_unpack(s, 0, bytes[i], n[i], NULL, 0, NULL);
+                    if (i == now) T_OK(st);
+                    else T_STATUS(st, TINY_E_FORMAT, "another model, or to other adapters than those of now");
+                }
+            }
+        }
+        for (i = 0; i < 5; i++) tiny_free(ctx, bytes[i]);
+        tllm_state_close(ctx, s);
+        for (i = 0; i < 2; i++) {
+            tllm_adapter_close(ctx, a[i]);
+            tllm_gguf_close(ctx, g[i]);
+            tllm_writer_close(ctx, w[i]);
+        }
+    }
+    kit_close(k);
+    t_close(ctx);
+}
+
 /* weights that change between tokens, several at once, f16 */
 static void test_weights(tiny_target target)
 {
@@ -558,8 +616,10 @@ static void vector_as_bias(tiny_target target)
             tllm_gguf *f, *gm = NULL;
             tllm_adapter *a = NULL;
             tllm_model *moved = NULL;
+            tllm_state *s = NULL;
             const void *bytes;
-            size_t n_bytes, i;
+            void *saved = NULL;
+            size_t n_bytes, n_saved, i;
             v[0] = t_rand(D, -1.0f, 1.0f);
             v[1] = t_rand(D, -1.0f, 1.0f);
             f = vector_file(ctx, name, width, v, n_dir, &w);
@@ -583,6 +643,16 @@ static void vector_as_bias(tiny_target target)
                 near_to(got, want, n);
                 T_OK(logits_of(ctx, k->model, &list, &weight, 1, 1, got));
                 near_to(got, want, n);
+                if (T_OK(tllm_state_open(ctx, k->model, NULL, &s)) && T_OK(tllm_state_attach(s, a, weight)) && T_OK(tllm_forward(s, text_of, 2, 0, 0, NULL)) &&
+                    T_OK(tllm_state_pack(s, 0, NULL, 0, &saved, &n_saved))) {   /* a saved state knows its layers */
+                    T_OK(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL));
+                    T_OK(tllm_adapter_layers(ctx, a, 1, about.n_layer - 1));
+                    if (about.n_layer > 2) T_STATUS(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL), TINY_E_FORMAT, "other adapters");
+                    T_OK(tllm_state_attach(s, a, 0.0f));
+                    T_STATUS(tllm_state_unpack(s, 0, saved, n_saved, NULL, 0, NULL), TINY_E_FORMAT, "other adapters");
+                }
+                tiny_free(ctx, saved);
+                tllm_state_close(ctx, s);
                 T_STATUS(tllm_adapter_layers(ctx, a, 0, 1), TINY_E_ARGUMENT, "layers 0 to 1: 1 to");
                 T_STATUS(tllm_adapter_layers(ctx, a, 1, about.n_layer), TINY_E_ARGUMENT, "are possible");
                 T_STATUS(tllm_adapter_merge(ctx, k->model, a, 1.0f, TINY_F32), TINY_E_UNSUPPORTED, "cannot be merged");
@@ -749,6 +819,7 @@ int main(void)
     T_RUN(test_mixtral);
     T_RUN(test_reference);
     T_RUN(test_share);
+    T_RUN(test_saved);
     T_RUN_TARGETS(test_weights);
     T_RUN_TARGETS(test_long);
     T_RUN_TARGETS(test_vector);

@@ -171,6 +171,41 @@ static void test_grammar(void)
     t_close(ctx);
 }
 
+/* each allocation on the way to a masked token fails; the session goes on, and its next text is whole */
+static void test_grammar_no_memory(void)
+{
+    static const char rules[] = "root ::= \"[\" [0-9] \"]\"";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_session *whole = open_story(ctx, files[1], 16);
+    tllm_session_close(whole);
+    t_close(ctx);
+    if (!whole) return;
+    T_EACH_ALLOCATION(
+        tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 1);
+        tiny_ctx *c = NULL;
+        tllm_session *s = NULL;
+        tllm_grammar *g = NULL;
+        tllm_generate_desc d;
+        tllm_state_desc room;
+        static heard h;
+        memset(&d, 0, sizeof d);
+        memset(&h, 0, sizeof h);
+        memset(&room, 0, sizeof room);
+        room.n_ctx = 16;
+        d.text = hear;
+        d.user = &h;
+        if (!tiny_ctx_open(&cd, &c)) {
+            if (!tllm_session_open(c, t_shared(files[1]), &room, &s) && !tllm_grammar_open(c, rules, sizeof rules - 1, "root", &g)) {
+                d.grammar = g;
+                if (tllm_generate(s, "Once", 4, &d, NULL)) T_TRUE(*tiny_ctx_message(c) != 0);
+                else T_TRUE(h.n == 3 && h.text[0] == '[' && h.text[2] == ']');
+            }
+            tllm_grammar_close(c, g);
+            tllm_session_close(s);
+            tiny_ctx_close(c);
+        })
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -290,6 +325,7 @@ int main(void)
     T_RUN(test_refused_load);
     T_RUN(test_stopped_caller);
     T_RUN(test_grammar);
+    T_RUN(test_grammar_no_memory);
     T_RUN(test_bad_input);
     return t_done();
 }

@@ -1,0 +1,159 @@
+/* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused with a sentence, or
+ * it runs a few tokens
+ *
+ * The first byte chooses the model, those of ../shared/oracle/llm and, without that folder, those of tests/golden. The others are changes:
+ * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data), where, and to what. So the pass of each
+ * architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.            */
+#include "tinyllm.h"
+#include "llm/file/kit.h"
+
+static const char *const names[] = {
+    "llama", "mamba", "deepseek2", "bert", "gpt2", "gpt-oss-mxfp4", "qwen3next", "rwkv7-b", "rwkv6", "jamba", "mamba2-b", "falcon-h1", "gemma3n", "gemma4", "t5", "mixtral", "lfm2", "plamo2",
+    "kimi-linear", "deepseek32", "llama4-b", "granitehybrid-moe", "nemotron_h", "modern-bert", "phi3", "bloom", "glm4moe", "minimax-m2", "qwen3-rerank", "smallthinker", "bitnet", "llama-q4_k"
+};
+enum { N_MODELS = sizeof names / sizeof *names, EDITS = 12 };
+
+typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head; tllm_gguf *view; } sample;      /* bytes: good with the changes */
+
+static tiny_ctx *keeper;                    /* of the unchanged files */
+
+static int load(sample *s, const char *name)
+{
+    static const char *const folders[] = { "../shared/oracle/llm", "tests/golden/oracle/llm" };
+    size_t i;
+    if (s->asked) return s->view != NULL;
+    s->asked = 1;
+    if (!keeper && tiny_ctx_open(NULL, &keeper)) abort();
+    for (i = 0; i < 2 && !s->good; i++) {
+        char path[200];
+        tiny_file f;
+        (void)snprintf(path, sizeof path, "%s/%s.gguf", folders[i], name);
+        if (tiny_file_open(keeper, path, &f)) continue;
+        s->n = f.n_bytes;
+        s->good = (unsigned char *)malloc(s->n);
+        s->bytes = (unsigned char *)malloc(s->n);       /* of its own size: the sanitizer sees the byte behind */
+        if (!s->good || !s->bytes) exit(2);
+        memcpy(s->good, f.bytes, s->n);
+        memcpy(s->bytes, f.bytes, s->n);
+        tiny_file_close(keeper, &f);
+    }
+    if (!s->good || tllm_gguf_open_memory(keeper, s->good, s->n, &s->view)) return 0;
+    s->head = s->n;
+    for (i = 0; i < tllm_gguf_n_tensors(s->view); i++) {
+        const size_t at = tllm_gguf_offset(s->view, tllm_gguf_tensor_at(s->view, i));
+        if (at < s->head) s->head = at;
+    }
+    return s->head > 0;
+}
+
+typedef struct bytes { const unsigned char *at; size_t left; } bytes;
+
+static unsigned take(bytes *b)
+{
+    if (!b->left) return 0;
+    b->left--;
+    return *b->at++;
+}
+
+static uint64_t number(bytes *b)
+{
+    static const uint64_t hostile[] = { 0, 1, 0x7fffffff, 0x80000000u, 0xffffffffu, UINT64_C(1) << 32, UINT64_C(1) << 62, UINT64_MAX, 0x3f800000, 0x7fc00000, 0x7f800000, 4096, 65536 };
+    const unsigned how = take(b);
+    if (how < 160) return how;              /* small ones are the likely ones */
+    if (how < 200) return hostile[how % (sizeof hostile / sizeof *hostile)];
+    return take(b) | (uint64_t)take(b) << 8 | (uint64_t)take(b) << 16 | (uint64_t)take(b) << 24;
+}
+
+/* one change; those that hit nothing do nothing */
+static void change(const sample *s, bytes *b)
+{
+    const unsigned what = take(b) % 7, where = take(b) | take(b) << 8;
+    const uint64_t v = number(b);
+    const tllm_meta *m = tllm_gguf_meta_at(s->view, where % tllm_gguf_n_meta(s->view));
+    const tllm_gguf_tensor *t = tllm_gguf_tensor_at(s->view, where % tllm_gguf_n_tensors(s->view));
+    const size_t info = (size_t)((const unsigned char *)t->name.at - s->good) + t->name.n;  /* u32 rank, u64 dims, u32 type, u64 offset */
+    size_t at = 0, width = 0;
+    switch (what) {
+    case 0: case 1:
+        if (m->item_type == TLLM_STRING || !m->count) return;
+        width = tllm_value_bytes(m->item_type);
+        at = (size_t)(m->at - s->good) + (what ? take(b) % m->count : 0) * width;
+        break;
+    case 2:
+        at = info + 4 + 8 * (take(b) % (unsigned)(t->rank ? t->rank : 1));
+        width = 8;
+        break;
+    case 3:
+        at = info + 4 + 8 * (size_t)t->rank;
+        width = 4;
+        break;
+    case 4: at = (size_t)((const unsigned char *)m->key.at - s->good) + m->key.n - 1; width = 1; break;
+    case 5: at = info - 1; width = 1; break;
+    default:
+        at = (where | (size_t)take(b) << 16) % s->head;
+        width = 1;
+    }
+    if (at <= s->head && width <= s->head - at) kit_put_le(s->bytes + at, v, width);
+}
+
+static void run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
+{
+    static const int types[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    const int32_t token[3] = { 0, 1, 2 };
+    tllm_state_desc d;
+    tllm_about about;
+    tllm_state *s = NULL;
+    size_t need = 0;
+    float *out;
+    memset(&d, 0, sizeof d);
+    d.n_ctx = 6;
+    d.n_page = 4;
+    d.n_seq = 2;
+    d.type_k = d.type_v = types[how % 4];
+    tllm_model_about(model, &about);
+    if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 || tllm_state_open(ctx, model, &d, &s)) return;
+    out = (float *)malloc((size_t)about.n_out * 3 * sizeof *out + 1);
+    if (!out) exit(2);
+    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) (void)tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out);
+    if (!about.is_encoder && about.output == TLLM_LOGITS) {
+        if (!tllm_forward(s, token, 3, 0, 1, out) && !tllm_seq_fork(s, 0, 1) && !tllm_forward(s, token, 1, 3, 1, out)) {
+            (void)tllm_seq_shift(s, 0, 1, 1);
+            (void)tllm_state_trim(s, 2);
+            (void)tllm_forward(s, token, 1, 5, 1, out);
+        }
+    }
+    free(out);
+    tllm_state_close(ctx, s);
+}
+
+static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
+{
+    static sample samples[N_MODELS];
+    bytes b;
+    sample *s;
+    tllm_gguf *g;
+    tllm_model *model = NULL;
+    tllm_vocab *v = NULL;
+    unsigned first, i;
+    b.at = data;
+    b.left = size;
+    first = take(&b);
+    s = &samples[first % N_MODELS];
+    if (!load(s, names[first % N_MODELS])) return;
+    first = take(&b);
+    for (i = 0; i < EDITS && b.left; i++) change(s, &b);
+    if (!tllm_gguf_open_memory(ctx, s->bytes, s->n, &g)) {
+        if (tllm_vocab_open(ctx, g, &v) && (v || !*tiny_ctx_message(ctx))) abort();
+        if (!tllm_model_open(ctx, g, &model)) run(ctx, model, first);
+        else if (model || !*tiny_ctx_message(ctx)) abort();
+        tllm_vocab_close(ctx, v);
+        tllm_model_close(ctx, model);
+        tllm_gguf_close(ctx, g);
+    } else if (g || !*tiny_ctx_message(ctx)) abort();
+    memcpy(s->bytes, s->good, s->head);
+}
+
+#define FUZZ_NAME "model"
+#define FUZZ_CTX_EACH
+#define FUZZ_EXTRA ((size_t)1 << 28)        /* of models of half a megabyte; the limit of the others is that of their target */
+#include "engine.h"
