@@ -68,6 +68,8 @@
 /* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
 #if TINYI_GCC >= 8
 #define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TINYI_UNROLL
 #endif
