@@ -396,7 +396,8 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const t
             for (at = 0; at < p->blocks; at++) {
                 for (r = r0; r < r1; r++) {
                     unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256), p->w_row);
+                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                       (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
                 }
                 if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
                 for (j = 0; j < groups; j += TINYI_BLK_GROUPS)

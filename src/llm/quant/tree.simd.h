@@ -369,7 +369,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
                 w = last;                                                                                                               \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
-                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
             TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
