@@ -11,6 +11,9 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
+#define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
+#ifndef TINY_ONLY_MODELS
+
 typedef struct tiny_conv2d_params {         /* all zero: stride 1, no padding, dilation 1, one group, no activation */
     int stride[2], dilation[2];             /* down, across; 0 means 1 */
     int pad[4];                             /* top, left, bottom, right */
@@ -31,7 +34,6 @@ TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
                                  const tiny_tensor *y);
 
-#define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
 #define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use, when !first or n < 16 */
 
@@ -49,6 +51,10 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                              const float *w, float start, size_t rows, size_t n, int relu))                                 \
     K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
                               size_t rows, size_t n, int relu))
+
+#else
+#define TINYI_KERNELS_CONV(K)
+#endif
 
 TINYI_C_END
 #endif

@@ -14,6 +14,9 @@
 #include "math/sparse.h"
 TINYI_C_BEGIN
 
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+#ifndef TINY_ONLY_MODELS
+
 typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TINY_EDGE_MIN, TINY_EDGE_REDUCE_COUNT } tiny_edge_reduce;
 
 /* y[r] = reduce over the edges p of row r of w[p] act(x[col[p]] + e[p]);  of no edges: 0. Mean: divided by the number of edges.
@@ -42,7 +45,6 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
 
-#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
 
 /* where the inputs stand */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
@@ -75,6 +77,10 @@ typedef struct tinyi_edges {
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
     /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
     K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+
+#else
+#define TINYI_KERNELS_EDGES(K)
+#endif
 
 TINYI_C_END
 #endif

@@ -4,6 +4,9 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
+#define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
+#ifndef TINY_ONLY_MODELS
+
 typedef enum tiny_fft_kind { TINY_FFT_COMPLEX, TINY_FFT_REAL, TINY_FFT_REAL_INVERSE } tiny_fft_kind;
 
 /* Which way is multiplied by what. After both ways the values are back, with NONE n times as large. */
@@ -51,7 +54,6 @@ TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of
  * not fit. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
 
-#define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
 #define TINYI_KERNELS_FFT(K)                                                                                                                \
     K(fft_lanes, size_t, (void))                                                                                                            \
@@ -64,6 +66,10 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
     K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
+
+#else
+#define TINYI_KERNELS_FFT(K)
+#endif
 
 TINYI_C_END
 #endif

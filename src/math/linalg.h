@@ -23,6 +23,8 @@
 #include "math/linalg_svd.h"
 TINYI_C_BEGIN
 
+#ifndef TINY_ONLY_MODELS
+
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
  * TINY_E_NUMERIC and a sentence with its number and value. */
@@ -55,6 +57,10 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
     K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
     K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
+
+#else
+#define TINYI_KERNELS_LINALG(K)
+#endif
 
 TINYI_C_END
 #endif

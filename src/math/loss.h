@@ -4,6 +4,9 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
+#define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
+#ifndef TINY_ONLY_MODELS
+
 typedef struct tiny_cross_entropy_params {
     float smoothing;                        /* 0 <= e < 1: the target is 1 - e at the label and e / n everywhere */
     int skip;                               /* nonzero: rows with the label -1 are left out */
@@ -13,9 +16,10 @@ typedef struct tiny_cross_entropy_params {
  * 0 where no row is left. The labels must stand ready when the call is made. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
 
-#define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
 /* label of row r; -1: the row is left out */
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
+
+#endif
 
 TINYI_C_END
 #endif

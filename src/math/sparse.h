@@ -21,6 +21,8 @@
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
+#ifndef TINY_ONLY_MODELS
+
 typedef enum tiny_sparse_form { TINY_COO, TINY_CSR, TINY_CSC, TINY_ELL, TINY_BSR, TINY_BITMAP, TINY_SPARSE_FORM_COUNT } tiny_sparse_form;
 
 typedef struct tiny_sparse {
@@ -69,6 +71,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
+
+#endif
 
 TINYI_C_END
 #endif
