@@ -13,8 +13,9 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
  * codes share is taken off while everything is still exact.
  *
- * Many rows of activations: eight of them lie side by side, eight numbers of each, and a row of weights is spread eight numbers at a
- * time over a vector; two rows of weights share what is loaded.                                                            */
+ * A few rows of activations: codes and scales of a super-block stay in registers for all of them.
+ * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over a vector: a
+ * lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied one by one.           */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
