@@ -68,6 +68,8 @@
 /* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
 #if TINYI_GCC >= 8
 #define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TINYI_UNROLL
 #endif
@@ -140,6 +142,10 @@
 #if defined TINY_NO_AVX2
 #undef TINYI_HAVE_AVX2
 #define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#ifdef TINY_NO_VNNI
 #undef TINYI_HAVE_AVX2VNNI
 #define TINYI_HAVE_AVX2VNNI 0
 #endif

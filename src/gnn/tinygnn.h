@@ -71,6 +71,9 @@
  */
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
+#ifdef TINY_ONLY_MODELS
+#error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
+#endif
 #include "math/all.h"
 #include "gnn/graph/graph.h"
 #include "gnn/graph/community.h"

@@ -19,6 +19,7 @@
 #include "math/rows.h"
 #include "math/elem.h"
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 
@@ -880,3 +881,5 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     op.params = params;
     return tiny_run(ctx, &op);
 }
+
+#endif

@@ -13,11 +13,17 @@ typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal
     float scale;                            /* 0: 1 / sqrt(block) */
 } tiny_fwht_params;
 
+#ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FWHT(K) K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))
+#else
+#define TINYI_KERNELS_FWHT(K)
+#endif
 
 TINYI_C_END
 #endif

@@ -43,7 +43,7 @@ typedef struct tinyi_gemm_plan {
 } tinyi_gemm_plan;
 
 #define TINYI_GEMM_SHARED ((tiny_idx)4 << 20)   /* most floats that are packed for all: 16 MB */
-#define TINYI_GEMM_THIN 8                   /* rows up to which a product is matrix times vectors */
+#define TINYI_GEMM_THIN 12                  /* rows up to which a product is matrix times vectors */
 #define TINYI_GEMM_NARROW 96                /* rows of the narrow factor in ROWS */
 #define TINYI_GEMM_FEW 64                   /* rows that are few for PANELS */
 #define TINYI_GEMM_MR_MAX 12                /* the largest values of any target */

@@ -90,6 +90,8 @@
     static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
                                             size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
     {                                                                                                                           \
+        for (; n_x > 2 && V_AVX2; n_x -= 2, x += 2 * x_row, y += 2 * y_col)    /* 16 sums and what they meet want more than 16 registers */ \
+            TINY_FN(tinyi_gemv_dot2_##W)(y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, 2, k);                     \
         (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
             (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
     }

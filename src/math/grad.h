@@ -18,6 +18,12 @@ TINYI_C_BEGIN
 TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 #undef TINYI_GRAD_DECLARE
 
+/* What rows tell their gradients: the label of row r, -1 where it is left out; sizes of windows; params with the defaults put in. */
+TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
+TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
+
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
 /* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */

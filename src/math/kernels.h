@@ -11,18 +11,20 @@
 #include "math/reduce.simd.h"
 #include "math/softmax.simd.h"
 #include "math/norm.simd.h"
-#include "math/conv.simd.h"
 #include "math/layout.simd.h"
 #include "math/sort.simd.h"
-#include "math/fft.simd.h"
 #include "math/gemm_f32.simd.h"
 #include "math/attention.simd.h"
 #include "math/gemv.simd.h"
+#include "math/optim.simd.h"
+#ifndef TINY_ONLY_MODELS
+#include "math/conv.simd.h"
+#include "math/fft.simd.h"
 #include "math/linalg.simd.h"
 #include "math/fwht.simd.h"
 #include "math/slope.simd.h"
-#include "math/optim.simd.h"
 #include "math/edges.simd.h"
+#endif
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -35,20 +37,22 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_reduce)(k);
     TINY_FN(tinyi_use_softmax)(k);
     TINY_FN(tinyi_use_norm)(k);
-    TINY_FN(tinyi_use_conv)(k);
     TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
-    TINY_FN(tinyi_use_fft)(k);
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);
-    TINY_FN(tinyi_use_linalg)(k);
-    TINY_FN(tinyi_use_fwht)(k);
-    TINY_FN(tinyi_use_slope)(k);
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+#ifndef TINY_ONLY_MODELS
+    TINY_FN(tinyi_use_conv)(k);
+    TINY_FN(tinyi_use_fft)(k);
+    TINY_FN(tinyi_use_linalg)(k);
+    TINY_FN(tinyi_use_fwht)(k);
+    TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+#endif
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }

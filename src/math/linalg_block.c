@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* ---- the way in and out */
 
 tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
@@ -532,3 +533,5 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, w2, ldw, t, TINYI_LA_WY, !t_turned, w, ldw, 0, k, m, k);
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }
+
+#endif

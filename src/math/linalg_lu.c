@@ -11,6 +11,7 @@
 #include "math/elem.h"
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
 #define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
 
@@ -345,3 +346,5 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
     if (!st) st = tinyi_la_look(ctx, "inverse", "inverse", inverse, TINYI_LA_OUT, &job.x);
     return st ? st : tinyi_lu_go(ctx, "inverse", &job);
 }
+
+#endif

@@ -17,6 +17,7 @@
 #include "math/elem.h"
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 typedef struct tinyi_qr_job {
     tinyi_la_run run;
     tinyi_la_view a, b, q, r, x;            /* QR: a, q, r; least squares: a, b, x */
@@ -346,3 +347,5 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     tinyi_qr_free(ctx, &job);
     return st;
 }
+
+#endif

@@ -16,6 +16,7 @@
 #include "math/elem.h"
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
@@ -394,3 +395,5 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
     tinyi_la_eig_free(ctx, &job.g);
     return st;
 }
+
+#endif

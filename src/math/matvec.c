@@ -34,7 +34,7 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
             const float *x = gathered ? gathered : (const float *)(const void *)one.a.data;
             n = TINYI_MIN(g->n - r, grain);
             if (p->form == TINYI_GEMM_DOT) {
-                const tiny_idx rows = g->m > 4 ? 4 : n;
+                const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
                         k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,

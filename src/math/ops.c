@@ -3,8 +3,14 @@
 #include <string.h>
 
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_MORE(KIND, name) NULL,
+#else
+#define TINYI_ROW_MORE(KIND, name) TINYI_ROW_POINTER(KIND, name)
+#endif
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
+#undef TINYI_ROW_MORE
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -19,14 +25,16 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
-    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+    size_t at = 1;
+    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
     return NULL;
 }
 

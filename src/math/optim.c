@@ -599,6 +599,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
     return TINY_OK;
 }
 
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain)
 {
     tiny_status st = tinyi_init_check(ctx, w);
@@ -622,3 +623,4 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_free(ctx, room);
     return st;
 }
+#endif

@@ -4,6 +4,7 @@
 #include "core/state.h"
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
 {
     static const char *const names[] = { "coo", "csr", "csc", "ell", "bsr", "bitmap" };
@@ -304,3 +305,5 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     tinyi_lines_free(ctx, &l);
     return st;
 }
+
+#endif

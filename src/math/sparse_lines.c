@@ -16,6 +16,7 @@
 #include "core/state.h"
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
 
 int tinyi_sparse_bits(uint64_t w)
@@ -472,3 +473,5 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
     if (st) tinyi_lines_free(ctx, l);
     return st;
 }
+
+#endif

@@ -38,7 +38,13 @@ typedef struct tinyi_kernels {
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_NOT(KIND, name)
+TINYI_OPS_OF(TINYI_ROW_DECLARE, TINYI_ROW_NOT)
+#undef TINYI_ROW_NOT
+#else
 TINYI_OPS(TINYI_ROW_DECLARE)
+#endif
 #undef TINYI_ROW_DECLARE
 #endif
 

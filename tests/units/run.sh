@@ -142,13 +142,15 @@ fi
 
 # every option, alone and together
 pthread=-pthread
-options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM TINY_NO_TRAIN TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX'
+options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM TINY_NO_TRAIN TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS'
 all=
 for o in $options; do all="$all -D$o"; done
 # shellcheck disable=SC2086
 unit $first opt_all LG -O0 -DMY_ALLOCATOR $all && program $first "all options" opt_all
 # shellcheck disable=SC2086
 if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
+# what only tinyllm.h can leave out: with vector code, as a program has it
+unit $first opt_models L -O0 -DTINY_ONLY_MODELS -DTINY_NO_AVX512 && program $first "option TINY_ONLY_MODELS" opt_models
 if [ "$full" = all ]; then
     for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
 fi

@@ -75,6 +75,22 @@ int UNIT(void)
     ty.dim[0] = 4;
     if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
     if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
+    /* what an option leaves out is not found, is refused, and does not end the walk over the rest */
+#ifdef TINY_ONLY_MODELS
+    op.kind = TINY_OP_FFT;
+    if (!bad && (tiny_op_find("fft") || tiny_op_find("spmm") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;
+#else
+    if (!bad && (!tiny_op_find("fft") || !tiny_op_find("spmm"))) bad = 8;
+#endif
+    for (i = 0; tiny_op_at((size_t)i); i++) {}
+    if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30)) bad = 9;
+#ifdef TINYI_FORMAT_H
+#ifdef TINYLLM_FEW_FORMATS
+    if (!bad && (tllm_format_by_name("Q5_K") || tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
+#else
+    if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
+#endif
+#endif
     tiny_ctx_close(ctx);
     return bad;
 }

@@ -14,21 +14,27 @@ TINYI_C_BEGIN
 enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
 
 /* name, numbers in a block, bytes of a block, traits */
-#define TINYI_BLKS(F) \
+#define TINYI_BLKS_FEW(F) \
     F(Q8_0, 32, 34, TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN) \
     F(Q4_0, 32, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE)
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_BLKS(F) TINYI_BLKS_FEW(F)
+#else
+#define TINYI_BLKS(F) \
+    TINYI_BLKS_FEW(F) \
     F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q2_K, 256, 84, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE | TINYI_BLK_MINIMA) \
     F(Q3_K, 256, 110, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
-    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
-    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
     F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+#endif
 #define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
@@ -36,6 +42,9 @@ enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 /* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
  * them otherwise, see tree.simd.h. */
 #define TINYI_BLK_PANEL 384
+#define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
+#define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
+#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once */
 typedef struct tinyi_q8 {
     const int8_t *code;
     const float *d, *sum;
@@ -52,16 +61,23 @@ typedef struct tinyi_blk_kernels {
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
     /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
-    /* one expanded row times n rows of x: y[i * y_step] */
+    /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
+     * `dot`; NULL: there is `dots` */
+    void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
      * bytes from one 256, one 32 to the next */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
-    /* a block of 256 numbers of `rows` expanded rows (an even number; 256 codes, 16 s, 16 m, code_row bytes apart) times `count` times 8 rows
-     * of x: y[row][x] += */
-    void (*panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
+    /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m, TINYI_BLK_PANEL bytes
+     * apart) times `count` times 8 rows of x: y[group of x][TINYI_BLK_LOW][8] += */
+    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
+    /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group of 8: block b of them, paired where groups are coarse; acc[row][row of x][8] +=, whose totals
+     * are what is wanted */
+    void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
+    void (*total)(float *y, const float *acc, size_t n);
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16

@@ -13,7 +13,11 @@
 
 #define TINYI_BLK_N (64 / V_LANES)          /* vectors of 256 codes */
 #define TINYI_BLK_S (16 / V_LANES)          /* vectors of 16 floats */
+#if V_LANES == 1                            /* 64 of what is one number there: unrolled, that is a quarter of the code of all targets */
+#define TINYI_BLK_EACH(i, n) for (i = 0; i < (n); i++)
+#else
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+#endif
 
 #if V_AVX512
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -601,7 +605,7 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
     TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), NULL, NULL
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), { NULL }, NULL, NULL, NULL, NULL
 };
 
 #undef TINYI_BLK_N

@@ -8,8 +8,14 @@
 #define TINYI_FORMAT_PACK_1(name) tinyi_pack_##name
 #define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
     { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name) },
-static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS(TINYI_FORMAT_ROW) };
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags)
+#else
+#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags) TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags)
+#endif
+static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS_OF(TINYI_FORMAT_ROW, TINYI_FORMAT_MORE) };
 #undef TINYI_FORMAT_ROW
+#undef TINYI_FORMAT_MORE
 #undef TINYI_FORMAT_PACK_0
 #undef TINYI_FORMAT_PACK_1
 

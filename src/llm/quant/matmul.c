@@ -3,7 +3,7 @@
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
- *          INTEGERS many rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
+ *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
  *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
@@ -19,7 +19,7 @@
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
- * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
+ * Left out  keeping quantized activations from one product to the next: they cost 0.015 of a batch of 16 and less of one row. */
 #include <string.h>
 #include "llm/quant/matmul.h"
 #include "llm/quant/block.h"
@@ -27,13 +27,12 @@
 #include "math/gemm.h"
 #include "math/rows.h"
 
-#define TINYI_BLK_FEW 8                     /* rows of x up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel` */
 #define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
-#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once, and how many times 8 rows of x they meet: */
-#define TINYI_BLK_GROUPS 16                 /* their sums lie in the first level */
+#define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
@@ -175,12 +174,12 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
     p->flags = tinyi_blk_up((size_t)few);
-    p->columns = p->n >= TINYI_BLK_TILES ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
+    p->columns = p->n >= TINYI_BLK_GROUP ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
     p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
     p->own_row = tinyi_blk_q8_bytes(p, 1);
     p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
     p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
-    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 16)) * sizeof(float)) : 0;
+    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float)) : 0;
 }
 
 static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
@@ -228,7 +227,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
-    const int paired = rows == 1 && kn->traits[p->blk] & TINYI_BLK_PAIRED;
+    const int few = kn->few[p->blk] && rows <= TINYI_BLK_FEW, paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
     if (alone)
@@ -247,6 +246,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     team->ran_on = kn->from;
     while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
         if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+        else if (few) kn->few[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k, (size_t)rows);
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
@@ -359,45 +359,57 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
 static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
-    const tiny_idx rows = i1 - i0, groups = (rows + 7) / 8, x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group, step = 8 * groups + 16;
+    const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8, rest = TINYI_MAX(rows - 8 * groups, 0);
+    const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
-    float *sums = (float *)(void *)(panel + p->own_panel);
+    unsigned char *last = flags + tinyi_blk_up((size_t)rows);
+    float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * 8;
     tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
     int strange = 0;
     tinyi_q8 x;
-    while (tiny_take(team, groups, 1, &q0, &q1))
+    x.blocks = (size_t)p->blocks;
+    while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
         for (; q0 < q1; q0++) {
-            int8_t *code = (int8_t *)own;
-            float *d = (float *)(void *)(own + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
+            int8_t *code = (int8_t *)(q0 < groups ? own : last);
+            float *d = (float *)(void *)(code + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
             n = TINYI_MIN(rows - 8 * q0, 8);
             for (i = 0; i < n; i++)
-                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k, 0);
+                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k,
+                                                                   q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
             x.code = code;
             x.d = d;
             x.sum = sum;
-            x.blocks = (size_t)p->blocks;
-            kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
+            if (q0 < groups) kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
         }
     tiny_barrier(team);
     for (i = 0; i < rows; i++) strange |= !flags[i];
+    x.code = (const int8_t *)last;
+    x.d = (const float *)(const void *)(last + 8 * 256 * p->blocks);
+    x.sum = x.d + 8 * 16 * p->blocks;
     while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
     team->ran_on = kn->from;
     while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
         for (; q0 < q1; q0++) {
             r0 = q0 * high;
             r1 = TINYI_MIN(r0 + high, p->n_out);
-            memset(sums, 0, (size_t)(high * step) * sizeof *sums);
+            memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
             for (at = 0; at < p->blocks; at++) {
                 for (r = r0; r < r1; r++) {
                     unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256), p->w_row);
+                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                       (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
                 }
-                if ((r1 - r0) % 2) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);    /* rows go in twos */
+                if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
                 for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                    kn->panel(sums + 8 * j, step, panel, TINYI_BLK_PANEL, kn->traits[p->blk], (size_t)(r1 - r0 + 1) / 2 * 2, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                    kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
                               (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+                if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
             }
-            tinyi_blk_give(team->k, p, sums, step, i0, rows, r0, r1);
+            for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
+            if (rest) {                     /* totals as columns of 8, like those of a group */
+                for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
+                tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
+            }
             if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
         }
 }
@@ -427,7 +439,8 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     }
     integers = p.blk >= 0 && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
-    if (tiles || integers) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;
     else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
     else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
     for (i = 0; i < in_panels; i += p.tokens, began = 1) {

@@ -13,13 +13,20 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
  * codes share is taken off while everything is still exact.
  *
- * Many rows of activations: eight of them lie side by side, eight numbers of each, and a row of weights is spread eight numbers at a
- * time over a vector; two rows of weights share what is loaded.                                                            */
+ * A few rows of activations: codes and scales of a super-block stay in registers for all of them.
+ * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over a vector: a
+ * lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied one by one.           */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define TINYI_TREE_FIT(traits) (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS)     /* pairs of products that a 16-bit number can sum */
+/* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
+#else
+#define TINYI_TREE_IN_ORDER(v) ((void)0)
+#endif
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -97,11 +104,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 
 #define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
     TINYI_BLK_EACH(i, 4) {
-        const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p + i * step)), TINYI_BLK_128(p + (i + 4) * step), 1);
+        const v_i8 x = TINY_FN(tinyi_tree_halves)(p + i * step, 4 * step);
         c[2 * i] = vb_and(x, vb_set(15));
         c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
     }
@@ -309,14 +317,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
-            v_f32 acc[2];                                                                                                               \
+            v_f32 acc[TINYI_BLK_FEW][2];                                                                                                \
             const unsigned char *b = w;                                                                                                 \
             unsigned char last[256 / (values) * (bytes)];                                                                               \
-            size_t at;                                                                                                                  \
-            acc[0] = acc[1] = v_zero();                                                                                                 \
+            size_t at, r;                                                                                                               \
+            for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();                                                                   \
             for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
                 v_i8 c[8];                                                                                                              \
                 v_f32 s[2], m[2];                                                                                                       \
@@ -332,10 +340,21 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
                         TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
                     }                                                                                                                   \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
-                TINY_FN(tinyi_tree_step)(acc, c, s, m, shared, x->code + at, x->d + at / 16, x->sum + at / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                for (r = 0; r < n; r++) {                                                                                               \
+                    const size_t p = r * 256 * x->blocks + at;                                                                          \
+                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                }                                                                                                                       \
             }                                                                                                                           \
-            *y = v_sum(v_add(acc[0], acc[1]));                                                                                          \
+            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
         }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                                       \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
     {                                                                                                                                   \
@@ -351,7 +370,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
                 w = last;                                                                                                               \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
-                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
             TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
@@ -375,42 +394,50 @@ TINYI_BLKS(TINYI_BLK_KERNELS)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
 #define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s16, const float *m16, const tinyi_q8 *x, size_t n, int traits)
+/* a block of expanded rows times one to TINYI_BLK_REST rows of activations, these PAIRED where groups are coarse */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned char *code, size_t rows, const tinyi_q8 *x, size_t b, size_t n, int traits)
 {
-    size_t r, b;
-    for (r = 0; r < n; r++, y += y_step) {
-        v_f32 acc[2];
-        acc[0] = acc[1] = v_zero();
-        for (b = 0; b < x->blocks; b++) {
-            const size_t at = r * x->blocks + b;
-            v_i8 c[8];
-            v_f32 s[2], m[2];
-            int i;
-            TINYI_BLK_EACH(i, 8) c[i] = vb_load(code + 256 * b + (size_t)(32 * i));
-            TINYI_BLK_EACH(i, 2) {
-                s[i] = v_load(s16 + 16 * b + (size_t)(8 * i));
-                m[i] = v_load(m16 + 16 * b + (size_t)(8 * i));
-            }
-            TINY_FN(tinyi_tree_step)(acc, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, 0);
+    for (; rows; rows--, code += TINYI_BLK_PANEL) {
+        const float *scale = (const float *)(const void *)(code + 256);
+        v_i8 c[8];
+        v_f32 s[2], m[2];
+        size_t r;
+        int i;
+        TINYI_BLK_EACH(i, 8)
+            if (traits & TINYI_BLK_FINE) c[i] = vb_load(code + 32 * i);
+            else c[i] = TINY_FN(tinyi_tree_halves)(code + i / 2 * 32 + i % 2 * 16, 128);
+        TINYI_BLK_EACH(i, 2) {
+            s[i] = v_load(scale + 8 * i);
+            m[i] = v_load(scale + 16 + 8 * i);
         }
-        *y = v_sum(v_add(acc[0], acc[1]));
+        for (r = 0; r < n; r++, acc += 8) {
+            const size_t at = r * x->blocks + b;
+            v_f32 sum[2];
+            sum[0] = v_load(acc);
+            sum[1] = v_zero();
+            TINY_FN(tinyi_tree_step)(sum, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, !(traits & TINYI_BLK_FINE));
+            v_store(acc, traits & TINYI_BLK_FINE ? v_add(sum[0], sum[1]) : sum[0]);
+        }
     }
 }
-static void TINY_FN(tinyi_tree_rows)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_SIX);
-    else TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_FIVE);
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SMALL);
+}
+static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
+{
+    for (; n; n--, acc += 8) *y++ = v_sum(v_load(acc));
 }
 
 /* ---- many rows of activations */
 
-/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of eight numbers of rows 0 1 4 5 or 2 3 6 7 - the
- * order in which two shuffles bring their sums into that of the rows - then d, sums of 32, sums of 16 and of the other 16. block,
- * group: bytes from one to the next. */
+/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d, sums of 32, sums of
+ * the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
 static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
 {
-    static const unsigned char place[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
     size_t b, r;
     int g, i;
     for (b = 0; b < x->blocks; b++, to += block)
@@ -420,96 +447,98 @@ static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_
             if (n < 8) memset(p, 0, TINYI_BLK_PANEL);
             for (r = 0; r < n; r++) {
                 const size_t at = r * x->blocks + b;
-                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4;
-                for (i = 0; i < 4; i++) memcpy(p + 64 * i + 8 * place[r], x->code + 256 * at + 32 * g + 8 * i, 8);
-                f[r] = x->d[16 * at + (size_t)g];
-                f[8 + r] = x->d[16 * at + 8 + (size_t)g];
-                f[16 + r] = halves[0];
-                f[24 + r] = halves[4];
+                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
+                for (i = 0; i < 8; i++) memcpy(p + 32 * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
+                f[r] = d;
+                f[8 + r] = d * x->d[16 * at + 8 + (size_t)g];
+                f[16 + r] = d * halves[0];
+                f[24 + r] = d * halves[4];
             }
         }
 }
 
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_spread)(const unsigned char *p) { return _mm256_castpd_si256(_mm256_broadcast_sd((const double *)(const void *)p)); }
-
-/* sums of `steps` products of 8 numbers each of a row of weights with 8 rows of activations: lanes of rows 0..7 */
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_columns)(const v_i8 *w, const unsigned char *x, int steps, int traits)
+/* Sums of `steps` times 4 numbers of `high` rows of weights with `wide` times 8 rows of activations: to sum[high * wide], whose lanes are
+ * rows of activations. Products are added in 16 bits as long as they fit. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char *w, const unsigned char *x, int steps, int high, int wide, int traits)
 {
-    v_i32 p[2], t;
-    int h, i, terms = 1;
+    const int fit = TINYI_TREE_FIT(traits) < steps ? TINYI_TREE_FIT(traits) : steps;
+    v_i32 part[8];
+    int i, r, c;
+    TINYI_BLK_EACH(i, steps) {
+        v_i8 q[2];
+        TINYI_BLK_EACH(c, wide) q[c] = vb_load(x + c * TINYI_BLK_PANEL + 32 * i);
+        TINYI_BLK_EACH(r, high) {
+            const v_i8 k = vb_set4(w + r * TINYI_BLK_PANEL + 4 * i);
+            TINYI_BLK_EACH(c, wide) {
+                v_i32 *to = &sum[r * wide + c], *of = &part[r * wide + c];
 #if V_VNNI
-    p[0] = p[1] = vi_zero();
-    TINYI_BLK_EACH(i, steps)
-        TINYI_BLK_EACH(h, 2) p[h] = v_dot_u8i8(p[h], w[i], vb_load(x + 64 * i + 32 * h));
-    terms = steps;
+                (void)of;
+                (void)fit;
+                *to = v_dot_u8i8(i ? *to : vi_zero(), k, q[c]);
 #else
-    v_i32 q[8];
-    TINYI_BLK_EACH(i, steps)
-        TINYI_BLK_EACH(h, 2) q[2 * i + h] = TINY_FN(tinyi_tree_product)(w[i], vb_load(x + 64 * i + 32 * h), traits);
-    TINY_FN(tinyi_tree_widen)(q, 2 * steps, 1, 2, traits);
-    TINYI_BLK_EACH(i, steps) q[i] = TINY_FN(tinyi_tree_add)(q[2 * (i / 2 * 2) + i % 2], q[2 * (i / 2 * 2) + 2 + i % 2], 2, traits);
-    terms = 2;
-    if (steps == 4) {
-        TINY_FN(tinyi_tree_widen)(q, 4, 2, 4, traits);
-        TINYI_BLK_EACH(i, 2) q[i] = TINY_FN(tinyi_tree_add)(q[i], q[i + 2], 4, traits);
-        terms = 4;
-    }
-    TINY_FN(tinyi_tree_widen)(q, 2, terms, 2 * terms, traits);
-    p[0] = q[0];
-    p[1] = q[1];
+                const v_i32 product = TINY_FN(tinyi_tree_product)(k, q[c], traits);
+                *of = i % fit ? _mm256_add_epi16(*of, product) : product;
+                if (i % fit == fit - 1) *to = i >= fit ? vi_add(*to, _mm256_madd_epi16(*of, _mm256_set1_epi16(1))) : _mm256_madd_epi16(*of, _mm256_set1_epi16(1));
+                TINYI_TREE_IN_ORDER(*of);
+                if (i >= fit) { TINYI_TREE_IN_ORDER(*to); }
 #endif
-    t = TINY_FN(tinyi_tree_add)(_mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0x88)),
-                                _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0xdd)), 2 * terms, traits);
-    TINY_FN(tinyi_tree_widen)(&t, 1, 2 * terms, 1 << 20, traits);
-    return t;
-}
-
-/* One block of 256 numbers of `rows` expanded rows, together at most `count` groups of 8 rows of activations: y[row][8 * group] += */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
-{
-    enum { TOGETHER = 2 };
-    size_t r, j;
-    int g, i, t, h;
-    for (g = 0; g < 8; g++, x += x_group)
-        for (r = 0; r < rows; r += TOGETHER) {
-            v_i8 w[TOGETHER][4];
-            v_f32 s[TOGETHER][2], m[TOGETHER][2];
-            TINYI_BLK_EACH(t, TOGETHER) {
-                const unsigned char *row = code + (ptrdiff_t)(r + (size_t)t) * code_row;
-                const float *scale = (const float *)(const void *)(row + 256);
-                const int at = traits & TINYI_BLK_FINE ? g / 4 * 8 + g % 4 : g;
-                TINYI_BLK_EACH(i, 4) w[t][i] = TINY_FN(tinyi_tree_spread)(row + 32 * g + 8 * i);
-                TINYI_BLK_EACH(h, 2) {
-                    s[t][h] = v_set(scale[at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
-                    m[t][h] = v_set(scale[16 + at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
-                }
-            }
-            for (j = 0; j < count; j++) {
-                const unsigned char *p = x + j * TINYI_BLK_PANEL;
-                const float *f = (const float *)(const void *)(p + 256);
-                TINYI_BLK_EACH(t, TOGETHER) {
-                    float *to = y + (ptrdiff_t)(r + (size_t)t) * y_row + 8 * j;
-                    v_f32 sum = v_load(to);
-                    if (traits & TINYI_BLK_FINE) {
-                        TINYI_BLK_EACH(h, 2) {
-                            const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t] + 2 * h, p + 128 * h, 2, traits));
-                            sum = v_fma(v_load(f), v_fma(s[t][h], c, v_mul(m[t][h], v_load(f + 16 + 8 * h))), sum);
-                        }
-                    } else {
-                        const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t], p, 4, traits));
-                        sum = v_fma(v_load(f), traits & TINYI_BLK_MINIMA ? v_fma(s[t][0], c, v_mul(m[t][0], v_load(f + 8))) : v_mul(s[t][0], c), sum);
-                    }
-                    v_store(to, sum);
-                }
             }
         }
+    }
 }
-static void TINY_FN(tinyi_tree_all)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+
+/* 32 numbers (`steps` 8) or 16 (4) of `high` rows of weights and `wide` times 8 rows of activations: y += s d sum + m (d sum of codes) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char *w, const float *s, const unsigned char *x, const float *d, const float *offset, int steps, int high, int wide,
+                                                  int traits)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SIX);
-    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_FIVE);
-    else TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SMALL);
+    v_i32 sum[8];
+    v_f32 each[2], more[2];
+    int r, c;
+    TINY_FN(tinyi_tree_sums)(sum, w, x, steps, high, wide, traits);
+    TINYI_BLK_EACH(c, wide) {               /* before the first number is stored: it might be one of these, as far as a compiler knows */
+        each[c] = v_load(d + c * (TINYI_BLK_PANEL / 4));
+        if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_BLK_PANEL / 4));
+    }
+    TINYI_BLK_EACH(r, high) {
+        const v_f32 scale = v_set(s[r * (TINYI_BLK_PANEL / 4)]), low = v_set(s[r * (TINYI_BLK_PANEL / 4) + 16]);
+        TINYI_BLK_EACH(c, wide) {
+            float *to = y + 8 * r + c * 8 * TINYI_BLK_LOW;
+            v_f32 t = v_load(to);
+            if (traits & TINYI_BLK_MINIMA) t = v_fma(low, more[c], t);
+            v_store(to, v_fma(v_mul(scale, each[c]), v_from_i32(sum[r * wide + c]), t));
+        }
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, int g, int high, int wide, int traits)
+{
+    const float *d = (const float *)(const void *)(x + 256);
+    size_t r;
+    for (r = 0; r < rows; r += (size_t)high, code += high * TINYI_BLK_PANEL, y += high * 8) {
+        const float *s = (const float *)(const void *)(code + 256);
+        if (traits & TINYI_BLK_FINE) {
+            const int at = g / 4 * 8 + g % 4;
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + at, x, d, d + 16, 4, high, wide, traits);
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g + 16, s + at + 4, x + 128, d, d + 24, 4, high, wide, traits);
+        } else TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + g, x, d, d + 8, 8, high, wide, traits);
+    }
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
+{
+    const int one_sum = V_VNNI || TINYI_TREE_FIT(traits) == 1 || TINYI_TREE_FIT(traits) >= 8;      /* registers for twice as many */
+    size_t j;
+    int g;
+    for (g = 0; g < 8; g++, x += x_group) {
+        for (j = 0; j + 2 <= count; j += 2) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 4 : 2, 2, traits);
+        if (j < count) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 8 : 4, 1, traits);
+    }
+}
+static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
 }
 
 /* ---- activations */
@@ -559,10 +588,12 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
+#define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_tree_rows), NULL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total)
 };
 
 #undef TINYI_BLK_EACH
@@ -571,9 +602,11 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_IN_ORDER
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE
