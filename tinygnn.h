@@ -1,152 +1,171 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     152  the manual
- *     224  math/kernels.h
- *    6415  options and names
- *    6995  core/config.h
- *    7120  core/status.h
- *    7153  core/tensor.h
- *    7206  core/ctx.h
- *    7283  core/mem.h
- *    7324  core/thread.h
- *    7375  core/rng.h
- *    7401  core/op.h
- *    7496  core/record.h
- *    7518  core/accel.h
- *    7555  core/bytes.h
- *    7583  core/json.h
- *    7629  core/safetensors.h
- *    7673  core/file.h
- *    7717  core/checkpoint.h
- *    7816  core/time.h
- *    7826  core/conform.h
- *    7909  math/binary.h
- *    7950  math/elem.h
- *    8017  math/convert.h
- *    8058  math/reduce.h
- *    8105  math/softmax.h
- *    8156  math/norm.h
- *    8205  math/matmul.h
- *    8273  math/layout.h
- *    8326  math/conv.h
- *    8380  math/sort.h
- *    8441  math/linalg_lu.h
- *    8458  math/linalg_qr.h
- *    8474  math/linalg_eig.h
- *    8487  math/linalg_svd.h
- *    8500  math/linalg.h
- *    8556  math/fft.h
- *    8625  math/fwht.h
- *    8648  math/attention.h
- *    8713  math/slope.h
- *    8734  math/loss.h
- *    8754  math/rope.h
- *    8775  math/patch.h
- *    8804  math/sparse.h
- *    8877  math/edges.h
- *    8954  math/ops.h
- *    8972  math/optim.h
- *    9085  math/tape.h
- *    9189  math/layer.h
- *    9234  math/train.h
- *    9288  math/all.h
- *    9294  the shared functions again, where the other header came first
- *    9697  gnn/graph/graph.h
- *    9786  gnn/graph/npy.h
- *    9818  gnn/graph/read.h
- *    9861  gnn/layer/layer.h
- *    9936  gnn/embed/fastrp.h
- *    9975  gnn/tinygnn.h
- *    9997  internal functions
- *   10096  core/status.c
- *   10106  core/atomic.h
- *   10158  core/state.h
- *   10254  core/tensor.c
- *   10424  core/cpu.h
- *   10458  core/ctx.c
- *   10698  core/mem.c
- *   10794  core/thread.c
- *   11270  core/rng.c
- *   11353  core/op.c
- *   11717  core/record.c
- *   11815  core/bytes.c
- *   11904  core/json.c
- *   12214  core/safetensors.c
- *   12429  core/file.c
- *   12674  core/hash.h
- *   12694  core/checkpoint.c
- *   13355  core/time.c
- *   13402  core/half.h
- *   13455  core/conform.c
- *   14214  math/grad.h
- *   14252  math/table.h
- *   14299  math/rows.h
- *   14364  math/walk.h
- *   14483  math/binary.c
- *   14774  math/elem.c
- *   15534  math/convert.c
- *   16009  math/reduce.c
- *   16527  math/softmax.c
- *   16893  math/norm.c
- *   17420  math/gemm.h
- *   17499  math/gemm_i8.h
- *   17515  math/matmul.c
- *   17875  math/layout.c
- *   18618  math/conv.c
- *   19142  math/sort.c
- *   20034  math/linalg_block.h
- *   20180  math/linalg_lu.c
- *   20525  math/linalg_qr.c
- *   20872  math/linalg_eig.c
- *   21380  math/linalg_svd.c
- *   21775  math/linalg.c
- *   22043  math/fft_way.h
- *   22110  math/fft.c
- *   22582  math/fwht.c
- *   22725  math/attention.c
- *   23104  math/slope.c
- *   23285  math/loss.c
- *   23451  math/rope.c
- *   23594  math/patch.c
- *   23892  math/sparse_lines.h
- *   23918  math/sparse_forms.h
- *   23937  math/sparse.c
- *   24241  math/edges.c
- *   25121  math/ops.c
- *   25158  math/optim.c
- *   25779  math/tape.c
- *   26632  math/layer.c
- *   27096  math/train.c
- *   27291  math/edges_grad.c
- *   27762  math/normal.c
- *   27781  core/target.h
- *   28105  math/targets.c
- *   28234  math/all.c
- *   28238  core/cpu.c
- *   28452  core/hash.c
- *   28555  math/grad.c
- *   29335  math/matvec.h
- *   29346  math/gemm.c
- *   29930  math/gemm_i8.c
- *   30153  math/linalg_block.c
- *   30686  math/fft_way.c
- *   31098  math/sparse_lines.c
- *   31569  math/sparse_forms.c
- *   31772  math/matvec.c
- *   31824  the shared functions forwarded, where the other header has their bodies
- *   32222  internal functions of this header
- *   32228  gnn/graph/inside.h
- *   32247  gnn/graph/graph.c
- *   32855  gnn/graph/inflate.h
- *   32872  gnn/graph/words.h
- *   32899  gnn/graph/npy.c
- *   33375  gnn/graph/read.c
- *   34076  gnn/layer/layer.c
- *   34597  gnn/embed/fastrp.c
- *   34968  gnn/graph/inflate.c
- *   35278  gnn/graph/words.c
- *   35425  gnn/tinygnn.c
- *   35436  the licence
+ *     171  the manual
+ *     244  math/kernels.h
+ *    6490  options and names
+ *    7070  core/config.h
+ *    7202  core/status.h
+ *    7235  core/tensor.h
+ *    7288  core/ctx.h
+ *    7365  core/mem.h
+ *    7406  core/thread.h
+ *    7457  core/rng.h
+ *    7483  core/op.h
+ *    7578  core/record.h
+ *    7600  core/accel.h
+ *    7637  core/bytes.h
+ *    7665  core/json.h
+ *    7711  core/safetensors.h
+ *    7755  core/file.h
+ *    7799  core/checkpoint.h
+ *    7898  core/time.h
+ *    7908  core/conform.h
+ *    7991  math/binary.h
+ *    8032  math/elem.h
+ *    8099  math/convert.h
+ *    8140  math/reduce.h
+ *    8187  math/softmax.h
+ *    8238  math/norm.h
+ *    8287  math/matmul.h
+ *    8357  math/layout.h
+ *    8410  math/conv.h
+ *    8470  math/sort.h
+ *    8531  math/linalg_lu.h
+ *    8550  math/linalg_qr.h
+ *    8568  math/linalg_eig.h
+ *    8583  math/linalg_svd.h
+ *    8598  math/linalg.h
+ *    8662  math/fft.h
+ *    8737  math/fwht.h
+ *    8766  math/attention.h
+ *    8831  math/slope.h
+ *    8858  math/loss.h
+ *    8879  math/rope.h
+ *    8900  math/patch.h
+ *    8931  math/sparse.h
+ *    9006  math/edges.h
+ *    9091  math/ops.h
+ *    9111  math/optim.h
+ *    9226  math/tape.h
+ *    9330  math/layer.h
+ *    9375  math/train.h
+ *    9429  math/all.h
+ *    9435  the shared functions again, where the other header came first
+ *    9932  gnn/graph/graph.h
+ *   10021  gnn/graph/community.h
+ *   10049  gnn/graph/partition.h
+ *   10092  gnn/graph/halo.h
+ *   10124  gnn/graph/sample.h
+ *   10178  gnn/graph/npy.h
+ *   10210  gnn/graph/read.h
+ *   10253  gnn/layer/layer.h
+ *   10328  gnn/layer/net.h
+ *   10436  gnn/train/train.h
+ *   10519  gnn/embed/fastrp.h
+ *   10558  gnn/train/data.h
+ *   10583  gnn/tinygnn.h
+ *   10608  internal functions
+ *   10703  core/status.c
+ *   10713  core/atomic.h
+ *   10765  core/state.h
+ *   10861  core/tensor.c
+ *   11031  core/cpu.h
+ *   11065  core/ctx.c
+ *   11305  core/mem.c
+ *   11401  core/thread.c
+ *   11877  core/rng.c
+ *   11960  core/op.c
+ *   12324  core/record.c
+ *   12422  core/bytes.c
+ *   12511  core/json.c
+ *   12821  core/safetensors.c
+ *   13036  core/file.c
+ *   13281  core/hash.h
+ *   13301  core/checkpoint.c
+ *   13962  core/time.c
+ *   14009  core/half.h
+ *   14062  core/conform.c
+ *   14821  math/grad.h
+ *   14865  math/table.h
+ *   14918  math/rows.h
+ *   14983  math/walk.h
+ *   15102  math/binary.c
+ *   15393  math/elem.c
+ *   16153  math/convert.c
+ *   16628  math/reduce.c
+ *   17146  math/softmax.c
+ *   17512  math/norm.c
+ *   18039  math/gemm.h
+ *   18118  math/gemm_i8.h
+ *   18134  math/matmul.c
+ *   18494  math/layout.c
+ *   19237  math/conv.c
+ *   19764  math/sort.c
+ *   20656  math/linalg_block.h
+ *   20804  math/linalg_lu.c
+ *   21152  math/linalg_qr.c
+ *   21502  math/linalg_eig.c
+ *   22013  math/linalg_svd.c
+ *   22411  math/linalg.c
+ *   22682  math/fft_way.h
+ *   22751  math/fft.c
+ *   23226  math/fwht.c
+ *   23372  math/attention.c
+ *   23751  math/slope.c
+ *   23935  math/loss.c
+ *   24104  math/rope.c
+ *   24247  math/patch.c
+ *   24548  math/sparse_lines.h
+ *   24576  math/sparse_forms.h
+ *   24597  math/sparse.c
+ *   24904  math/edges.c
+ *   25787  math/ops.c
+ *   25832  math/optim.c
+ *   26455  math/tape.c
+ *   27308  math/layer.c
+ *   27772  math/train.c
+ *   27967  math/edges_grad.c
+ *   28438  math/normal.c
+ *   28457  core/target.h
+ *   28787  math/targets.c
+ *   28916  math/all.c
+ *   28920  core/cpu.c
+ *   29134  core/hash.c
+ *   29237  math/grad.c
+ *   30017  math/matvec.h
+ *   30028  math/gemm.c
+ *   30612  math/gemm_i8.c
+ *   30835  math/linalg_block.c
+ *   31371  math/fft_way.c
+ *   31786  math/sparse_lines.c
+ *   32260  math/sparse_forms.c
+ *   32466  math/matvec.c
+ *   32518  the shared functions forwarded, where the other header has their bodies
+ *   33010  internal functions of this header
+ *   33020  gnn/graph/inside.h
+ *   33039  gnn/graph/graph.c
+ *   33697  gnn/graph/coarsen.h
+ *   33730  gnn/graph/community.c
+ *   33932  gnn/graph/refine.h
+ *   33975  gnn/graph/partition.c
+ *   34360  gnn/graph/halo.c
+ *   34518  gnn/graph/sample.c
+ *   34868  gnn/graph/inflate.h
+ *   34885  gnn/graph/words.h
+ *   34912  gnn/graph/npy.c
+ *   35388  gnn/graph/read.c
+ *   36089  gnn/layer/layer.c
+ *   36610  gnn/layer/net_file.h
+ *   36625  gnn/layer/net.c
+ *   37114  gnn/embed/fastrp.c
+ *   37485  gnn/train/data.c
+ *   37679  gnn/graph/coarsen.c
+ *   38079  gnn/graph/refine.c
+ *   38447  gnn/graph/inflate.c
+ *   38757  gnn/graph/words.c
+ *   38904  gnn/layer/net_file.c
+ *   39336  gnn/tinygnn.c
+ *   39347  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -208,13 +227,14 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
- *     edges than that; weights of layers from .npz (gnn/layer/layer.h).
+ *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Sampling, partitions and quantization of graphs; training is the tape (math/tape.h), a program for it is not there.
+ *     Quantization of graphs, graphs larger than memory, training of features of edges.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP
+ *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
+ *            networks from PyTorch, training of nodes, links and graphs
  *
  * Licence
  *     MIT, at the end of this file.
@@ -2883,300 +2903,6 @@ static void TINY_FN(tinyi_use_norm)(tinyi_kernels *k)
     TINYI_USE(k, norm_affine_f32);
 }
 
-/* src/math/conv.simd.h - the tile of a convolution: output channels by output positions, sums in registers */
-
-/* registers: rows x vectors of sums, the vectors of x, one weight */
-#if V_AVX512 || V_NEON
-#define TINYI_CONV_EIGHT 1                  /* 8 x 3 of 32 */
-#define TINYI_CONV_WIDE 3
-#elif V_AVX2
-#define TINYI_CONV_EIGHT 0                  /* 4 x 3 of 16 */
-#define TINYI_CONV_WIDE 3
-#else
-#define TINYI_CONV_EIGHT 0                  /* 4 x 2: a multiplication needs a register too */
-#define TINYI_CONV_WIDE 2
-#endif
-
-#define TINYI_CONV_1(F, N) F(0, N)
-#define TINYI_CONV_4(F, N) F(0, N) F(1, N) F(2, N) F(3, N)
-#define TINYI_CONV_8(F, N) TINYI_CONV_4(F, N) F(4, N) F(5, N) F(6, N) F(7, N)
-/* per vector of x, number v; the last one may have fewer than V_LANES outputs */
-#define TINYI_CONV_EACH1(G, j) G(j, 0)
-#define TINYI_CONV_EACH2(G, j) G(j, 0) G(j, 1)
-#define TINYI_CONV_EACH3(G, j) G(j, 0) G(j, 1) G(j, 2)
-#define TINYI_CONV_EACH6(G, j) G(j, 0) G(j, 1) G(j, 2) G(j, 3) G(j, 4) G(j, 5)
-#define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
-#define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
-#define TINYI_CONV_READ(j, v) \
-    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
-#define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
-#define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
-#define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
-#define TINYI_CONV_FMAS(j, N) const v_f32 c##j = v_set(w[(j) * ws + (ptrdiff_t)t]); TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
-#define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
-#define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
-#define TINYI_CONV_WRITE(j, v)                                                                              \
-    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
-    else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
-#define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
-
-/* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
-#define TINYI_CONV_TILE(R, N)                                                                               \
-    do {                                                                                                    \
-        size_t t;                                                                                           \
-        TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
-        if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \
-        for (t = 0; t < taps; t++) {                                                                        \
-            const float *p = x + off[t] + i;                                                                \
-            TINYI_CONV_EACH##N(TINYI_CONV_X, 0)                                                             \
-            TINYI_CONV_##R(TINYI_CONV_FMAS, N)                                                   \
-        }                                                                                                   \
-        if (relu) { TINYI_CONV_##R(TINYI_CONV_CLIPS, N) }                                        \
-        TINYI_CONV_##R(TINYI_CONV_WRITES, N)                                                     \
-    } while (0)
-
-/* A tile that ends inside a vector starts earlier instead: some outputs are made twice, the same. */
-#define TINYI_CONV_BACK                                                                                     \
-    if (first && m % V_LANES) {                                                                             \
-        const size_t whole = (m + V_LANES - 1) / V_LANES * V_LANES;                                         \
-        if (whole <= n) {                                                                                   \
-            i = n - whole;                                                                                  \
-            m = whole;                                                                                      \
-        }                                                                                                   \
-    }
-
-#define TINYI_CONV_ROWS(R)                                                                                  \
-    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, \
-                                            const float *bias, size_t n, int first, int relu)               \
-    {                                                                                                       \
-        size_t i = 0, m;                                                                                    \
-        for (; i < n; i += m) {                                                                             \
-            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                      \
-            TINYI_CONV_BACK;                                                                                \
-            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                        \
-            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                               \
-            TINYI_CONV_THIRD(R)                                                                             \
-        }                                                                                                   \
-    }
-#if TINYI_CONV_WIDE == 3
-#define TINYI_CONV_THIRD(R) else TINYI_CONV_TILE(R, 3);
-#else
-#define TINYI_CONV_THIRD(R)
-#endif
-#if TINYI_CONV_EIGHT
-TINYI_CONV_ROWS(8)
-#endif
-TINYI_CONV_ROWS(4)
-
-/* a single row: more vectors, because each sum waits for the one before */
-static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias, size_t n,
-                                      int first, int relu)
-{
-    size_t i = 0, m;
-    for (; i + 5 * V_LANES < n; i += m) {
-        m = n - i < 6 * V_LANES ? n - i : 6 * V_LANES;
-        TINYI_CONV_BACK;
-        TINYI_CONV_TILE(1, 6);
-    }
-    for (; i < n; i += m) {
-        m = n - i < 2 * V_LANES ? n - i : 2 * V_LANES;
-        TINYI_CONV_BACK;
-        if (m <= V_LANES) TINYI_CONV_TILE(1, 1);
-        else TINYI_CONV_TILE(1, 2);
-    }
-}
-
-static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias,
-                                          size_t rows, size_t n, int first, int relu)
-{
-#if TINYI_CONV_EIGHT
-    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias) TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-#endif
-    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias) TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias) TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-}
-
-/* ---- one channel to one channel: four rows at a time; the last rows and the last vector overlap those before */
-
-#define TINYI_CONV_PUT(i, a)                                                                                \
-    do {                                                                                                    \
-        const v_f32 v = relu ? v_max(v_zero(), a) : a;                                                      \
-        if (m == V_LANES) v_store(y + (ptrdiff_t)(i) * ys + j, v);                                          \
-        else v_store_n(y + (ptrdiff_t)(i) * ys + j, v, m);                                                  \
-    } while (0)
-
-static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps, const float *w, float start, size_t rows,
-                                          size_t n, int relu)
-{
-    const v_f32 s = v_set(start);
-    size_t i, j, t, m;
-    for (i = 0; i < rows; i += 4) {
-        if (i + 4 > rows && rows >= 4) i = rows - 4;
-        for (j = 0; j < n; j += m) {
-            m = n - j < V_LANES ? n - j : V_LANES;
-            if (m < V_LANES && n >= V_LANES) {
-                j = n - V_LANES;
-                m = V_LANES;
-            }
-            if (rows >= 4) {
-                v_f32 a0 = s, a1 = s, a2 = s, a3 = s;
-                for (t = 0; t < taps; t++) {
-                    const float *p = x + off[t] + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
-                    const v_f32 c = v_set(w[t]);
-                    a0 = v_fma(c, v_load(p), a0);
-                    a1 = v_fma(c, v_load(p + pitch), a1);
-                    a2 = v_fma(c, v_load(p + 2 * pitch), a2);
-                    a3 = v_fma(c, v_load(p + 3 * pitch), a3);
-                }
-                TINYI_CONV_PUT(i, a0);
-                TINYI_CONV_PUT(i + 1, a1);
-                TINYI_CONV_PUT(i + 2, a2);
-                TINYI_CONV_PUT(i + 3, a3);
-            } else {
-                size_t r;
-                for (r = 0; r < rows; r++) {
-                    v_f32 a = s;
-                    for (t = 0; t < taps; t++) a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
-                    TINYI_CONV_PUT(r, a);
-                }
-            }
-        }
-    }
-}
-
-/* a row of x serves three rows of y: 18 loads for 36 products */
-static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, int relu)
-{
-    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]), w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
-    const v_f32 s = v_set(start);
-    size_t i, j, m;
-    for (i = 0; i < rows; i += rows >= 4 ? 4 : 1) {
-        if (i + 4 > rows && rows >= 4) i = rows - 4;
-        for (j = 0; j < n; j += m) {
-            const float *p;
-            v_f32 a0, a1, a2, a3, x0, x1, x2;
-            m = n - j < V_LANES ? n - j : V_LANES;
-            if (m < V_LANES && n >= V_LANES) {
-                j = n - V_LANES;
-                m = V_LANES;
-            }
-            p = x + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
-#define TINYI_CONV_NEXT (x0 = v_load(p), x1 = v_load(p + 1), x2 = v_load(p + 2), p += pitch)
-#define TINYI_CONV_ADD(a, c0, c1, c2) a = v_fma(c2, x2, v_fma(c1, x1, v_fma(c0, x0, a)))
-            a0 = s;
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w3, w4, w5);
-            a1 = s;
-            TINYI_CONV_ADD(a1, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w6, w7, w8);
-            TINYI_CONV_PUT(i, a0);
-            if (rows < 4) continue;
-            a2 = s;
-            TINYI_CONV_ADD(a1, w3, w4, w5);
-            TINYI_CONV_ADD(a2, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            a3 = s;
-            TINYI_CONV_ADD(a1, w6, w7, w8);
-            TINYI_CONV_ADD(a2, w3, w4, w5);
-            TINYI_CONV_ADD(a3, w0, w1, w2);
-            TINYI_CONV_PUT(i + 1, a1);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a2, w6, w7, w8);
-            TINYI_CONV_ADD(a3, w3, w4, w5);
-            TINYI_CONV_PUT(i + 2, a2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a3, w6, w7, w8);
-            TINYI_CONV_PUT(i + 3, a3);
-#undef TINYI_CONV_NEXT
-#undef TINYI_CONV_ADD
-        }
-    }
-}
-#undef TINYI_CONV_PUT
-
-/* every second float of 2 * V_LANES */
-#if V_AVX512
-#define TINYI_CONV_EVEN(p) _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps((p) + 16))
-#elif V_AVX2
-#define TINYI_CONV_EVEN(p) _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
-#elif V_NEON
-#define TINYI_CONV_EVEN(p) vld2q_f32(p).val[0]
-#elif V_W128 && TINYI_W128_SIMDE
-#define TINYI_CONV_EVEN(p) simde_mm_shuffle_ps(simde_mm_loadu_ps(p), simde_mm_loadu_ps((p) + 4), 0x88)
-#elif V_W128
-#define TINYI_CONV_EVEN(p) _mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps((p) + 4), 0x88)
-#endif
-
-static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low, size_t high, size_t width)
-{
-    const size_t n = high - low;
-    size_t i, j;
-#if V_AVX512
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-#endif
-    for (i = 0; i < rows; i++, slab += pitch, x += row) {
-        float *to = slab + low;
-        for (j = 0; j < low; j++) slab[j] = 0.0f;
-        j = 0;
-        if (step == 1) {
-            for (; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
-                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES), d = v_load(x + j + 3 * V_LANES);
-                v_store(to + j, a);
-                v_store(to + j + V_LANES, b);
-                v_store(to + j + 2 * V_LANES, c);
-                v_store(to + j + 3 * V_LANES, d);
-            }
-            for (; j + V_LANES <= n; j += V_LANES) v_store(to + j, v_load(x + j));
-            if (j < n) v_store_n(to + j, v_load_n(x + j, n - j), n - j);
-        } else {
-#ifdef TINYI_CONV_EVEN
-            /* the last read ends one past the last float that is wanted: stop before */
-            if (step == 2)
-                for (; j + V_LANES < n; j += V_LANES) v_store(to + j, TINYI_CONV_EVEN(x + 2 * j));
-#endif
-            for (; j < n; j++) to[j] = x[(ptrdiff_t)j * step];
-        }
-        for (j = high; j < width; j++) slab[j] = 0.0f;
-    }
-}
-#undef TINYI_CONV_EVEN
-
-#undef TINYI_CONV_EIGHT
-#undef TINYI_CONV_WIDE
-#undef TINYI_CONV_1
-#undef TINYI_CONV_4
-#undef TINYI_CONV_8
-#undef TINYI_CONV_EACH1
-#undef TINYI_CONV_EACH2
-#undef TINYI_CONV_EACH3
-#undef TINYI_CONV_EACH6
-#undef TINYI_CONV_SUM
-#undef TINYI_CONV_SUMS
-#undef TINYI_CONV_READ
-#undef TINYI_CONV_READS
-#undef TINYI_CONV_X
-#undef TINYI_CONV_FMA
-#undef TINYI_CONV_FMAS
-#undef TINYI_CONV_CLIP
-#undef TINYI_CONV_CLIPS
-#undef TINYI_CONV_WRITE
-#undef TINYI_CONV_WRITES
-#undef TINYI_CONV_TILE
-#undef TINYI_CONV_BACK
-#undef TINYI_CONV_ROWS
-#undef TINYI_CONV_THIRD
-
-static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
-{
-    TINYI_USE(k, conv_pack_f32);
-    TINYI_USE(k, conv_strip_f32);
-    TINYI_USE(k, conv_depth_f32);
-    TINYI_USE(k, conv_depth3_f32);
-}
-
 /* src/math/layout.simd.h - rows copied, blocks turned in registers, rows added by index */
 
 /* ---- rows */
@@ -3705,569 +3431,6 @@ static void TINY_FN(tinyi_use_sort)(tinyi_kernels *k)
     TINYI_USE(k, cumsum_f32);
     TINYI_USE(k, cumsum_total_f32);
 }
-
-/* src/math/fft.simd.h - the steps of math/fft.c
- *
- * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
- * n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham (W. Cochran
- * et al., Proc. IEEE 55(10), 1967):
- *
- *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q < s, p < m
- *
- * Only the forward sign: the inverse exchanges real and imaginary parts on the way in and out. Blocks are turned by
- * tinyi_layout_turn_b4 of math/layout.simd.h.                                                                        */
-#define F_W (2 * V_LANES)
-
-#if V_AVX512
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
-    *im = _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = _mm512_permutex2var_ps(re, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), im);
-    *b = _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
-{
-    return _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), a);
-}
-#elif V_AVX2
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
-    *im = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    const v_f32 low = _mm256_unpacklo_ps(re, im), high = _mm256_unpackhi_ps(re, im);
-    *a = _mm256_permute2f128_ps(low, high, 0x20);
-    *b = _mm256_permute2f128_ps(low, high, 0x31);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)); }
-#elif V_NEON
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = vuzp1q_f32(a, b);
-    *im = vuzp2q_f32(a, b);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = vzip1q_f32(re, im);
-    *b = vzip2q_f32(re, im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
-{
-    const v_f32 r = vrev64q_f32(a);
-    return vextq_f32(r, r, 2);
-}
-#elif V_W128
-#if TINYI_W128_SIMDE
-#define F_SSE(f) simde_mm_##f
-#else
-#define F_SSE(f) _mm_##f
-#endif
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = F_SSE(shuffle_ps)(a, b, 0x88);
-    *im = F_SSE(shuffle_ps)(a, b, 0xdd);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = F_SSE(unpacklo_ps)(re, im);
-    *b = F_SSE(unpackhi_ps)(re, im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return F_SSE(shuffle_ps)(a, a, 0x1b); }
-#else
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = a;
-    *im = b;
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = re;
-    *b = im;
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return a; }
-#endif
-
-/* ---- complex vectors */
-
-typedef struct { v_f32 r, i; } TINY_FN(tinyi_fft_c);
-#define f_c TINY_FN(tinyi_fft_c)
-#define f_add TINY_FN(tinyi_fft_add)
-#define f_sub TINY_FN(tinyi_fft_sub)
-#define f_times TINY_FN(tinyi_fft_times)
-#define f_by TINY_FN(tinyi_fft_by)
-#define f_mi TINY_FN(tinyi_fft_mi)
-#define f_get TINY_FN(tinyi_fft_get)
-#define f_put TINY_FN(tinyi_fft_put)
-#define f_read TINY_FN(tinyi_fft_read)
-#define f_write TINY_FN(tinyi_fft_write)
-
-TINYI_FORCE_INLINE f_c f_add(f_c a, f_c b) { f_c c; c.r = v_add(a.r, b.r); c.i = v_add(a.i, b.i); return c; }
-TINYI_FORCE_INLINE f_c f_sub(f_c a, f_c b) { f_c c; c.r = v_sub(a.r, b.r); c.i = v_sub(a.i, b.i); return c; }
-TINYI_FORCE_INLINE f_c f_times(f_c a, v_f32 wr, v_f32 wi)
-{
-    f_c c;
-    c.r = v_fnma(a.i, wi, v_mul(a.r, wr));
-    c.i = v_fma(a.i, wr, v_mul(a.r, wi));
-    return c;
-}
-/* by the twiddle at w, the same for all lanes */
-TINYI_FORCE_INLINE f_c f_by(f_c a, const float *w) { return f_times(a, v_set(w[0]), v_set(w[1])); }
-/* -i a */
-TINYI_FORCE_INLINE f_c f_mi(f_c a) { f_c c; c.r = a.i; c.i = v_neg(a.r); return c; }
-TINYI_FORCE_INLINE f_c f_get(const float *z) { f_c c; c.r = v_load(z); c.i = v_load(z + V_LANES); return c; }
-TINYI_FORCE_INLINE void f_put(float *z, f_c a) { v_store(z, a.r); v_store(z + V_LANES, a.i); }
-
-/* n <= V_LANES complex values as they lie in tensors */
-TINYI_FORCE_INLINE f_c f_read(const float *x, size_t n, int swap)
-{
-    f_c c;
-    v_f32 a, b;
-    if (n == V_LANES) {
-        a = v_load(x);
-        b = v_load(x + V_LANES);
-    } else {
-        a = v_load_n(x, TINYI_MIN(2 * n, V_LANES));
-        b = 2 * n > V_LANES ? v_load_n(x + V_LANES, 2 * n - V_LANES) : v_zero();
-    }
-    if (swap) TINY_FN(tinyi_fft_part)(a, b, &c.i, &c.r);
-    else TINY_FN(tinyi_fft_part)(a, b, &c.r, &c.i);
-    return c;
-}
-TINYI_FORCE_INLINE void f_write(float *y, f_c c, size_t n, v_f32 scale, int swap)
-{
-    v_f32 a, b;
-    c.r = v_mul(c.r, scale);
-    c.i = v_mul(c.i, scale);
-    if (swap) TINY_FN(tinyi_fft_join)(c.i, c.r, &a, &b);
-    else TINY_FN(tinyi_fft_join)(c.r, c.i, &a, &b);
-    if (n == V_LANES) {
-        v_store(y, a);
-        v_store(y + V_LANES, b);
-    } else {
-        v_store_n(y, a, TINYI_MIN(2 * n, V_LANES));
-        if (2 * n > V_LANES) v_store_n(y + V_LANES, b, 2 * n - V_LANES);
-    }
-}
-
-/* ---- small transforms in registers */
-
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft3)(f_c *a, f_c *b, f_c *c)
-{
-    const v_f32 half = v_set(0.5f), root = v_set(0.866025404f);
-    const f_c s = f_add(*b, *c), d = f_mi(f_sub(*b, *c));
-    f_c m, e;
-    m.r = v_fnma(half, s.r, a->r);
-    m.i = v_fnma(half, s.i, a->i);
-    e.r = v_mul(root, d.r);
-    e.i = v_mul(root, d.i);
-    *a = f_add(*a, s);
-    *b = f_add(m, e);
-    *c = f_sub(m, e);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft4)(f_c *a, f_c *b, f_c *c, f_c *d)
-{
-    const f_c s = f_add(*a, *c), t = f_sub(*a, *c), u = f_add(*b, *d), v = f_mi(f_sub(*b, *d));
-    *a = f_add(s, u);
-    *b = f_add(t, v);
-    *c = f_sub(s, u);
-    *d = f_sub(t, v);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft5)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e)
-{
-    const v_f32 c1 = v_set(0.309016994f), c2 = v_set(-0.809016994f), s1 = v_set(0.951056516f), s2 = v_set(0.587785252f);
-    const f_c p = f_add(*b, *e), q = f_add(*c, *d), u = f_mi(f_sub(*b, *e)), v = f_mi(f_sub(*c, *d));
-    f_c m, n, x, y;
-    m.r = v_fma(c2, q.r, v_fma(c1, p.r, a->r));
-    m.i = v_fma(c2, q.i, v_fma(c1, p.i, a->i));
-    n.r = v_fma(c1, q.r, v_fma(c2, p.r, a->r));
-    n.i = v_fma(c1, q.i, v_fma(c2, p.i, a->i));
-    x.r = v_fma(s2, v.r, v_mul(s1, u.r));
-    x.i = v_fma(s2, v.i, v_mul(s1, u.i));
-    y.r = v_fnma(s1, v.r, v_mul(s2, u.r));
-    y.i = v_fnma(s1, v.i, v_mul(s2, u.i));
-    *a = f_add(*a, f_add(p, q));
-    *b = f_add(m, x);
-    *c = f_add(n, y);
-    *d = f_sub(n, y);
-    *e = f_sub(m, x);
-}
-/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi / 4) */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e, f_c *f, f_c *g, f_c *h)
-{
-    const v_f32 root = v_set(0.707106781f);
-    f_c even0 = *a, even1 = *c, even2 = *e, even3 = *g, odd0 = *b, odd1 = *d, odd2 = *f, odd3 = *h, t;
-    TINY_FN(tinyi_fft_dft4)(&even0, &even1, &even2, &even3);
-    TINY_FN(tinyi_fft_dft4)(&odd0, &odd1, &odd2, &odd3);
-    t.r = v_mul(root, v_add(odd1.r, odd1.i));
-    t.i = v_mul(root, v_sub(odd1.i, odd1.r));
-    odd1 = t;
-    odd2 = f_mi(odd2);
-    t.r = v_mul(root, v_sub(odd3.i, odd3.r));
-    t.i = v_neg(v_mul(root, v_add(odd3.r, odd3.i)));
-    odd3 = t;
-    *a = f_add(even0, odd0);
-    *b = f_add(even1, odd1);
-    *c = f_add(even2, odd2);
-    *d = f_add(even3, odd3);
-    *e = f_sub(even0, odd0);
-    *f = f_sub(even1, odd1);
-    *g = f_sub(even2, odd2);
-    *h = f_sub(even3, odd3);
-}
-
-/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w: twiddles of
- * bins 1 to r - 1, or NULL */
-static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots, size_t r)
-{
-    f_c a[16], b[16], sum = f_get(x), first = sum, middle = sum;
-    const size_t h = (r - 1) / 2;
-    size_t t, u, k;
-    for (u = 1; u <= h; u++) {
-        const f_c p = f_get(x + u * xs), q = f_get(x + (r - u) * xs);
-        a[u] = f_add(p, q);
-        b[u] = f_mi(f_sub(p, q));
-        sum = f_add(sum, a[u]);
-    }
-    if (r % 2 == 0) {
-        middle = f_get(x + r / 2 * xs);
-        sum = f_add(sum, middle);
-    }
-    for (t = 1; t <= r / 2; t++) {
-        f_c even = first, odd;
-        odd.r = odd.i = v_zero();
-        if (r % 2 == 0) even = t & 1 ? f_sub(first, middle) : f_add(first, middle);
-        for (u = 1, k = t; u <= h; u++, k = k + t >= r ? k + t - r : k + t) {
-            const v_f32 c = v_set(roots[2 * k]), s = v_set(roots[2 * k + 1]);
-            even.r = v_fma(c, a[u].r, even.r);
-            even.i = v_fma(c, a[u].i, even.i);
-            odd.r = v_fma(s, b[u].r, odd.r);
-            odd.i = v_fma(s, b[u].i, odd.i);
-        }
-        a[0] = f_add(even, odd);
-        b[0] = f_sub(even, odd);
-        f_put(y + t * ys, w ? f_by(a[0], w + 2 * (t - 1)) : a[0]);
-        if (2 * t < r) f_put(y + (r - t) * ys, w ? f_by(b[0], w + 2 * (r - t - 1)) : b[0]);
-    }
-    f_put(y, sum);
-}
-
-/* ---- a pass */
-
-#define F_AT(u) f_get(x + (u) * xs)
-#define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
-/* the first of the p has no twiddles: the compiler makes two loops of it */
-#define F_LOOP(R, BODY)                                              \
-    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
-        const float *x = from + p * ys;                              \
-        float *y = to + p * R * ys;                                  \
-        if (p == 0)                                                  \
-            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
-        else                                                         \
-            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
-    }
-
-/* tw: r - 1 twiddles for each p */
-static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
-{
-    const size_t ys = s * F_W, xs = m * ys;
-    size_t p, q;
-    switch (r) {
-    case 2:
-        F_LOOP(2, const f_c a = F_AT(0); const f_c b = F_AT(1); f_put(y, f_add(a, b)); F_TO(1, f_sub(a, b));)
-        break;
-    case 3:
-        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a); F_TO(1, b); F_TO(2, c);)
-        break;
-    case 4:
-        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
-        break;
-    case 5:
-        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e);)
-        break;
-    case 8:
-        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5); f_c g = F_AT(6); f_c h = F_AT(7);
-               TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
-        break;
-    default:
-        for (p = 0; p < m; p++)
-            for (q = 0; q < s; q++)
-                TINY_FN(tinyi_fft_dft)(to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
-    }
-}
-
-/* ---- numbers in and out */
-
-static size_t TINY_FN(tinyi_fft_lanes)(void) { return V_LANES; }
-
-/* z[i] = the `lanes` complex values from x + i * step (in floats) */
-static void TINY_FN(tinyi_fft_in)(float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap)
-{
-    for (; n; n--, x += step, z += F_W) f_put(z, f_read(x, lanes, swap));
-}
-static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap)
-{
-    const v_f32 f = v_set(scale);
-    for (; n; n--, y += step, z += F_W) f_write(y, f_get(z), lanes, f, swap);
-}
-
-/* room of n floats on a cache line */
-#define F_ROOM(name, n)                  \
-    float name##_room[(n) + 16];         \
-    float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
-
-/* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
-{
-#if V_SCALAR
-    *y = *x;
-    (void)ys;
-    (void)xs;
-#else
-    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
-#endif
-}
-
-/* z[j], lane l = rows[l][j] for j < n; z has room for n rounded up to V_LANES numbers */
-static void TINY_FN(tinyi_fft_in_rows)(float *z, const float *const *rows, size_t n_rows, size_t n, int swap)
-{
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    size_t j, l;
-    for (l = n_rows; l < V_LANES; l++) {
-        v_store(re + l * V_LANES, v_zero());
-        v_store(im + l * V_LANES, v_zero());
-    }
-    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
-        const size_t k = TINYI_MIN(n - j, V_LANES);
-        for (l = 0; l < n_rows; l++) {
-            const f_c c = f_read(rows[l] + 2 * j, k, swap);
-            v_store(re + l * V_LANES, c.r);
-            v_store(im + l * V_LANES, c.i);
-        }
-        TINY_FN(tinyi_fft_turn)(z, F_W, re, V_LANES);
-        TINY_FN(tinyi_fft_turn)(z + V_LANES, F_W, im, V_LANES);
-    }
-}
-static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap)
-{
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    const v_f32 f = v_set(scale);
-    size_t j, l;
-    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
-        const size_t k = TINYI_MIN(n - j, V_LANES);
-        TINY_FN(tinyi_fft_turn)(re, V_LANES, z, F_W);
-        TINY_FN(tinyi_fft_turn)(im, V_LANES, z + V_LANES, F_W);
-        for (l = 0; l < n_rows; l++) {
-            f_c c;
-            c.r = v_load(re + l * V_LANES);
-            c.i = v_load(im + l * V_LANES);
-            f_write(rows[l] + 2 * j, c, k, f, swap);
-        }
-    }
-}
-
-/* ---- the last step of one long row: z holds m numbers whose lanes l < split were transformed apart; tw: m numbers of
- * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks of
- * V_LANES values of k, turned so that lanes count k. */
-static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)
-{
-    const v_f32 f = v_set(scale);
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    F_ROOM(u, V_LANES * F_W)
-    F_ROOM(v, V_LANES * F_W)
-    size_t k, j, l, n;
-    for (l = 0; l < V_LANES * V_LANES; l += V_LANES) {
-        v_store(re + l, v_zero());
-        v_store(im + l, v_zero());
-    }
-    for (k = 0; k < m; k += V_LANES) {
-        float *out = y + 2 * k;
-        const size_t os = 2 * m;
-        n = TINYI_MIN(m - k, V_LANES);
-        for (j = 0; j < n; j++, z += F_W, tw += F_W) {
-            const f_c w = f_get(tw), c = f_times(f_get(z), w.r, w.i);
-            v_store(re + j * V_LANES, c.r);
-            v_store(im + j * V_LANES, c.i);
-        }
-        TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
-        TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
-#define F_U(l) f_get(u + (l) * F_W)
-#define F_Y(t, c) f_write(out + (t) * os, c, n, f, swap)
-        switch (split) {
-        case 1: F_Y(0, F_U(0)); break;
-#if V_LANES >= 4
-        case 2: {
-            const f_c a = F_U(0), b = F_U(1);
-            F_Y(0, f_add(a, b)); F_Y(1, f_sub(a, b));
-            break;
-        }
-        case 4: {
-            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3);
-            TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d);
-            break;
-        }
-#endif
-#if V_LANES >= 8
-        case 8: {
-            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3), e = F_U(4), g = F_U(5), h = F_U(6), i = F_U(7);
-            TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &g, &h, &i);
-            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d); F_Y(4, e); F_Y(5, g); F_Y(6, h); F_Y(7, i);
-            break;
-        }
-#endif
-#if V_LANES >= 16
-        case 16:                            /* 4 x 4; roots hold exp(+2 pi i k / 16) */
-            for (l = 0; l < 4; l++) {
-                f_c a = F_U(l), b = F_U(l + 4), c = F_U(l + 8), d = F_U(l + 12);
-                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-                f_put(v + 4 * l * F_W, a);
-                f_put(v + (4 * l + 1) * F_W, f_times(b, v_set(roots[2 * l]), v_set(-roots[2 * l + 1])));
-                f_put(v + (4 * l + 2) * F_W, f_times(c, v_set(roots[4 * l]), v_set(-roots[4 * l + 1])));
-                f_put(v + (4 * l + 3) * F_W, f_times(d, v_set(roots[6 * l]), v_set(-roots[6 * l + 1])));
-            }
-            for (l = 0; l < 4; l++) {
-                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W), d = f_get(v + (l + 12) * F_W);
-                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-                F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
-            }
-            break;
-#endif
-        default:
-            TINY_FN(tinyi_fft_dft)(v, F_W, u, F_W, NULL, roots, split);
-            for (l = 0; l < split; l++) F_Y(l, f_get(v + l * F_W));
-        }
-#undef F_U
-#undef F_Y
-    }
-}
-
-/* ---- products and the two ends of real transforms; complex values as they lie in tensors */
-
-/* y = scale * x * w */
-static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out)
-{
-    const v_f32 f = v_set(scale);
-    size_t k;
-    for (; n; n -= k, y += 2 * k, x += 2 * k, w += 2 * k) {
-        f_c a, b;
-        k = TINYI_MIN(n, V_LANES);
-        a = f_read(x, k, swap_in);
-        b = f_read(w, k, 0);
-        f_write(y, f_times(a, b.r, b.i), k, f, swap_out);
-    }
-}
-
-/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2 and
- * O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k <= h / 2. */
-static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
-{
-    const v_f32 one = v_set(1.0f), half = v_set(0.5f);
-    size_t k = 1;
-    y[0] = z[0] + z[1];
-    y[2 * h] = z[0] - z[1];
-    y[1] = y[2 * h + 1] = 0.0f;
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(z + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(z + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        e.r = v_mul(half, v_add(a.r, b.r));
-        e.i = v_mul(half, v_add(a.i, b.i));
-        o.r = v_mul(half, v_sub(a.r, b.r));
-        o.i = v_mul(half, v_sub(a.i, b.i));
-        o = f_times(f_mi(o), t.r, t.i);
-        f_write(y + 2 * k, f_add(e, o), V_LANES, one, 0);
-        b = f_sub(e, o);
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        f_write(y + 2 * m, b, V_LANES, one, 0);
-    }
-    for (; k <= h / 2; k++) {
-        const float ar = z[2 * k], ai = z[2 * k + 1], br = z[2 * (h - k)], bi = -z[2 * (h - k) + 1];
-        const float er = 0.5f * (ar + br), ei = 0.5f * (ai + bi), dr = 0.5f * (ar - br), di = 0.5f * (ai - bi);
-        const float tr = di * w[2 * k] + dr * w[2 * k + 1], ti = di * w[2 * k + 1] - dr * w[2 * k];
-        y[2 * k] = er + tr;
-        y[2 * k + 1] = ei + ti;
-        y[2 * (h - k)] = er - tr;
-        y[2 * (h - k) + 1] = ti - ei;
-    }
-}
-
-/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj x[h-k]);
- * the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
-static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
-{
-    const v_f32 one = v_set(1.0f);
-    size_t k = 1;
-    z[0] = x[0] + x[2 * h];
-    z[1] = x[0] - x[2 * h];
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(x + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(x + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        e = f_add(a, b);
-        o = f_times(f_sub(a, b), t.r, v_neg(t.i));
-        b.r = v_sub(e.r, o.i);
-        b.i = v_add(e.i, o.r);
-        f_write(z + 2 * k, b, V_LANES, one, 0);
-        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i));
-        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i));
-        f_write(z + 2 * m, b, V_LANES, one, 0);
-    }
-    for (; k <= h / 2; k++) {
-        const float ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (h - k)], bi = -x[2 * (h - k) + 1];
-        const float er = ar + br, ei = ai + bi, dr = ar - br, di = ai - bi;
-        const float pr = dr * w[2 * k] + di * w[2 * k + 1], pi = di * w[2 * k] - dr * w[2 * k + 1];
-        z[2 * k] = er - pi;
-        z[2 * k + 1] = ei + pr;
-        z[2 * (h - k)] = er + pi;
-        z[2 * (h - k) + 1] = pr - ei;
-    }
-}
-
-static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
-{
-    TINYI_USE(k, fft_lanes);
-    TINYI_USE(k, fft_pass);
-    TINYI_USE(k, fft_in);
-    TINYI_USE(k, fft_out);
-    TINYI_USE(k, fft_in_rows);
-    TINYI_USE(k, fft_out_rows);
-    TINYI_USE(k, fft_last);
-    TINYI_USE(k, fft_mul);
-    TINYI_USE(k, fft_real);
-    TINYI_USE(k, fft_unreal);
-}
-#undef F_W
-#undef F_SSE
-#undef F_AT
-#undef F_TO
-#undef F_LOOP
-#undef f_c
-#undef f_add
-#undef f_sub
-#undef f_times
-#undef f_by
-#undef f_mi
-#undef f_get
-#undef f_put
-#undef f_read
-#undef f_write
 
 /* src/math/gemm_f32.simd.h - tiles of the f32 product
  *
@@ -4882,6 +4045,8 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
                                             size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
     {                                                                                                                           \
+        for (; n_x > 2 && V_AVX2; n_x -= 2, x += 2 * x_row, y += 2 * y_col)    /* 16 sums and what they meet want more than 16 registers */ \
+            TINY_FN(tinyi_gemv_dot2_##W)(y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, 2, k);                     \
         (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
             (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
     }
@@ -4939,10 +4104,58 @@ static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff
     else TINY_FN(tinyi_gemv_axpy_f32)(y, (const float *)w, w_k, x, x_k, k, n);
 }
 
+/* The same for the rows that a list names, in its order. While four are added the next four are asked for: nothing else would, as they
+ * lie anywhere. */
+#define TINYI_GEMV_PICK(name, W_TYPE, LOAD, LOAD_N)                                                                             \
+    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n) \
+    {                                                                                                                           \
+        size_t i = 0, j;                                                                                                        \
+        for (; i + 4 <= k; i += 4) {                                                                                            \
+            const W_TYPE *w0 = w + list[i] * w_k, *w1 = w + list[i + 1] * w_k, *w2 = w + list[i + 2] * w_k, *w3 = w + list[i + 3] * w_k; \
+            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
+            const W_TYPE *p0 = w + list[next] * w_k, *p1 = w + list[next + 1] * w_k, *p2 = w + list[next + 2] * w_k, *p3 = w + list[next + 3] * w_k; \
+            const float x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];                                                 \
+            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
+                v_f32 a, b;                                                                                                     \
+                TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                                 \
+                TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                                 \
+                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
+                b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                                                       \
+                v_store(y + j, a);                                                                                              \
+                v_store(y + j + V_LANES, b);                                                                                    \
+            }                                                                                                                   \
+            for (; j < n; j += V_LANES) {                                                                                       \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_f32 a = v_load_n(y + j, r);                                                                                   \
+                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
+                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
+                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
+                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
+                v_store_n(y + j, a, r);                                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+        for (; i < k; i++)                                                                                                      \
+            for (j = 0; j < n; j += V_LANES) {                                                                                  \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_store_n(y + j, v_fma(v_set(x[i]), LOAD_N(w + list[i] * w_k + j, r), v_load_n(y + j, r)), r);                  \
+            }                                                                                                                   \
+    }
+TINYI_GEMV_PICK(tinyi_gemv_pick_f32, float, v_load, v_load_n)
+TINYI_GEMV_PICK(tinyi_gemv_pick_f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_PICK(tinyi_gemv_pick_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_pick_f16)(y, (const uint16_t *)w, w_k, list, x, k, n);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
+    else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
+}
+
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
     TINYI_USE(k, gemv_dot);
     TINYI_USE(k, gemv_axpy);
+    TINYI_USE(k, gemv_pick);
 }
 
 #undef TINYI_GEMV_1
@@ -4957,6 +4170,930 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_DOTS
 #undef TINYI_GEMV_ADD
 #undef TINYI_GEMV_AXPY
+#undef TINYI_GEMV_PICK
+
+/* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
+#ifndef TINY_NO_TRAIN
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(v_sub(g, *m), v_set(s->b1), *m);
+    *v = v_fma(v_sub(v_mul(g, g), *v), v_set(s->b2), *v);
+    g = v_div(v_mul(*m, v_set(s->rate)), v_fma(v_sqrt(*v), v_set(s->root), v_set(s->eps)));
+    return v_sub(v_mul(w, v_set(s->keep)), g);
+}
+
+static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b, c;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        c = v_load(v + i);
+        a = TINY_FN(tinyi_optim_adam)(v_load(w + i), &b, &c, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+        v_store(v + i, c);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        c = v_load_n(v + i, n - i);
+        a = TINY_FN(tinyi_optim_adam)(v_load_n(w + i, n - i), &b, &c, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+        v_store_n(v + i, c, n - i);
+    }
+}
+
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_sgd)(v_f32 w, v_f32 *m, v_f32 g, const tinyi_sgd_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(*m, v_set(s->momentum), g);
+    return v_fnma(s->nesterov ? v_fma(*m, v_set(s->momentum), g) : *m, v_set(s->rate), w);
+}
+
+static void TINY_FN(tinyi_optim_sgd_f32)(float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load(w + i), &b, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load_n(w + i, n - i), &b, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+    }
+}
+
+static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
+{
+    TINYI_USE(k, optim_adam_f32);
+    TINYI_USE(k, optim_sgd_f32);
+}
+#endif
+
+#ifndef TINY_ONLY_MODELS
+/* src/math/conv.simd.h - the tile of a convolution: output channels by output positions, sums in registers */
+
+/* registers: rows x vectors of sums, the vectors of x, one weight */
+#if V_AVX512 || V_NEON
+#define TINYI_CONV_EIGHT 1                  /* 8 x 3 of 32 */
+#define TINYI_CONV_WIDE 3
+#elif V_AVX2
+#define TINYI_CONV_EIGHT 0                  /* 4 x 3 of 16 */
+#define TINYI_CONV_WIDE 3
+#else
+#define TINYI_CONV_EIGHT 0                  /* 4 x 2: a multiplication needs a register too */
+#define TINYI_CONV_WIDE 2
+#endif
+
+#define TINYI_CONV_1(F, N) F(0, N)
+#define TINYI_CONV_4(F, N) F(0, N) F(1, N) F(2, N) F(3, N)
+#define TINYI_CONV_8(F, N) TINYI_CONV_4(F, N) F(4, N) F(5, N) F(6, N) F(7, N)
+/* per vector of x, number v; the last one may have fewer than V_LANES outputs */
+#define TINYI_CONV_EACH1(G, j) G(j, 0)
+#define TINYI_CONV_EACH2(G, j) G(j, 0) G(j, 1)
+#define TINYI_CONV_EACH3(G, j) G(j, 0) G(j, 1) G(j, 2)
+#define TINYI_CONV_EACH6(G, j) G(j, 0) G(j, 1) G(j, 2) G(j, 3) G(j, 4) G(j, 5)
+#define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
+#define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
+#define TINYI_CONV_READ(j, v) \
+    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
+#define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
+#define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
+#define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
+#define TINYI_CONV_FMAS(j, N) const v_f32 c##j = v_set(w[(j) * ws + (ptrdiff_t)t]); TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
+#define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
+#define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
+#define TINYI_CONV_WRITE(j, v)                                                                              \
+    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
+    else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
+#define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
+
+/* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
+#define TINYI_CONV_TILE(R, N)                                                                               \
+    do {                                                                                                    \
+        size_t t;                                                                                           \
+        TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
+        if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \
+        for (t = 0; t < taps; t++) {                                                                        \
+            const float *p = x + off[t] + i;                                                                \
+            TINYI_CONV_EACH##N(TINYI_CONV_X, 0)                                                             \
+            TINYI_CONV_##R(TINYI_CONV_FMAS, N)                                                   \
+        }                                                                                                   \
+        if (relu) { TINYI_CONV_##R(TINYI_CONV_CLIPS, N) }                                        \
+        TINYI_CONV_##R(TINYI_CONV_WRITES, N)                                                     \
+    } while (0)
+
+/* A tile that ends inside a vector starts earlier instead: some outputs are made twice, the same. */
+#define TINYI_CONV_BACK                                                                                     \
+    if (first && m % V_LANES) {                                                                             \
+        const size_t whole = (m + V_LANES - 1) / V_LANES * V_LANES;                                         \
+        if (whole <= n) {                                                                                   \
+            i = n - whole;                                                                                  \
+            m = whole;                                                                                      \
+        }                                                                                                   \
+    }
+
+#define TINYI_CONV_ROWS(R)                                                                                  \
+    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, \
+                                            const float *bias, size_t n, int first, int relu)               \
+    {                                                                                                       \
+        size_t i = 0, m;                                                                                    \
+        for (; i < n; i += m) {                                                                             \
+            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                      \
+            TINYI_CONV_BACK;                                                                                \
+            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                        \
+            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                               \
+            TINYI_CONV_THIRD(R)                                                                             \
+        }                                                                                                   \
+    }
+#if TINYI_CONV_WIDE == 3
+#define TINYI_CONV_THIRD(R) else TINYI_CONV_TILE(R, 3);
+#else
+#define TINYI_CONV_THIRD(R)
+#endif
+#if TINYI_CONV_EIGHT
+TINYI_CONV_ROWS(8)
+#endif
+TINYI_CONV_ROWS(4)
+
+/* a single row: more vectors, because each sum waits for the one before */
+static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias, size_t n,
+                                      int first, int relu)
+{
+    size_t i = 0, m;
+    for (; i + 5 * V_LANES < n; i += m) {
+        m = n - i < 6 * V_LANES ? n - i : 6 * V_LANES;
+        TINYI_CONV_BACK;
+        TINYI_CONV_TILE(1, 6);
+    }
+    for (; i < n; i += m) {
+        m = n - i < 2 * V_LANES ? n - i : 2 * V_LANES;
+        TINYI_CONV_BACK;
+        if (m <= V_LANES) TINYI_CONV_TILE(1, 1);
+        else TINYI_CONV_TILE(1, 2);
+    }
+}
+
+static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias,
+                                          size_t rows, size_t n, int first, int relu)
+{
+#if TINYI_CONV_EIGHT
+    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias) TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+#endif
+    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias) TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias) TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+}
+
+/* ---- one channel to one channel: four rows at a time; the last rows and the last vector overlap those before */
+
+#define TINYI_CONV_PUT(i, a)                                                                                \
+    do {                                                                                                    \
+        const v_f32 v = relu ? v_max(v_zero(), a) : a;                                                      \
+        if (m == V_LANES) v_store(y + (ptrdiff_t)(i) * ys + j, v);                                          \
+        else v_store_n(y + (ptrdiff_t)(i) * ys + j, v, m);                                                  \
+    } while (0)
+
+static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps, const float *w, float start, size_t rows,
+                                          size_t n, int relu)
+{
+    const v_f32 s = v_set(start);
+    size_t i, j, t, m;
+    for (i = 0; i < rows; i += 4) {
+        if (i + 4 > rows && rows >= 4) i = rows - 4;
+        for (j = 0; j < n; j += m) {
+            m = n - j < V_LANES ? n - j : V_LANES;
+            if (m < V_LANES && n >= V_LANES) {
+                j = n - V_LANES;
+                m = V_LANES;
+            }
+            if (rows >= 4) {
+                v_f32 a0 = s, a1 = s, a2 = s, a3 = s;
+                for (t = 0; t < taps; t++) {
+                    const float *p = x + off[t] + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
+                    const v_f32 c = v_set(w[t]);
+                    a0 = v_fma(c, v_load(p), a0);
+                    a1 = v_fma(c, v_load(p + pitch), a1);
+                    a2 = v_fma(c, v_load(p + 2 * pitch), a2);
+                    a3 = v_fma(c, v_load(p + 3 * pitch), a3);
+                }
+                TINYI_CONV_PUT(i, a0);
+                TINYI_CONV_PUT(i + 1, a1);
+                TINYI_CONV_PUT(i + 2, a2);
+                TINYI_CONV_PUT(i + 3, a3);
+            } else {
+                size_t r;
+                for (r = 0; r < rows; r++) {
+                    v_f32 a = s;
+                    for (t = 0; t < taps; t++) a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
+                    TINYI_CONV_PUT(r, a);
+                }
+            }
+        }
+    }
+}
+
+/* a row of x serves three rows of y: 18 loads for 36 products */
+static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, int relu)
+{
+    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]), w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
+    const v_f32 s = v_set(start);
+    size_t i, j, m;
+    for (i = 0; i < rows; i += rows >= 4 ? 4 : 1) {
+        if (i + 4 > rows && rows >= 4) i = rows - 4;
+        for (j = 0; j < n; j += m) {
+            const float *p;
+            v_f32 a0, a1, a2, a3, x0, x1, x2;
+            m = n - j < V_LANES ? n - j : V_LANES;
+            if (m < V_LANES && n >= V_LANES) {
+                j = n - V_LANES;
+                m = V_LANES;
+            }
+            p = x + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
+#define TINYI_CONV_NEXT (x0 = v_load(p), x1 = v_load(p + 1), x2 = v_load(p + 2), p += pitch)
+#define TINYI_CONV_ADD(a, c0, c1, c2) a = v_fma(c2, x2, v_fma(c1, x1, v_fma(c0, x0, a)))
+            a0 = s;
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w3, w4, w5);
+            a1 = s;
+            TINYI_CONV_ADD(a1, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w6, w7, w8);
+            TINYI_CONV_PUT(i, a0);
+            if (rows < 4) continue;
+            a2 = s;
+            TINYI_CONV_ADD(a1, w3, w4, w5);
+            TINYI_CONV_ADD(a2, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            a3 = s;
+            TINYI_CONV_ADD(a1, w6, w7, w8);
+            TINYI_CONV_ADD(a2, w3, w4, w5);
+            TINYI_CONV_ADD(a3, w0, w1, w2);
+            TINYI_CONV_PUT(i + 1, a1);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a2, w6, w7, w8);
+            TINYI_CONV_ADD(a3, w3, w4, w5);
+            TINYI_CONV_PUT(i + 2, a2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a3, w6, w7, w8);
+            TINYI_CONV_PUT(i + 3, a3);
+#undef TINYI_CONV_NEXT
+#undef TINYI_CONV_ADD
+        }
+    }
+}
+#undef TINYI_CONV_PUT
+
+/* every second float of 2 * V_LANES */
+#if V_AVX512
+#define TINYI_CONV_EVEN(p) _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps((p) + 16))
+#elif V_AVX2
+#define TINYI_CONV_EVEN(p) _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
+#elif V_NEON
+#define TINYI_CONV_EVEN(p) vld2q_f32(p).val[0]
+#elif V_W128 && TINYI_W128_SIMDE
+#define TINYI_CONV_EVEN(p) simde_mm_shuffle_ps(simde_mm_loadu_ps(p), simde_mm_loadu_ps((p) + 4), 0x88)
+#elif V_W128
+#define TINYI_CONV_EVEN(p) _mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps((p) + 4), 0x88)
+#endif
+
+static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low, size_t high, size_t width)
+{
+    const size_t n = high - low;
+    size_t i, j;
+#if V_AVX512
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#endif
+    for (i = 0; i < rows; i++, slab += pitch, x += row) {
+        float *to = slab + low;
+        for (j = 0; j < low; j++) slab[j] = 0.0f;
+        j = 0;
+        if (step == 1) {
+            for (; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
+                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES), d = v_load(x + j + 3 * V_LANES);
+                v_store(to + j, a);
+                v_store(to + j + V_LANES, b);
+                v_store(to + j + 2 * V_LANES, c);
+                v_store(to + j + 3 * V_LANES, d);
+            }
+            for (; j + V_LANES <= n; j += V_LANES) v_store(to + j, v_load(x + j));
+            if (j < n) v_store_n(to + j, v_load_n(x + j, n - j), n - j);
+        } else {
+#ifdef TINYI_CONV_EVEN
+            /* the last read ends one past the last float that is wanted: stop before */
+            if (step == 2)
+                for (; j + V_LANES < n; j += V_LANES) v_store(to + j, TINYI_CONV_EVEN(x + 2 * j));
+#endif
+            for (; j < n; j++) to[j] = x[(ptrdiff_t)j * step];
+        }
+        for (j = high; j < width; j++) slab[j] = 0.0f;
+    }
+}
+#undef TINYI_CONV_EVEN
+
+#undef TINYI_CONV_EIGHT
+#undef TINYI_CONV_WIDE
+#undef TINYI_CONV_1
+#undef TINYI_CONV_4
+#undef TINYI_CONV_8
+#undef TINYI_CONV_EACH1
+#undef TINYI_CONV_EACH2
+#undef TINYI_CONV_EACH3
+#undef TINYI_CONV_EACH6
+#undef TINYI_CONV_SUM
+#undef TINYI_CONV_SUMS
+#undef TINYI_CONV_READ
+#undef TINYI_CONV_READS
+#undef TINYI_CONV_X
+#undef TINYI_CONV_FMA
+#undef TINYI_CONV_FMAS
+#undef TINYI_CONV_CLIP
+#undef TINYI_CONV_CLIPS
+#undef TINYI_CONV_WRITE
+#undef TINYI_CONV_WRITES
+#undef TINYI_CONV_TILE
+#undef TINYI_CONV_BACK
+#undef TINYI_CONV_ROWS
+#undef TINYI_CONV_THIRD
+
+static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
+{
+    TINYI_USE(k, conv_pack_f32);
+    TINYI_USE(k, conv_strip_f32);
+    TINYI_USE(k, conv_depth_f32);
+    TINYI_USE(k, conv_depth3_f32);
+}
+
+/* src/math/fft.simd.h - the steps of math/fft.c
+ *
+ * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
+ * n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham (W. Cochran
+ * et al., Proc. IEEE 55(10), 1967):
+ *
+ *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q < s, p < m
+ *
+ * Only the forward sign: the inverse exchanges real and imaginary parts on the way in and out. Blocks are turned by
+ * tinyi_layout_turn_b4 of math/layout.simd.h.                                                                        */
+#define F_W (2 * V_LANES)
+
+#if V_AVX512
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+    *im = _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = _mm512_permutex2var_ps(re, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), im);
+    *b = _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+{
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), a);
+}
+#elif V_AVX2
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
+    *im = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    const v_f32 low = _mm256_unpacklo_ps(re, im), high = _mm256_unpackhi_ps(re, im);
+    *a = _mm256_permute2f128_ps(low, high, 0x20);
+    *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)); }
+#elif V_NEON
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = vuzp1q_f32(a, b);
+    *im = vuzp2q_f32(a, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = vzip1q_f32(re, im);
+    *b = vzip2q_f32(re, im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+{
+    const v_f32 r = vrev64q_f32(a);
+    return vextq_f32(r, r, 2);
+}
+#elif V_W128
+#if TINYI_W128_SIMDE
+#define F_SSE(f) simde_mm_##f
+#else
+#define F_SSE(f) _mm_##f
+#endif
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = F_SSE(shuffle_ps)(a, b, 0x88);
+    *im = F_SSE(shuffle_ps)(a, b, 0xdd);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = F_SSE(unpacklo_ps)(re, im);
+    *b = F_SSE(unpackhi_ps)(re, im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return F_SSE(shuffle_ps)(a, a, 0x1b); }
+#else
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = a;
+    *im = b;
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = re;
+    *b = im;
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return a; }
+#endif
+
+/* ---- complex vectors */
+
+typedef struct { v_f32 r, i; } TINY_FN(tinyi_fft_c);
+#define f_c TINY_FN(tinyi_fft_c)
+#define f_add TINY_FN(tinyi_fft_add)
+#define f_sub TINY_FN(tinyi_fft_sub)
+#define f_times TINY_FN(tinyi_fft_times)
+#define f_by TINY_FN(tinyi_fft_by)
+#define f_mi TINY_FN(tinyi_fft_mi)
+#define f_get TINY_FN(tinyi_fft_get)
+#define f_put TINY_FN(tinyi_fft_put)
+#define f_read TINY_FN(tinyi_fft_read)
+#define f_write TINY_FN(tinyi_fft_write)
+
+TINYI_FORCE_INLINE f_c f_add(f_c a, f_c b) { f_c c; c.r = v_add(a.r, b.r); c.i = v_add(a.i, b.i); return c; }
+TINYI_FORCE_INLINE f_c f_sub(f_c a, f_c b) { f_c c; c.r = v_sub(a.r, b.r); c.i = v_sub(a.i, b.i); return c; }
+TINYI_FORCE_INLINE f_c f_times(f_c a, v_f32 wr, v_f32 wi)
+{
+    f_c c;
+    c.r = v_fnma(a.i, wi, v_mul(a.r, wr));
+    c.i = v_fma(a.i, wr, v_mul(a.r, wi));
+    return c;
+}
+/* by the twiddle at w, the same for all lanes */
+TINYI_FORCE_INLINE f_c f_by(f_c a, const float *w) { return f_times(a, v_set(w[0]), v_set(w[1])); }
+/* -i a */
+TINYI_FORCE_INLINE f_c f_mi(f_c a) { f_c c; c.r = a.i; c.i = v_neg(a.r); return c; }
+TINYI_FORCE_INLINE f_c f_get(const float *z) { f_c c; c.r = v_load(z); c.i = v_load(z + V_LANES); return c; }
+TINYI_FORCE_INLINE void f_put(float *z, f_c a) { v_store(z, a.r); v_store(z + V_LANES, a.i); }
+
+/* n <= V_LANES complex values as they lie in tensors */
+TINYI_FORCE_INLINE f_c f_read(const float *x, size_t n, int swap)
+{
+    f_c c;
+    v_f32 a, b;
+    if (n == V_LANES) {
+        a = v_load(x);
+        b = v_load(x + V_LANES);
+    } else {
+        a = v_load_n(x, TINYI_MIN(2 * n, V_LANES));
+        b = 2 * n > V_LANES ? v_load_n(x + V_LANES, 2 * n - V_LANES) : v_zero();
+    }
+    if (swap) TINY_FN(tinyi_fft_part)(a, b, &c.i, &c.r);
+    else TINY_FN(tinyi_fft_part)(a, b, &c.r, &c.i);
+    return c;
+}
+TINYI_FORCE_INLINE void f_write(float *y, f_c c, size_t n, v_f32 scale, int swap)
+{
+    v_f32 a, b;
+    c.r = v_mul(c.r, scale);
+    c.i = v_mul(c.i, scale);
+    if (swap) TINY_FN(tinyi_fft_join)(c.i, c.r, &a, &b);
+    else TINY_FN(tinyi_fft_join)(c.r, c.i, &a, &b);
+    if (n == V_LANES) {
+        v_store(y, a);
+        v_store(y + V_LANES, b);
+    } else {
+        v_store_n(y, a, TINYI_MIN(2 * n, V_LANES));
+        if (2 * n > V_LANES) v_store_n(y + V_LANES, b, 2 * n - V_LANES);
+    }
+}
+
+/* ---- small transforms in registers */
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft3)(f_c *a, f_c *b, f_c *c)
+{
+    const v_f32 half = v_set(0.5f), root = v_set(0.866025404f);
+    const f_c s = f_add(*b, *c), d = f_mi(f_sub(*b, *c));
+    f_c m, e;
+    m.r = v_fnma(half, s.r, a->r);
+    m.i = v_fnma(half, s.i, a->i);
+    e.r = v_mul(root, d.r);
+    e.i = v_mul(root, d.i);
+    *a = f_add(*a, s);
+    *b = f_add(m, e);
+    *c = f_sub(m, e);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft4)(f_c *a, f_c *b, f_c *c, f_c *d)
+{
+    const f_c s = f_add(*a, *c), t = f_sub(*a, *c), u = f_add(*b, *d), v = f_mi(f_sub(*b, *d));
+    *a = f_add(s, u);
+    *b = f_add(t, v);
+    *c = f_sub(s, u);
+    *d = f_sub(t, v);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft5)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e)
+{
+    const v_f32 c1 = v_set(0.309016994f), c2 = v_set(-0.809016994f), s1 = v_set(0.951056516f), s2 = v_set(0.587785252f);
+    const f_c p = f_add(*b, *e), q = f_add(*c, *d), u = f_mi(f_sub(*b, *e)), v = f_mi(f_sub(*c, *d));
+    f_c m, n, x, y;
+    m.r = v_fma(c2, q.r, v_fma(c1, p.r, a->r));
+    m.i = v_fma(c2, q.i, v_fma(c1, p.i, a->i));
+    n.r = v_fma(c1, q.r, v_fma(c2, p.r, a->r));
+    n.i = v_fma(c1, q.i, v_fma(c2, p.i, a->i));
+    x.r = v_fma(s2, v.r, v_mul(s1, u.r));
+    x.i = v_fma(s2, v.i, v_mul(s1, u.i));
+    y.r = v_fnma(s1, v.r, v_mul(s2, u.r));
+    y.i = v_fnma(s1, v.i, v_mul(s2, u.i));
+    *a = f_add(*a, f_add(p, q));
+    *b = f_add(m, x);
+    *c = f_add(n, y);
+    *d = f_sub(n, y);
+    *e = f_sub(m, x);
+}
+/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi / 4) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e, f_c *f, f_c *g, f_c *h)
+{
+    const v_f32 root = v_set(0.707106781f);
+    f_c even0 = *a, even1 = *c, even2 = *e, even3 = *g, odd0 = *b, odd1 = *d, odd2 = *f, odd3 = *h, t;
+    TINY_FN(tinyi_fft_dft4)(&even0, &even1, &even2, &even3);
+    TINY_FN(tinyi_fft_dft4)(&odd0, &odd1, &odd2, &odd3);
+    t.r = v_mul(root, v_add(odd1.r, odd1.i));
+    t.i = v_mul(root, v_sub(odd1.i, odd1.r));
+    odd1 = t;
+    odd2 = f_mi(odd2);
+    t.r = v_mul(root, v_sub(odd3.i, odd3.r));
+    t.i = v_neg(v_mul(root, v_add(odd3.r, odd3.i)));
+    odd3 = t;
+    *a = f_add(even0, odd0);
+    *b = f_add(even1, odd1);
+    *c = f_add(even2, odd2);
+    *d = f_add(even3, odd3);
+    *e = f_sub(even0, odd0);
+    *f = f_sub(even1, odd1);
+    *g = f_sub(even2, odd2);
+    *h = f_sub(even3, odd3);
+}
+
+/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w: twiddles of
+ * bins 1 to r - 1, or NULL */
+static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots, size_t r)
+{
+    f_c a[16], b[16], sum = f_get(x), first = sum, middle = sum;
+    const size_t h = (r - 1) / 2;
+    size_t t, u, k;
+    for (u = 1; u <= h; u++) {
+        const f_c p = f_get(x + u * xs), q = f_get(x + (r - u) * xs);
+        a[u] = f_add(p, q);
+        b[u] = f_mi(f_sub(p, q));
+        sum = f_add(sum, a[u]);
+    }
+    if (r % 2 == 0) {
+        middle = f_get(x + r / 2 * xs);
+        sum = f_add(sum, middle);
+    }
+    for (t = 1; t <= r / 2; t++) {
+        f_c even = first, odd;
+        odd.r = odd.i = v_zero();
+        if (r % 2 == 0) even = t & 1 ? f_sub(first, middle) : f_add(first, middle);
+        for (u = 1, k = t; u <= h; u++, k = k + t >= r ? k + t - r : k + t) {
+            const v_f32 c = v_set(roots[2 * k]), s = v_set(roots[2 * k + 1]);
+            even.r = v_fma(c, a[u].r, even.r);
+            even.i = v_fma(c, a[u].i, even.i);
+            odd.r = v_fma(s, b[u].r, odd.r);
+            odd.i = v_fma(s, b[u].i, odd.i);
+        }
+        a[0] = f_add(even, odd);
+        b[0] = f_sub(even, odd);
+        f_put(y + t * ys, w ? f_by(a[0], w + 2 * (t - 1)) : a[0]);
+        if (2 * t < r) f_put(y + (r - t) * ys, w ? f_by(b[0], w + 2 * (r - t - 1)) : b[0]);
+    }
+    f_put(y, sum);
+}
+
+/* ---- a pass */
+
+#define F_AT(u) f_get(x + (u) * xs)
+#define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
+/* the first of the p has no twiddles: the compiler makes two loops of it */
+#define F_LOOP(R, BODY)                                              \
+    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
+        const float *x = from + p * ys;                              \
+        float *y = to + p * R * ys;                                  \
+        if (p == 0)                                                  \
+            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
+        else                                                         \
+            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
+    }
+
+/* tw: r - 1 twiddles for each p */
+static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
+{
+    const size_t ys = s * F_W, xs = m * ys;
+    size_t p, q;
+    switch (r) {
+    case 2:
+        F_LOOP(2, const f_c a = F_AT(0); const f_c b = F_AT(1); f_put(y, f_add(a, b)); F_TO(1, f_sub(a, b));)
+        break;
+    case 3:
+        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a); F_TO(1, b); F_TO(2, c);)
+        break;
+    case 4:
+        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
+        break;
+    case 5:
+        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e);)
+        break;
+    case 8:
+        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5); f_c g = F_AT(6); f_c h = F_AT(7);
+               TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
+        break;
+    default:
+        for (p = 0; p < m; p++)
+            for (q = 0; q < s; q++)
+                TINY_FN(tinyi_fft_dft)(to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
+    }
+}
+
+/* ---- numbers in and out */
+
+static size_t TINY_FN(tinyi_fft_lanes)(void) { return V_LANES; }
+
+/* z[i] = the `lanes` complex values from x + i * step (in floats) */
+static void TINY_FN(tinyi_fft_in)(float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap)
+{
+    for (; n; n--, x += step, z += F_W) f_put(z, f_read(x, lanes, swap));
+}
+static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap)
+{
+    const v_f32 f = v_set(scale);
+    for (; n; n--, y += step, z += F_W) f_write(y, f_get(z), lanes, f, swap);
+}
+
+/* room of n floats on a cache line */
+#define F_ROOM(name, n)                  \
+    float name##_room[(n) + 16];         \
+    float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
+
+/* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
+{
+#if V_SCALAR
+    *y = *x;
+    (void)ys;
+    (void)xs;
+#else
+    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
+#endif
+}
+
+/* z[j], lane l = rows[l][j] for j < n; z has room for n rounded up to V_LANES numbers */
+static void TINY_FN(tinyi_fft_in_rows)(float *z, const float *const *rows, size_t n_rows, size_t n, int swap)
+{
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    size_t j, l;
+    for (l = n_rows; l < V_LANES; l++) {
+        v_store(re + l * V_LANES, v_zero());
+        v_store(im + l * V_LANES, v_zero());
+    }
+    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
+        const size_t k = TINYI_MIN(n - j, V_LANES);
+        for (l = 0; l < n_rows; l++) {
+            const f_c c = f_read(rows[l] + 2 * j, k, swap);
+            v_store(re + l * V_LANES, c.r);
+            v_store(im + l * V_LANES, c.i);
+        }
+        TINY_FN(tinyi_fft_turn)(z, F_W, re, V_LANES);
+        TINY_FN(tinyi_fft_turn)(z + V_LANES, F_W, im, V_LANES);
+    }
+}
+static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap)
+{
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    const v_f32 f = v_set(scale);
+    size_t j, l;
+    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
+        const size_t k = TINYI_MIN(n - j, V_LANES);
+        TINY_FN(tinyi_fft_turn)(re, V_LANES, z, F_W);
+        TINY_FN(tinyi_fft_turn)(im, V_LANES, z + V_LANES, F_W);
+        for (l = 0; l < n_rows; l++) {
+            f_c c;
+            c.r = v_load(re + l * V_LANES);
+            c.i = v_load(im + l * V_LANES);
+            f_write(rows[l] + 2 * j, c, k, f, swap);
+        }
+    }
+}
+
+/* ---- the last step of one long row: z holds m numbers whose lanes l < split were transformed apart; tw: m numbers of
+ * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks of
+ * V_LANES values of k, turned so that lanes count k. */
+static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)
+{
+    const v_f32 f = v_set(scale);
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    F_ROOM(u, V_LANES * F_W)
+    F_ROOM(v, V_LANES * F_W)
+    size_t k, j, l, n;
+    for (l = 0; l < V_LANES * V_LANES; l += V_LANES) {
+        v_store(re + l, v_zero());
+        v_store(im + l, v_zero());
+    }
+    for (k = 0; k < m; k += V_LANES) {
+        float *out = y + 2 * k;
+        const size_t os = 2 * m;
+        n = TINYI_MIN(m - k, V_LANES);
+        for (j = 0; j < n; j++, z += F_W, tw += F_W) {
+            const f_c w = f_get(tw), c = f_times(f_get(z), w.r, w.i);
+            v_store(re + j * V_LANES, c.r);
+            v_store(im + j * V_LANES, c.i);
+        }
+        TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
+        TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
+#define F_U(l) f_get(u + (l) * F_W)
+#define F_Y(t, c) f_write(out + (t) * os, c, n, f, swap)
+        switch (split) {
+        case 1: F_Y(0, F_U(0)); break;
+#if V_LANES >= 4
+        case 2: {
+            const f_c a = F_U(0), b = F_U(1);
+            F_Y(0, f_add(a, b)); F_Y(1, f_sub(a, b));
+            break;
+        }
+        case 4: {
+            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3);
+            TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d);
+            break;
+        }
+#endif
+#if V_LANES >= 8
+        case 8: {
+            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3), e = F_U(4), g = F_U(5), h = F_U(6), i = F_U(7);
+            TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &g, &h, &i);
+            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d); F_Y(4, e); F_Y(5, g); F_Y(6, h); F_Y(7, i);
+            break;
+        }
+#endif
+#if V_LANES >= 16
+        case 16:                            /* 4 x 4; roots hold exp(+2 pi i k / 16) */
+            for (l = 0; l < 4; l++) {
+                f_c a = F_U(l), b = F_U(l + 4), c = F_U(l + 8), d = F_U(l + 12);
+                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+                f_put(v + 4 * l * F_W, a);
+                f_put(v + (4 * l + 1) * F_W, f_times(b, v_set(roots[2 * l]), v_set(-roots[2 * l + 1])));
+                f_put(v + (4 * l + 2) * F_W, f_times(c, v_set(roots[4 * l]), v_set(-roots[4 * l + 1])));
+                f_put(v + (4 * l + 3) * F_W, f_times(d, v_set(roots[6 * l]), v_set(-roots[6 * l + 1])));
+            }
+            for (l = 0; l < 4; l++) {
+                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W), d = f_get(v + (l + 12) * F_W);
+                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+                F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
+            }
+            break;
+#endif
+        default:
+            TINY_FN(tinyi_fft_dft)(v, F_W, u, F_W, NULL, roots, split);
+            for (l = 0; l < split; l++) F_Y(l, f_get(v + l * F_W));
+        }
+#undef F_U
+#undef F_Y
+    }
+}
+
+/* ---- products and the two ends of real transforms; complex values as they lie in tensors */
+
+/* y = scale * x * w */
+static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out)
+{
+    const v_f32 f = v_set(scale);
+    size_t k;
+    for (; n; n -= k, y += 2 * k, x += 2 * k, w += 2 * k) {
+        f_c a, b;
+        k = TINYI_MIN(n, V_LANES);
+        a = f_read(x, k, swap_in);
+        b = f_read(w, k, 0);
+        f_write(y, f_times(a, b.r, b.i), k, f, swap_out);
+    }
+}
+
+/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2 and
+ * O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k <= h / 2. */
+static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
+{
+    const v_f32 one = v_set(1.0f), half = v_set(0.5f);
+    size_t k = 1;
+    y[0] = z[0] + z[1];
+    y[2 * h] = z[0] - z[1];
+    y[1] = y[2 * h + 1] = 0.0f;
+    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
+        const size_t m = h - k - (V_LANES - 1);
+        const f_c a = f_read(z + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
+        f_c b = f_read(z + 2 * m, V_LANES, 0), e, o;
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        e.r = v_mul(half, v_add(a.r, b.r));
+        e.i = v_mul(half, v_add(a.i, b.i));
+        o.r = v_mul(half, v_sub(a.r, b.r));
+        o.i = v_mul(half, v_sub(a.i, b.i));
+        o = f_times(f_mi(o), t.r, t.i);
+        f_write(y + 2 * k, f_add(e, o), V_LANES, one, 0);
+        b = f_sub(e, o);
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        f_write(y + 2 * m, b, V_LANES, one, 0);
+    }
+    for (; k <= h / 2; k++) {
+        const float ar = z[2 * k], ai = z[2 * k + 1], br = z[2 * (h - k)], bi = -z[2 * (h - k) + 1];
+        const float er = 0.5f * (ar + br), ei = 0.5f * (ai + bi), dr = 0.5f * (ar - br), di = 0.5f * (ai - bi);
+        const float tr = di * w[2 * k] + dr * w[2 * k + 1], ti = di * w[2 * k + 1] - dr * w[2 * k];
+        y[2 * k] = er + tr;
+        y[2 * k + 1] = ei + ti;
+        y[2 * (h - k)] = er - tr;
+        y[2 * (h - k) + 1] = ti - ei;
+    }
+}
+
+/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj x[h-k]);
+ * the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
+static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
+{
+    const v_f32 one = v_set(1.0f);
+    size_t k = 1;
+    z[0] = x[0] + x[2 * h];
+    z[1] = x[0] - x[2 * h];
+    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
+        const size_t m = h - k - (V_LANES - 1);
+        const f_c a = f_read(x + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
+        f_c b = f_read(x + 2 * m, V_LANES, 0), e, o;
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        e = f_add(a, b);
+        o = f_times(f_sub(a, b), t.r, v_neg(t.i));
+        b.r = v_sub(e.r, o.i);
+        b.i = v_add(e.i, o.r);
+        f_write(z + 2 * k, b, V_LANES, one, 0);
+        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i));
+        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i));
+        f_write(z + 2 * m, b, V_LANES, one, 0);
+    }
+    for (; k <= h / 2; k++) {
+        const float ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (h - k)], bi = -x[2 * (h - k) + 1];
+        const float er = ar + br, ei = ai + bi, dr = ar - br, di = ai - bi;
+        const float pr = dr * w[2 * k] + di * w[2 * k + 1], pi = di * w[2 * k] - dr * w[2 * k + 1];
+        z[2 * k] = er - pi;
+        z[2 * k + 1] = ei + pr;
+        z[2 * (h - k)] = er + pi;
+        z[2 * (h - k) + 1] = pr - ei;
+    }
+}
+
+static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
+{
+    TINYI_USE(k, fft_lanes);
+    TINYI_USE(k, fft_pass);
+    TINYI_USE(k, fft_in);
+    TINYI_USE(k, fft_out);
+    TINYI_USE(k, fft_in_rows);
+    TINYI_USE(k, fft_out_rows);
+    TINYI_USE(k, fft_last);
+    TINYI_USE(k, fft_mul);
+    TINYI_USE(k, fft_real);
+    TINYI_USE(k, fft_unreal);
+}
+#undef F_W
+#undef F_SSE
+#undef F_AT
+#undef F_TO
+#undef F_LOOP
+#undef f_c
+#undef f_add
+#undef f_sub
+#undef f_times
+#undef f_by
+#undef f_mi
+#undef f_get
+#undef f_put
+#undef f_read
+#undef f_write
 
 /* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block.h for what stands on them
  *
@@ -5650,71 +5787,6 @@ static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
     TINYI_USE(k, nearest_f32);
 }
 
-/* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
-#ifndef TINY_NO_TRAIN
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
-{
-    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
-    *m = v_fma(v_sub(g, *m), v_set(s->b1), *m);
-    *v = v_fma(v_sub(v_mul(g, g), *v), v_set(s->b2), *v);
-    g = v_div(v_mul(*m, v_set(s->rate)), v_fma(v_sqrt(*v), v_set(s->root), v_set(s->eps)));
-    return v_sub(v_mul(w, v_set(s->keep)), g);
-}
-
-static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
-{
-    size_t i = 0;
-    v_f32 a, b, c;
-    for (; i + V_LANES <= n; i += V_LANES) {
-        b = v_load(m + i);
-        c = v_load(v + i);
-        a = TINY_FN(tinyi_optim_adam)(v_load(w + i), &b, &c, v_load(g + i), s);
-        v_store(w + i, a);
-        v_store(m + i, b);
-        v_store(v + i, c);
-    }
-    if (i < n) {
-        b = v_load_n(m + i, n - i);
-        c = v_load_n(v + i, n - i);
-        a = TINY_FN(tinyi_optim_adam)(v_load_n(w + i, n - i), &b, &c, v_load_n(g + i, n - i), s);
-        v_store_n(w + i, a, n - i);
-        v_store_n(m + i, b, n - i);
-        v_store_n(v + i, c, n - i);
-    }
-}
-
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_sgd)(v_f32 w, v_f32 *m, v_f32 g, const tinyi_sgd_step *s)
-{
-    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
-    *m = v_fma(*m, v_set(s->momentum), g);
-    return v_fnma(s->nesterov ? v_fma(*m, v_set(s->momentum), g) : *m, v_set(s->rate), w);
-}
-
-static void TINY_FN(tinyi_optim_sgd_f32)(float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s)
-{
-    size_t i = 0;
-    v_f32 a, b;
-    for (; i + V_LANES <= n; i += V_LANES) {
-        b = v_load(m + i);
-        a = TINY_FN(tinyi_optim_sgd)(v_load(w + i), &b, v_load(g + i), s);
-        v_store(w + i, a);
-        v_store(m + i, b);
-    }
-    if (i < n) {
-        b = v_load_n(m + i, n - i);
-        a = TINY_FN(tinyi_optim_sgd)(v_load_n(w + i, n - i), &b, v_load_n(g + i, n - i), s);
-        v_store_n(w + i, a, n - i);
-        v_store_n(m + i, b, n - i);
-    }
-}
-
-static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
-{
-    TINYI_USE(k, optim_adam_f32);
-    TINYI_USE(k, optim_sgd_f32);
-}
-#endif
-
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
 /* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
@@ -5922,6 +5994,7 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
     TINYI_USE(k, edge_mix_f32);
 }
 
+#endif
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -6269,20 +6342,22 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_reduce)(k);
     TINY_FN(tinyi_use_softmax)(k);
     TINY_FN(tinyi_use_norm)(k);
-    TINY_FN(tinyi_use_conv)(k);
     TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
-    TINY_FN(tinyi_use_fft)(k);
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);
-    TINY_FN(tinyi_use_linalg)(k);
-    TINY_FN(tinyi_use_fwht)(k);
-    TINY_FN(tinyi_use_slope)(k);
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+#ifndef TINY_ONLY_MODELS
+    TINY_FN(tinyi_use_conv)(k);
+    TINY_FN(tinyi_use_fft)(k);
+    TINY_FN(tinyi_use_linalg)(k);
+    TINY_FN(tinyi_use_fwht)(k);
+    TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+#endif
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -6433,7 +6508,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x1457e3cc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x2584fc42
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6990,7 +7065,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x1457e3cc
+#define TINYI_SHARED_DECLARED 0x2584fc42
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7003,13 +7078,20 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
+ *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
+ *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
+
+#if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
+#define TINY_NO_TRAIN
+#endif
 
 #include <stddef.h>
 #include <stdint.h>
@@ -8242,6 +8324,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
+ *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
  *   gemm_i8_*       see math/gemm_i8.h                                                                               */
 /* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
 #ifndef TINYI_GEMV_BYTES
@@ -8260,6 +8343,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
                        const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
     K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
+    K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
                            size_t k, const int32_t *start, int rows, int columns))                                          \
@@ -8349,11 +8433,13 @@ typedef struct tiny_conv1d_params {
     int relu;
 } tiny_conv1d_params;
 
+#ifndef TINY_ONLY_MODELS
 /* bias and params may be NULL. */
 TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
                                  const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
@@ -8364,6 +8450,7 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  * bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
  * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_CONV(K)                                                                                               \
     K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
                             size_t low, size_t high, size_t width))                                                         \
@@ -8373,6 +8460,9 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                              const float *w, float start, size_t rows, size_t n, int relu))                                 \
     K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
                               size_t rows, size_t n, int relu))
+#else
+#define TINYI_KERNELS_CONV(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8442,6 +8532,7 @@ TINYI_C_END
 #ifndef TINYI_LINALG_LU_H
 #define TINYI_LINALG_LU_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* LU with partial pivoting: P A = L U
  * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
@@ -8452,6 +8543,7 @@ TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const t
 TINY_API tiny_status tiny_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
 TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -8459,6 +8551,7 @@ TINYI_C_END
 #ifndef TINYI_LINALG_QR_H
 #define TINYI_LINALG_QR_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* QR: A = Q R, k = min(m, n); a (m, n), q (m, k) with orthonormal columns, r (k, n) upper with a diagonal >= 0.
  * q or r may be NULL. */
@@ -8468,6 +8561,7 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
  * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
 TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -8475,12 +8569,14 @@ TINYI_C_END
 #ifndef TINYI_LINALG_EIG_H
 #define TINYI_LINALG_EIG_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
  * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n) with the vectors as columns, orthonormal, the
  * largest component of each (the first of equals) positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -8488,12 +8584,14 @@ TINYI_C_END
 #ifndef TINYI_LINALG_SVD_H
 #define TINYI_LINALG_SVD_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* singular values: A = U diag(s) Vt, k = min(m, n)
  * a (m, n), u (m, k), s (k) descending, vt (k, n); orthonormal columns of u and rows of vt, the largest component of
  * each row of vt positive. u and vt may be NULL. */
 TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -8517,6 +8615,7 @@ TINYI_C_END
 #define TINYI_LINALG_H
 TINYI_C_BEGIN
 
+#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
  * TINY_E_NUMERIC and a sentence with its number and value. */
@@ -8525,6 +8624,7 @@ TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const ti
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
+#endif
 
 /* ---- triangles; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
@@ -8532,12 +8632,15 @@ typedef struct tiny_tri_params {            /* all zero: lower, as it stands, wi
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */
 } tiny_tri_params;
+#ifndef TINY_ONLY_MODELS
 /* T X = B; t (n, n), b and x (n, r) or (n); a zero on the diagonal gives TINY_E_NUMERIC. params may be NULL. */
 TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
+#endif
 
 /* kernels: see math/linalg.simd.h */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
     K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
@@ -8549,6 +8652,9 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
     K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
     K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
+#else
+#define TINYI_KERNELS_LINALG(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8578,6 +8684,7 @@ typedef struct tiny_fft_params {
     const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
 } tiny_fft_params;
 
+#ifndef TINY_ONLY_MODELS
 /* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y must
  * not overlap x.
  *   fft     (..., n, 2) -> (..., n, 2)
@@ -8604,9 +8711,11 @@ TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of
  * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan do
  * not fit. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
+#endif
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FFT(K)                                                                                                                \
     K(fft_lanes, size_t, (void))                                                                                                            \
     K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
@@ -8618,6 +8727,9 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
     K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
+#else
+#define TINYI_KERNELS_FFT(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8636,11 +8748,17 @@ typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal
     float scale;                            /* 0: 1 / sqrt(block) */
 } tiny_fwht_params;
 
+#ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FWHT(K) K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))
+#else
+#define TINYI_KERNELS_FWHT(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8717,16 +8835,22 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
+#ifndef TINY_ONLY_MODELS
 /* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on as it
  * is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_SLOPE(K)                                                              \
     K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
     K(nearest_f32, void, (float *y, const float *x, size_t n))
+#else
+#define TINYI_KERNELS_SLOPE(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8741,12 +8865,13 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: rows with the label -1 are left out */
 } tiny_cross_entropy_params;
 
+#ifndef TINY_ONLY_MODELS
 /* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of rank 0;
  * 0 where no row is left. The labels must stand ready when the call is made. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
-/* label of row r; -1: the row is left out */
 
 TINYI_C_END
 #endif
@@ -8789,10 +8914,12 @@ typedef struct tiny_patch_params {
     int image[2];                           /* col2im: H, W */
 } tiny_patch_params;
 
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
 
@@ -8854,6 +8981,7 @@ typedef struct tiny_sparse_desc {           /* all zero: COO */
 /* How many elements each array of a result has; 0: the array is not used. */
 typedef struct tiny_sparse_room { size_t offset, row, col, bits, value, source; } tiny_sparse_room;
 
+#ifndef TINY_ONLY_MODELS
 /* Order and range of everything, with a sentence that names the first fault. */
 TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 
@@ -8870,6 +8998,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
+#endif
 
 TINYI_C_END
 #endif
@@ -8895,16 +9024,19 @@ typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TI
  *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y);
 /* The same for a matrix: a in CSR form; its values are the weights. */
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+#endif
 
 /* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
  *   DOT    scale * sum_c a[r][h c] t[h c]
  *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
  * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
 typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
 
@@ -8915,6 +9047,7 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
  * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
 
@@ -8936,6 +9069,7 @@ typedef struct tinyi_edges {
 } tinyi_edges;
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
     /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
     K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
@@ -8947,6 +9081,9 @@ typedef struct tinyi_edges {
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
     /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
     K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+#else
+#define TINYI_KERNELS_EDGES(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -8956,11 +9093,13 @@ TINYI_C_END
 #define TINYI_OPS_H
 TINYI_C_BEGIN
 
-#define TINYI_OPS(ROW)                                                                                  \
+/* ROW(KIND, name) for what models compute with, MORE for what TINY_ONLY_MODELS leaves out: a kind is the same number with and without */
+#define TINYI_OPS_OF(ROW, MORE)                                                                         \
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
-    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW) TINYI_OPS_EDGES(ROW)
+    TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE)
+#define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
@@ -9066,8 +9205,10 @@ TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, dou
 TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
 TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
 TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
+#ifndef TINY_ONLY_MODELS
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+#endif
 
 typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
 typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
@@ -9443,8 +9584,12 @@ TINY_API tiny_status tinygnn_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinygnn_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinygnn_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinygnn_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinygnn_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags);
@@ -9455,52 +9600,140 @@ TINY_API tiny_status tinygnn_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinygnn_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset);
 TINY_API tiny_status tinygnn_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index);
 TINY_API tiny_status tinygnn_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 #endif
@@ -9531,7 +9764,9 @@ TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, 
 TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
 TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
 TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out);
 #endif
@@ -9783,6 +10018,163 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
 TINYI_C_END
 #endif
 
+/* src/gnn/graph/community.h - communities of a graph, and the order of nodes that puts what belongs together near each other
+ *
+ *   tgnn_communities(ctx, graph, NULL, label, &n_label);
+ *   tgnn_order_by_part(ctx, n, n_label, label, order);
+ *   tgnn_graph_permute(ctx, graph, order, &near);          sums over the edges of `near` find their rows in the cache
+ *   tiny_gather(ctx, &x, &order_as_tensor, &x_near);       features in the same order */
+#ifndef TINYI_COMMUNITY_H
+#define TINYI_COMMUNITY_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_communities_desc {      /* all zero: up to 6 rounds, communities of up to about 4096 nodes */
+    int rounds;                             /* 0: 6 */
+    tiny_idx most_nodes;                    /* a community with so many takes nobody more, see below; 0: 4096; negative: no limit */
+    uint64_t seed;                          /* decides between labels that are equally frequent */
+} tgnn_communities_desc;
+
+/* Label propagation: in each round a node takes the label that most of its edges come from, its own where that is one of several, until
+ * no more than one node in fifty changes. Nodes go in 8 groups (64 neighbouring numbers at a time), one after the other: those of one
+ * group do not see each other's change, so a community may pass most_nodes by what one group adds, and of
+ * two nodes that are alone only the one with the larger number moves. label[v] is 0 .. *n_label - 1, numbered
+ * by the first node of each. The same seed gives the same labels with any number of threads. */
+TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc, int32_t *label, tiny_idx *n_label);
+/* Nodes by part or label (0 .. k - 1), in each by number: an order for tgnn_graph_permute. */
+TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, const int32_t *part, uint32_t *order);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/partition.h - a graph in k parts of one size, with few edges between them
+ *
+ *   int32_t *part = ...;                                     one for each node
+ *   tgnn_partition_info info;
+ *   tgnn_partition(ctx, graph, 8, NULL, part, &info);        part[v] is 0 .. 7; info.cut edges cross
+ *
+ * Edges count in both directions, loops do not matter. The same seed gives the same parts on every machine with any number of
+ * threads. */
+#ifndef TINYI_PARTITION_H
+#define TINYI_PARTITION_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_partition_desc {        /* all zero: nodes and edges count 1, 3 % of room */
+    double imbalance;                       /* a part weighs at most (1 + imbalance) of the mean, see info.limit; 0: 0.03 */
+    const int32_t *node_weight;             /* of each node, 0 or more; NULL: ones. Together up to 2147483647 */
+    int edge_weights;                       /* edges count as much as they weigh (finite, not negative); else 1 */
+    int tries;                              /* first halves that are grown for each cut in two; 0: 8, or 2 where the graph did not get small */
+    int passes;                             /* of refinement on each level; 0: 8 */
+    uint64_t seed;
+} tgnn_partition_desc;
+
+typedef struct tgnn_partition_info {
+    double cut;                             /* weight of the graph's edges between parts, counted anew on the graph as it is: an */
+    int64_t cut_edges;                      /*   undirected edge that stands there in both directions counts twice; and how many */
+    int64_t heaviest, lightest;             /* parts */
+    int64_t limit;                          /* no part of tgnn_partition or tgnn_partition_stream is heavier: (1 + imbalance) of the mean, rounded */
+                                            /*   down, or the mean, rounded up, plus the heaviest node less 1, where that is more */
+    int levels;                             /* graphs on the way down, the first included; 0: none was made */
+} tgnn_partition_info;
+
+/* 1 <= k <= nodes (k = 1 also for none). Every part has a node. info may be NULL. Memory while it works: about 50 bytes an edge of g and 150 a node. */
+TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info);
+/* One look at each node, for graphs that are too large for that: node v goes where the most of its neighbours are already, less the
+ * fuller the part is (I. Stanton, G. Kliot, "Streaming Graph Partitioning for Large Distributed Graphs", 2012, linear deterministic
+ * greedy). Only edges into v are looked at. No part is heavier than the limit; parts may be empty. edge_weights, tries, passes and seed
+ * mean nothing here. */
+TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info);
+/* What parts from anywhere cut and weigh. desc: node_weight, edge_weights, imbalance; NULL: none. */
+TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, const int32_t *part, tgnn_partition_info *info);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/halo.h - what each part of a graph needs of the others
+ *
+ * Part t computes its own nodes; for that it needs the features of its halo: the nodes outside that have an edge into it. Before a layer
+ * each part u sends the rows send(u, t) to t, which puts them behind its own, in the order of the halo; then the local graph of t gives the
+ * same sums as the whole one. */
+#ifndef TINYI_HALO_H
+#define TINYI_HALO_H
+TINYI_C_BEGIN
+
+#define TGNN_HALO_PARTS 4096
+
+typedef struct tgnn_halo {                  /* all lists ascend */
+    int k;
+    tiny_idx n;
+    int64_t *own_at;                        /* (k + 1) */
+    int32_t *own;                           /* (n) nodes of part t: own[own_at[t]] .. own[own_at[t + 1] - 1] */
+    int64_t *halo_at;                       /* (k + 1) */
+    int32_t *halo;                          /* nodes outside t with an edge into t */
+    int64_t *send_at;                       /* (k * k + 1) */
+    int32_t *send;                          /* those of part t that part u needs: from send_at[t * k + u] on */
+} tgnn_halo;
+
+/* part: 0 .. k - 1 of each node, 1 <= k <= TGNN_HALO_PARTS; from tgnn_partition or anywhere. Parts may be empty. */
+TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const int32_t *part, tgnn_halo *out);
+TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h);         /* takes NULL */
+/* The edges into part t as a graph of two sets of nodes: destination i is own node i of t; sources are its own nodes, then its halo. Edge
+ * numbers stay those of g's edges. */
+TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_halo *h, int t, tgnn_graph **out);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/sample.h - some neighbours of some nodes, and of those, layer by layer: the batches that large graphs are trained on
+ *
+ *   static const int32_t fanout[2] = { 15, 10 };
+ *   tgnn_sampler_desc d = { 0 };
+ *   tgnn_sampler *s;
+ *   tgnn_sample batch;
+ *   d.n_layers = 2;
+ *   d.fanout = fanout;
+ *   tgnn_sampler_open(ctx, graph, &d, &s);
+ *   tgnn_sampler_draw(s, epoch_and_step, seeds, n_seeds, &batch);
+ *   x = rows batch.node[0 .. n_node) of the features (tiny_gather); the layer that reads them takes batch.block[1], the last one block[0]
+ *
+ * Each block is a matrix of rows for tiny_spmm and tiny_edge_attention: offset, col. Its destinations are the first n_dst nodes of the
+ * batch, its sources the first n_src; the seeds stand first of all. What is drawn for a node depends on the seed of the call, the layer
+ * and the node alone: not on the threads, the machine, or who else is in the batch. */
+#ifndef TINYI_GRAPH_SAMPLE_H
+#define TINYI_GRAPH_SAMPLE_H
+TINYI_C_BEGIN
+
+#define TGNN_SAMPLE_LAYERS 16
+typedef struct tgnn_sampler tgnn_sampler;
+
+typedef struct tgnn_sampler_desc {
+    int n_layers;                           /* 1 .. TGNN_SAMPLE_LAYERS */
+    const int32_t *fanout;                  /* (n_layers) edges into a node, of the seeds first; 0: none, -1: all of them */
+    int replace;                            /* each draw from all edges of the node; else a node with no more edges than the fanout has all of */
+                                            /*   them, in their order, and another one that many different ones. Doubles are different edges */
+} tgnn_sampler_desc;
+
+typedef struct tgnn_block {
+    tiny_idx n_dst, n_src;
+    int64_t n;
+    int64_t *offset;                        /* (n_dst + 1) */
+    int32_t *col;                           /* (n) places in node, below n_src */
+    int64_t *edge;                          /* (n) places in tgnn_graph_in(graph): weights and features of edges stand there */
+} tgnn_block;
+
+typedef struct tgnn_sample {                /* it lives in the sampler, until the next draw */
+    int n_layers;
+    tgnn_block block[TGNN_SAMPLE_LAYERS];   /* block[0]: edges into the seeds */
+    tiny_idx n_node;
+    int32_t *node;                          /* (n_node) numbers in the graph, none twice */
+} tgnn_sample;
+
+/* The graph must stay; of one set of nodes. Takes 4 bytes a node, and memory for the largest batch so far. */
+TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sampler_desc *desc, tgnn_sampler **out);
+TINY_API void tgnn_sampler_close(tgnn_sampler *s);                 /* takes NULL */
+/* seeds: nodes, none twice. Another number `seed` for each batch and epoch, or the same edges are drawn again. After a failure the sampler
+ * can be used on. */
+TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int32_t *seeds, tiny_idx n_seeds, tgnn_sample *out);
+
+TINYI_C_END
+#endif
+
 /* src/gnn/graph/npy.h - arrays in files: .npy and .npz of NumPy, and the features.coo of our data folders
  *
  *   tgnn_array a;
@@ -9933,6 +10325,197 @@ TINY_API void tgnn_layer_free(tiny_ctx *ctx, tgnn_layer *layer);   /* takes NULL
 TINYI_C_END
 #endif
 
+/* src/gnn/layer/net.h - a network of graph layers: a description in JSON, weights in safetensors
+ *
+ *   tgnn_net *net;
+ *   tgnn_net_read(ctx, "model.safetensors", &net);         and model.json beside it
+ *   in.graph = g; in.x = &x;
+ *   tgnn_net_run(ctx, net, &in, &y, NULL);
+ *   tgnn_net_free(ctx, net);
+ *
+ * The weights are a state_dict as torch gives it, each tensor under the name of its layer, a point, and the name of the table in
+ * gnn/layer/layer.h. The description says what a state_dict does not: which layers, in which order, how wide.
+ *
+ *   { "format": "tgnn-net 1",
+ *     "rows": true,                         each row of x is divided by its sum first (a row that sums to 0 stays)
+ *     "layers": [
+ *       { "kind": "gat", "name": "conv1", "in": 1433, "out": 8, "heads": 8, "act": "elu" },
+ *       { "kind": "gat", "name": "conv2", "out": 7, "concat": false } ] }
+ *
+ * The members of a layer are the arguments of its class in PyTorch Geometric, with their defaults:
+ *   all          kind, name, act (none, relu, elu, tanh; what becomes of y), dropout (of x; only for training)
+ *   all but appnp, readout: in (the first layer must have it; else what came before), out
+ *   gcn, sgc, appnp: add_self_loops (true), edge_weight (false; true: the weights of the graph count); K (sgc: 1, appnp: 10), alpha (appnp: 0.1)
+ *   sage         aggr (mean; sum, add, max, min), normalize (false)
+ *   gat, gatv2   heads (1), concat (true), add_self_loops (true), negative_slope (0.2), dropout_edges (of alpha, and dropout once more of what it
+ *                sums, as the authors' program has it; only for training)
+ *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
+ *   rgcn         relations, bases (none)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none)
+ *   linear       torch.nn.Linear: weight, bias
+ *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand side by side)
+ * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer claims, a shape that
+ * is another, a number that is not finite and a member that the kind does not have are refused, each with its sentence.            */
+#ifndef TINYI_GNN_NET_H
+#define TINYI_GNN_NET_H
+TINYI_C_BEGIN
+
+#define TGNN_NET_MOST 32                    /* layers */
+#define TGNN_NET_NAME 64                    /* bytes of a name, with the 0 */
+#define TGNN_NET_WIDTH ((tiny_idx)1 << 20)  /* of a row */
+
+typedef enum tgnn_stage_kind { TGNN_STAGE_CONV, TGNN_STAGE_LINEAR, TGNN_STAGE_READOUT } tgnn_stage_kind;
+typedef enum tgnn_act { TGNN_ACT_NONE, TGNN_ACT_RELU, TGNN_ACT_ELU, TGNN_ACT_TANH, TGNN_ACT_COUNT } tgnn_act;
+
+typedef struct tgnn_stage {
+    tgnn_stage_kind kind;
+    tgnn_layer layer;                       /* CONV; the weights of a LINEAR are w[0] and w[1] */
+    char name[TGNN_NET_NAME];
+    int act;
+    tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
+    tiny_idx hidden, edge, relations, bases;
+    int aggr, all;                          /* READOUT */
+    float dropout, dropout_edges;
+} tgnn_stage;
+
+typedef struct tgnn_net {
+    int n_stages;
+    tgnn_stage stage[TGNN_NET_MOST];
+    int rows;                               /* rows of x are divided by their sums */
+    tiny_idx n_in, n_out;
+} tgnn_net;
+
+/* path: "model.safetensors", and the description in model.json beside it (or "model.json": the other way round). */
+TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out);
+/* name stands in the sentences; the bytes may go afterwards. */
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out);
+/* From the description alone: every weight there is, drawn as layers are before training (Glorot's uniform numbers for matrices, 0 for
+ * biases and eps). The same for a seed on every machine. */
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out);
+TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed);       /* the same again, into the weights that are there */
+/* The networks of the papers, without a description: depth layers of one kind (conv1, conv2 ...) with an activation between them (elu
+ * behind gat and gatv2, else relu), the last without. readout: gin or another kind, the sums of x and of what each layer gives, one linear
+ * layer ("lin") behind them. */
+typedef struct tgnn_net_desc {
+    tgnn_layer_kind kind;                   /* gcn, sage, gat, gatv2, gin, transformer */
+    tiny_idx n_in, n_out;
+    tiny_idx hidden;                        /* of a head; 0: 16, with heads 8 */
+    int heads;                              /* gat, gatv2, transformer: 0 is 8; the last layer has one */
+    int depth;                              /* 0: 2, with a readout 4 */
+    int readout, rows;
+    float dropout;                          /* before each layer and of alpha; with a readout before the linear layer only */
+} tgnn_net_desc;
+TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *desc, uint64_t seed, tgnn_net **out);
+/* Both files, each written as a whole or not at all; PyTorch reads the weights by safetensors.torch.load_file. */
+TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net);
+TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net);         /* takes NULL */
+
+typedef struct tgnn_net_input {
+    const tgnn_graph *graph;
+    const tiny_tensor *x;                   /* (nodes, n_in) */
+    const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
+    const int32_t *relation;                /* of each edge as it was given: rgcn */
+    const int64_t *graph_at;                /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
+    tiny_idx n_graphs;
+} tgnn_net_input;
+
+/* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL: a picture of
+ * the nodes is drawn from it. Two threads may run one net in two contexts. */
+TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+
+/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
+
+/* The graphs that the stages sum over; stages that want the same share it. */
+typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
+/* rows of x into y, each divided by its sum; y may be x */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/train/train.h - trains nets on graphs: classes of nodes, links, classes of graphs
+ *
+ *   tgnn_nodes d = { 0 };
+ *   d.graph = g; d.x = &x; d.label = label; d.split = split;           r train, v validation, t test, a character a node
+ *   tgnn_net_make(ctx, "gcn", json, n_json, seed, &net);               gnn/layer/net.h: the layers, with their dropout
+ *   how.decay = 5e-4;
+ *   tgnn_train_nodes(ctx, net, &d, &how, &last);
+ *   tgnn_net_write(ctx, "model.safetensors", net);
+ *
+ * Training goes on from the weights that the net has. Every draw (dropout, orders, pairs) depends on the seed and the step alone, and no
+ * sum on the number of threads where the operations of the net have none that does (docs/graphs.md). The optimiser is Adam with coupled
+ * decay (the decay is added to the gradient), as the papers have it.
+ *
+ * Early stopping: with patience p the loss of the validation part is looked at after each epoch; when p epochs have not lowered it, the
+ * training ends, and the weights of the epoch with the lowest one come back. Without it the last epoch counts.                          */
+#ifndef TINYI_GNN_TRAIN_H
+#define TINYI_GNN_TRAIN_H
+TINYI_C_BEGIN
+
+/* Links of an undirected graph in three parts. Pairs are n[k] sources, then their n[k] destinations. */
+typedef struct tgnn_links {
+    tgnn_graph *graph;                      /* the links of the training part, in both directions: messages go along these only */
+    tiny_idx n[3];                          /* training, validation, test */
+    int32_t *link[3], *none[3];             /* none: as many pairs without an edge; of the training part NULL, they are drawn in each step */
+} tgnn_links;
+/* val, test: shares of all links. Edges in both directions, several ones and loops count as one link and none. */
+TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed, tgnn_links *out);
+TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
+/* The area under the ROC curve of the products of rows of z: 1 where each link has a larger one than each pair that is none. */
+TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area);
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tgnn_epoch {                 /* accuracies are shares, 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part */
+    int epoch;                              /* from 1 */
+    double loss, val_loss;                  /* loss: of the training step, with dropout */
+    double train, val, test;                /* as the net is, without dropout */
+} tgnn_epoch;
+
+typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.01, no decay */
+    uint64_t seed;
+    int epochs;                             /* 0: 200 */
+    int patience;                           /* 0: none */
+    double lr;                              /* 0: 0.01 */
+    double decay;                           /* of the weights of the first layer, as T. Kipf and M. Welling have it */
+    int decay_all;                          /* nonzero: of all weights */
+    int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
+    int batch;                              /* graphs in a step; 0: 32 */
+    int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
+    int (*callback)(void *user, const tgnn_epoch *epoch);      /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
+    void *user;
+} tgnn_train_desc;
+
+typedef struct tgnn_nodes {
+    const tgnn_graph *graph;
+    const tiny_tensor *x;                   /* (nodes, n_in) f32, dense; mostly zeros: they are found, and left out of the sums */
+    const int32_t *relation;                /* rgcn: of each edge as it was given */
+    const int32_t *label;                   /* -1: none */
+    const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
+    tiny_idx split_step;                    /* 0: 1 */
+} tgnn_nodes;
+/* last: how it stands for the weights that the net then has; may be NULL. */
+TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+typedef struct tgnn_graphs {
+    const tgnn_graph *graph;                /* all of them, one after the other (tgnn_graph_batch); no edge leads from one into another */
+    const tiny_tensor *x;                   /* (nodes, n_in) f32, dense */
+    const int64_t *graph_at;                /* where the nodes of each begin, n_graphs + 1 */
+    tiny_idx n_graphs;
+    const int32_t *label;                   /* of each graph; -1: none */
+    const char *split;                      /* of each graph, as above */
+    tiny_idx split_step;
+} tgnn_graphs;
+/* The net has a readout. batch: 256 at most. last->train is told at the end only. */
+TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+/* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
+TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+#endif
+TINYI_C_END
+#endif
+
 /* src/gnn/embed/fastrp.h - node embeddings by very sparse random projection: seconds for a million nodes, no training
  *
  *   float *y = ...;                                          nodes x 128
@@ -9972,8 +10555,36 @@ TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t
 TINYI_C_END
 #endif
 
+/* src/gnn/train/data.h - data to train on where a folder has less than a net wants, or where there is no folder; nodes in a plane */
+#ifndef TINYI_GNN_DATA_H
+#define TINYI_GNN_DATA_H
+TINYI_C_BEGIN
+
+/* A tgnn_data as if it had been read: a planted partition of n nodes in k classes (gnn/graph/graph.h), features of k numbers and 11 more:
+ * normal noise of deviation 1, and 1 more at the class. Of each class 20 nodes are for training, a quarter for validation, the rest for
+ * the test. The same for a seed on every machine. */
+TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_data *out);
+/* n_graphs rings of 8 to 23 nodes, with a chord for every fourth node (class 0) or for every second (class 1); ten folds. */
+TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t seed, tgnn_data *out);
+
+/* Features where there are none: of graphs node_label as one 1 of so many as there are labels, without labels the degree in the same way,
+ * 0 .. 15 and more; of one graph 64 columns of gnn/embed/fastrp.h. */
+TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *data);
+/* graph_of_node as offsets: where the nodes of each graph begin, n_graphs + 1 numbers; tiny_free gives them back. */
+TINY_API tiny_status tgnn_data_graph_at(tiny_ctx *ctx, const tgnn_data *data, int64_t **out);
+
+/* The rows of x (n, f) in the plane in which they spread the most: their two first principal components, y (n, 2). The sign of each
+ * direction is that which makes its largest component positive. f below 2: the second column is 0. */
+TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+
+TINYI_C_END
+#endif
+
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
+#ifdef TINY_ONLY_MODELS
+#error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
+#endif
 #endif
 
 #endif
@@ -9988,7 +10599,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0009992
+#line 0010603
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10017,9 +10628,9 @@ TINYI_FN void tinyi_json_space(tinyi_json *j);
 /* Skips space; takes the character when it comes next. */
 TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
 TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
-/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, never more than t.n, unless that is
- * NULL; returns how many */
-TINYI_FN size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t);
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, as far as the room goes, unless that is
+ * NULL; returns how many they are, never more than t.n as long as the text is the one that was taken */
+TINYI_FN size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t);
 TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
 
 /* n bytes, refused when they are more than most */
@@ -10087,10 +10698,6 @@ TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const vo
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
 TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
-TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
-TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
-TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);       /* with the defaults put in */
-TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -11991,7 +12598,7 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     return TINY_OK;
 }
 
-size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
+size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
 {
     const unsigned char *p = t.at, *end = t.at + t.n;
     size_t n_all = 0;
@@ -12000,7 +12607,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
         unsigned v, low;
         size_t n = 1;
         if (*p != '\\') {
-            if (to) to[n_all] = *p;
+            if (to && n_all < room) to[n_all] = *p;
             n_all++;
             p++;
             continue;
@@ -12040,7 +12647,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
             utf8[3] = (unsigned char)(0x80 | (v & 63));
             n = 4;
         }
-        if (to) memcpy(to + n_all, utf8, n);
+        if (to && n_all < room && n <= room - n_all) memcpy(to + n_all, utf8, n);
         n_all += n;
     }
     return n_all;
@@ -14230,6 +14837,12 @@ TINYI_C_BEGIN
 TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 #undef TINYI_GRAD_DECLARE
 
+/* What rows tell their gradients: the label of row r, -1 where it is left out; sizes of windows; params with the defaults put in. */
+TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
+TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
+
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
 /* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */
@@ -14284,7 +14897,13 @@ typedef struct tinyi_kernels {
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_NOT(KIND, name)
+TINYI_OPS_OF(TINYI_ROW_DECLARE, TINYI_ROW_NOT)
+#undef TINYI_ROW_NOT
+#else
 TINYI_OPS(TINYI_ROW_DECLARE)
+#endif
 #undef TINYI_ROW_DECLARE
 #endif
 
@@ -17460,7 +18079,7 @@ typedef struct tinyi_gemm_plan {
 } tinyi_gemm_plan;
 
 #define TINYI_GEMM_SHARED ((tiny_idx)4 << 20)   /* most floats that are packed for all: 16 MB */
-#define TINYI_GEMM_THIN 8                   /* rows up to which a product is matrix times vectors */
+#define TINYI_GEMM_THIN 12                  /* rows up to which a product is matrix times vectors */
 #define TINYI_GEMM_NARROW 96                /* rows of the narrow factor in ROWS */
 #define TINYI_GEMM_FEW 64                   /* rows that are few for PANELS */
 #define TINYI_GEMM_MR_MAX 12                /* the largest values of any target */
@@ -18637,6 +19256,7 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
  * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* One or two dimensions, as two; channels within a group. */
 typedef struct tinyi_conv {
     tiny_idx n, g, c, h, w, k, r, s, oh, ow;
@@ -19138,6 +19758,8 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 {
     return tinyi_conv_run(ctx, TINY_OP_CONV1D, x, w, bias, params, y);
 }
+
+#endif
 
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
@@ -20040,6 +20662,7 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 #ifndef TINYI_LINALG_BLOCK_H
 #define TINYI_LINALG_BLOCK_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* ---- the way in and out */
 
@@ -20174,6 +20797,7 @@ TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig 
 /* -1 when the largest of x (the first of equals) is negative, else 1 */
 TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -20188,6 +20812,7 @@ TINYI_C_END
  * Left out complete pivoting, iterative refinement, updates of factors                                            */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
 #define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
 
@@ -20522,6 +21147,8 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
     return st ? st : tinyi_lu_go(ctx, "inverse", &job);
 }
 
+#endif
+
 /* src/math/linalg_qr.c - Householder QR and least squares
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
@@ -20539,6 +21166,7 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 typedef struct tinyi_qr_job {
     tinyi_la_run run;
     tinyi_la_view a, b, q, r, x;            /* QR: a, q, r; least squares: a, b, x */
@@ -20869,6 +21497,8 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     return st;
 }
 
+#endif
+
 /* src/math/linalg_eig.c - eigenvalues and vectors of a symmetric matrix
  *
  * Paper    n <= 32: C. Jacobi's rotations, cyclic by rows, with the formulas of H. Rutishauser, Numer. Math. 9, 1966.
@@ -20888,6 +21518,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
  * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
 #define TINYI_EIG_SMALL 8                   /* and in the fast one */
 #define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
@@ -21377,6 +22008,8 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
     return st;
 }
 
+#endif
+
 /* src/math/linalg_svd.c - singular values and vectors
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR",
@@ -21393,6 +22026,7 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
  * Left out bidiagonalization with divide and conquer (fewer operations); the largest few singular values only     */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
@@ -21772,6 +22406,8 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
     return st;
 }
 
+#endif
+
 /* src/math/linalg.c - Cholesky factors and triangles
  *
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
@@ -21785,6 +22421,7 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
  * Left out pivoting for semidefinite matrices (add to the diagonal instead, as GPTQ does); packed storage          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky */
 
 typedef struct tinyi_chol_job {
@@ -22040,12 +22677,15 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     return tinyi_tri_go(ctx, "tri_inverse", t, 0, NULL, params, 0, inverse);
 }
 
+#endif
+
 /* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
  *
  * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
 #ifndef TINYI_FFT_WAY_H
 #define TINYI_FFT_WAY_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 #define TINYI_FFT_LANES 16                  /* of the widest target */
 
@@ -22104,6 +22744,7 @@ TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tiny
 TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
 TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -22131,6 +22772,7 @@ TINYI_C_END
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
@@ -22579,6 +23221,8 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     return TINY_OK;
 }
 
+#endif
+
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
@@ -22589,6 +23233,7 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
  * Left out Hadamard matrices of other orders (12, 20, ...); in place: the reference has no room for its block      */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 static size_t tinyi_fwht_block(const tiny_op *op)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
@@ -22721,6 +23366,8 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 {
     return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }
+
+#endif
 
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et al.,
@@ -23111,6 +23758,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
  *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
 
+#ifndef TINY_ONLY_MODELS
 static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_slope_params *p = (const tiny_slope_params *)op->params;
@@ -23282,6 +23930,8 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
 
+#endif
+
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
@@ -23292,6 +23942,7 @@ TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
  *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
  *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_LOSS_BLOCK 1024
 
 static const tiny_cross_entropy_params *tinyi_loss_params(const tiny_op *op)
@@ -23448,6 +24099,8 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
     return tinyi_call(ctx, TINY_OP_CROSS_ENTROPY, x, label, params, y);
 }
 
+#endif
+
 /* src/math/rope.c - rotary positions
  * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs them.
  * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
@@ -23601,6 +24254,7 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 static tiny_idx tinyi_patch_or(int v, tiny_idx other) { return v ? v : other; }
 
 /* Everything but what the row asks for; col2im: n and c from the columns. */
@@ -23889,10 +24543,13 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
+#endif
+
 /* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
 #ifndef TINYI_SPARSE_LINES_H
 #define TINYI_SPARSE_LINES_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_lines {
     tiny_idx n_lines;
@@ -23912,6 +24569,7 @@ TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
 TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
 
+#endif
 TINYI_C_END
 #endif
 
@@ -23919,6 +24577,7 @@ TINYI_C_END
 #ifndef TINYI_SPARSE_FORMS_H
 #define TINYI_SPARSE_FORMS_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
  * what is needed is written, and out stays. */
@@ -23931,12 +24590,14 @@ TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_s
 TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
 TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
 
+#endif
 TINYI_C_END
 #endif
 
 /* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
 {
     static const char *const names[] = { "coo", "csr", "csc", "ell", "bsr", "bitmap" };
@@ -24238,6 +24899,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     return st;
 }
 
+#endif
+
 /* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
  * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
  *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
@@ -24256,6 +24919,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 #include <stdio.h>
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 
@@ -25118,12 +25782,20 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     return tiny_run(ctx, &op);
 }
 
+#endif
+
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_MORE(KIND, name) NULL,
+#else
+#define TINYI_ROW_MORE(KIND, name) TINYI_ROW_POINTER(KIND, name)
+#endif
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
+#undef TINYI_ROW_MORE
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -25138,14 +25810,16 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
-    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+    size_t at = 1;
+    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
     return NULL;
 }
 
@@ -25752,6 +26426,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
     return TINY_OK;
 }
 
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain)
 {
     tiny_status st = tinyi_init_check(ctx, w);
@@ -25775,6 +26450,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_free(ctx, room);
     return st;
 }
+#endif
 
 /* src/math/tape.c - the tape: what ran, and the walk back
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode. Segments:
@@ -27847,6 +28523,8 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 /* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
 #if TINYI_GCC >= 8
 #define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TINYI_UNROLL
 #endif
@@ -27919,6 +28597,10 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #if defined TINY_NO_AVX2
 #undef TINYI_HAVE_AVX2
 #define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#ifdef TINY_NO_VNNI
 #undef TINYI_HAVE_AVX2VNNI
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
@@ -30155,6 +30837,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 #include <stdio.h>
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* ---- the way in and out */
 
 tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
@@ -30683,9 +31366,12 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }
 
+#endif
+
 /* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_FFT_MAX_PRIME 31
 
 float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
@@ -31095,6 +31781,8 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
         for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
 }
 
+#endif
+
 /* src/math/sparse_lines.c
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -31109,6 +31797,7 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
 
 int tinyi_sparse_bits(uint64_t w)
@@ -31566,9 +32255,12 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
     return st;
 }
 
+#endif
+
 /* src/math/sparse_forms.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
 
 tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
@@ -31769,6 +32461,8 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
     return TINY_OK;
 }
 
+#endif
+
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
  * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
@@ -31804,7 +32498,7 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
             const float *x = gathered ? gathered : (const float *)(const void *)one.a.data;
             n = TINYI_MIN(g->n - r, grain);
             if (p->form == TINYI_GEMM_DOT) {
-                const tiny_idx rows = g->m > 4 ? 4 : n;
+                const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
                         k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
@@ -31972,8 +32666,12 @@ TINY_API tiny_status tinygnn_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinygnn_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyllm_transpose(ctx, x, y); }
 TINY_API tiny_status tinygnn_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinyllm_gather(ctx, x, index, y); }
 TINY_API tiny_status tinygnn_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinyllm_scatter_add(ctx, x, index, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y) { return tinyllm_conv2d(ctx, x, w, bias, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y) { return tinyllm_conv1d(ctx, x, w, bias, params, y); }
+#endif
 TINY_API tiny_status tinygnn_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags) { return tinyllm_sort_u32(ctx, key, payload, n, flags); }
 TINY_API tiny_status tinygnn_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags) { return tinyllm_sort_u64(ctx, key, payload, n, flags); }
 TINY_API tiny_status tinygnn_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags) { return tinyllm_sort_f32(ctx, key, payload, n, flags); }
@@ -31984,52 +32682,140 @@ TINY_API tiny_status tinygnn_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinygnn_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset) { return tinyllm_prefix_i64(ctx, count, n, offset); }
 TINY_API tiny_status tinygnn_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index) { return tinyllm_topk(ctx, x, k, value, index); }
 TINY_API tiny_status tinygnn_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y) { return tinyllm_cumsum(ctx, x, exclusive, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot) { return tinyllm_lu(ctx, a, lu, pivot); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_lu_solve(ctx, lu, pivot, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_solve(ctx, a, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse) { return tinyllm_inverse(ctx, a, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r) { return tinyllm_qr(ctx, a, q, r); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank) { return tinyllm_lstsq(ctx, a, b, tolerance, x, rank); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v) { return tinyllm_eigh(ctx, a, w, v); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt) { return tinyllm_svd(ctx, a, u, s, vt); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l) { return tinyllm_cholesky(ctx, a, l); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_cholesky_solve(ctx, l, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse) { return tinyllm_cholesky_inverse(ctx, l, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x) { return tinyllm_tri_solve(ctx, t, b, params, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse) { return tinyllm_tri_inverse(ctx, t, params, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_fft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_rfft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_irfft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_fft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_rfft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_irfft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out) { return tinyllm_fft_plan_open(ctx, n, kind, rows, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan) { tinyllm_fft_plan_close(ctx, plan); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan) { return tinyllm_fft_plan_bytes(plan); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work) { return tinyllm_fft_plan_run(plan, x, inverse, norm, y, work); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinyllm_fwht(ctx, x, params, y); }
+#endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinyllm_attention(ctx, q, k, v, bias, params, o); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinyllm_slope(ctx, of, x, dy, dx); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyllm_round(ctx, x, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y) { return tinyllm_cross_entropy(ctx, x, label, params, y); }
+#endif
 TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y) { return tinyllm_rope(ctx, x, position, params, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_im2col(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_col2im(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_max_pool(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_avg_pool(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a) { return tinyllm_sparse_check(ctx, a); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinyllm_sparse_convert(ctx, a, desc, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room) { return tinyllm_sparse_size(ctx, a, desc, room); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out) { return tinyllm_sparse_convert_into(ctx, a, desc, room, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinyllm_sparse_from_dense(ctx, x, desc, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinyllm_sparse_to_dense(ctx, a, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinyllm_sparse_free(ctx, a); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form) { return tinyllm_sparse_form_name(form); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y) { return tinyllm_spmm(ctx, offset, x, col, w, e, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y) { return tinyllm_spmm_csr(ctx, a, x, reduce, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s) { return tinyllm_sddmm(ctx, offset, col, a, b, att, e, params, s); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p) { return tinyllm_segment_softmax(ctx, offset, s, p); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y) { return tinyllm_edge_attention(ctx, offset, col, a, b, v, att, params, y); }
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinyllm_optim_open(ctx, params, n_params, desc, out); }
 #endif
@@ -32060,7 +32846,9 @@ TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, 
 TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation) { return tinyllm_init_normal(ctx, rng, w, deviation); }
 TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out) { return tinyllm_init_he(ctx, rng, w, fan_out); }
 TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w) { return tinyllm_init_xavier(ctx, rng, w); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain) { return tinyllm_init_orthogonal(ctx, rng, w, gain); }
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out) { return tinyllm_tape_open(ctx, desc, out); }
 #endif
@@ -32223,6 +33011,10 @@ TINYI_C_BEGIN
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
 TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
+TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
+TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
+TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
+TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
 TINYI_C_END
 
 /* src/gnn/graph/inside.h - what a graph is inside */
@@ -32608,14 +33400,54 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
 
 /* ---- other orders of the nodes */
 
+typedef struct tinyi_permute {
+    const tiny_sparse *a;
+    tiny_sparse *b;
+    const uint32_t *order;
+    const int32_t *place;
+    int64_t longest;
+} tinyi_permute;
+
+/* rows where they belong, their columns by the new numbers: sorted, and edges at one place keep their order */
+static void tinyi_permute_team(tiny_team *team, void *arg)
+{
+    const tinyi_permute *s = (const tinyi_permute *)arg;
+    const tiny_sparse *a = s->a;
+    tiny_sparse *b = s->b;
+    uint64_t *key = (uint64_t *)team->own, *scratch = key + s->longest;
+    tiny_idx r, r1;
+    int64_t i, j;
+    while (tiny_take(team, b->n_rows, 256, &r, &r1))
+        for (; r < r1; r++) {
+            const int64_t from = a->offset[s->order[r]], to = b->offset[r], n = b->offset[r + 1] - to;
+            if (r + 8 < b->n_rows) TINYI_PREFETCH(a->col + a->offset[s->order[r + 8]]);
+            for (i = 0; i < n; i++) {
+                const int32_t c = a->col[from + i];
+                key[i] = (uint64_t)((uint64_t)c < (uint64_t)a->n_cols ? s->place[c] : 0) << 32 | (uint64_t)i;
+            }
+            if (n > 48) tinyi_sort_pairs(key, scratch, (size_t)n);
+            else
+                for (i = 1; i < n; i++) {
+                    const uint64_t x = key[i];
+                    for (j = i; j > 0 && key[j - 1] > x; j--) key[j] = key[j - 1];
+                    key[j] = x;
+                }
+            for (i = 0; i < n; i++) {
+                const int64_t p = from + (int64_t)(key[i] & 0xffffffffu);
+                b->col[to + i] = (int32_t)(key[i] >> 32);
+                b->source[to + i] = a->source ? a->source[p] : p;
+                if (b->value) b->value[to + i] = a->value[p];
+            }
+        }
+}
+
 TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out)
 {
     const tiny_sparse *a;
-    tinyi_edge_list l;
-    tgnn_edges e;
+    tiny_sparse b;
+    tinyi_permute s;
     int32_t *place;
     tiny_idx r, n;
-    int64_t p;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
@@ -32634,19 +33466,29 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
         }
         place[order[r]] = (int32_t)r;
     }
-    st = tinyi_edge_list_take(ctx, &l, a->n, a->value != NULL);
-    for (r = 0; !st && r < n; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) tinyi_edge_put(&l, place[a->col[p]], place[r], a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
-    if (!st) {
-        memset(&e, 0, sizeof e);
-        e.n = l.n;
-        e.src = l.src;
-        e.dst = l.dst;
-        e.weight = l.weight;
-        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
-        tinyi_edge_list_free(ctx, &l);
+    b = *a;
+    b.owned = 1;
+    b.offset = (int64_t *)tinyi_alloc(ctx, (size_t)n + 1, sizeof *b.offset);
+    b.col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.col);
+    b.value = a->value ? (float *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.value) : NULL;
+    b.source = (int64_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.source);
+    if (!b.offset || !b.col || (a->value && !b.value) || !b.source) st = tiny_ctx_status(ctx);
+    memset(&s, 0, sizeof s);
+    s.a = a;
+    s.b = &b;
+    s.order = order;
+    s.place = place;
+    if (!st) b.offset[0] = 0;
+    for (r = 0; !st && r < n; r++) {
+        const int64_t d = a->offset[order[r] + 1] - a->offset[order[r]];
+        b.offset[r + 1] = b.offset[r] + d;
+        s.longest = TINYI_MAX(s.longest, d);
+        if (d < 0 || d > 0x7fffffff || b.offset[r + 1] > a->n) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
     }
+    if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
+    if (!st) return tinyi_graph_wrap(ctx, &b, out);
+    tiny_sparse_free(ctx, &b);
     return st;
 }
 
@@ -32850,6 +33692,1177 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     }
     tiny_free(ctx, name);
     return st;
+}
+
+/* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
+#ifndef TINYI_COARSEN_H
+#define TINYI_COARSEN_H
+TINYI_C_BEGIN
+
+/* An undirected graph with whole numbers as weights: each edge stands in the rows of both its ends, loops are left out. */
+typedef struct tinyi_level {
+    tiny_idx n;
+    int64_t *offset;                        /* n + 1 */
+    int32_t *col, *weight;                  /* of the edges, by rows */
+    int32_t *node_weight;                   /* n */
+    int32_t heaviest;                       /* of node_weight */
+    int32_t *up;                            /* n: the node of the next level that each became; NULL at the last */
+} tinyi_level;
+
+/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
+TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
+{
+    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    *p0 = from;
+    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
+}
+
+/* g in both directions: the weight between u and v is the sum over the edges u -> v and v -> u. edge_weights: what the edges weigh,
+ * rounded to 1/1048576 of the heaviest, and at least that where it is not 0; else each counts 1. node_weight NULL: ones. */
+TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l);
+/* Heavy-edge matching: pairs of nodes that weigh at most `most` together become one. Fills fine->up. */
+TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse);
+TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/community.c - label propagation, and orders from labels
+ *
+ * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale networks", 2007;
+ *          the limit of a community after H. Meyerhenke, P. Sanders, C. Schulz, "Partitioning Complex Networks via Size-constrained
+ *          Clustering", 2014.
+ * Method   Labels of the sources of a row are counted in a small table. A group of nodes writes its new labels beside the old ones; when all
+ *          of the group are through, they become the labels, and the sizes of communities follow. Between equally frequent labels the
+ *          smallest hash of (label, round, seed) decides.
+ * Cost     one look at each edge a round; 8 bytes a node and 8 a label.
+ * Left out weights: an edge counts 1.                                                                                           */
+#include <string.h>
+
+enum { TINYI_LABEL_GROUPS = 8, TINYI_LABEL_RUN = 64 };
+
+typedef struct tinyi_labels {
+    const tiny_sparse *a;
+    int32_t *label, *fresh;
+    tiny_idx *size;                         /* of the community of each label */
+    tiny_idx most, changed;
+    uint64_t salt;
+    int group;
+    size_t table;                           /* places of the largest table: a power of two */
+    int plain;
+} tinyi_labels;
+
+typedef struct tinyi_label_count { int32_t label, count; } tinyi_label_count;  /* count 0: free */
+
+static uint32_t tinyi_label_hash(uint64_t salt, int32_t label)
+{
+    uint64_t z = (salt ^ (uint64_t)(uint32_t)label) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 29) * 0xbf58476d1ce4e5b9u;
+    return (uint32_t)(z >> 32);
+}
+
+/* whether label b, seen nb times, goes before a, seen na times; own is the node's label */
+static int tinyi_label_before(const tinyi_labels *s, int32_t own, int32_t b, int32_t nb, int32_t a, int32_t na)
+{
+    uint32_t hb, ha;
+    if (nb != na) return nb > na;
+    if (a == own || b == own) return b == own && a != own;
+    hb = tinyi_label_hash(s->salt, b);
+    ha = tinyi_label_hash(s->salt, a);
+    return hb < ha || (hb == ha && b < a);
+}
+
+/* Two nodes that are alone would swap their labels for ever: only the one with the larger label moves (H. Lu, M. Halappanavar,
+ * A. Kalyanaraman, "Parallel heuristics for scalable community detection", 2015). */
+static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label)
+{
+    if (label == own) return 1;
+    return s->size[label] < s->most && !(label > own && s->size[label] == 1 && s->size[own] == 1);
+}
+
+/* the specification: for each edge its label is counted over the whole row */
+static int32_t tinyi_label_ref(const tinyi_labels *s, int32_t v, int64_t p0, int64_t p1)
+{
+    int32_t best = s->label[v], n_best = 0;
+    int64_t p, q;
+    for (p = p0; p < p1; p++) {
+        const int32_t b = s->label[s->a->col[p]];
+        int32_t n = 0;
+        if (s->a->col[p] == v) continue;
+        for (q = p0; q < p1; q++) n += s->a->col[q] != v && s->label[s->a->col[q]] == b;
+        if (tinyi_label_open(s, s->label[v], b) && tinyi_label_before(s, s->label[v], b, n, best, n_best)) {
+            best = b;
+            n_best = n;
+        }
+    }
+    return best;
+}
+
+static int32_t tinyi_label_fast(const tinyi_labels *s, int32_t v, int64_t p0, int64_t p1, tinyi_label_count *table)
+{
+    const int32_t own = s->label[v];
+    int32_t best = own, n_best = 0;
+    uint32_t mask = 63;
+    int64_t p;
+    while ((int64_t)mask < 2 * (p1 - p0)) mask = mask * 2 + 1;
+    for (p = p0; p < p1; p++) {
+        const int32_t u = s->a->col[p];
+        int32_t b;
+        uint32_t t;
+        if (p + 24 < s->a->n) TINYI_PREFETCH(s->label + s->a->col[p + 24]);
+        if (u == v || (uint64_t)u >= (uint64_t)s->a->n_rows) continue;
+        b = s->label[u];
+        t = ((uint32_t)b * 0x9e3779b1u >> 7) & mask;
+        while (table[t].count && table[t].label != b) t = (t + 1) & mask;
+        table[t].label = b;
+        table[t].count++;
+        /* the count only grows: the last look at a label sees it whole */
+        if (table[t].count >= n_best && b != best && tinyi_label_before(s, own, b, table[t].count, best, n_best) && tinyi_label_open(s, own, b)) {
+            best = b;
+            n_best = table[t].count;
+        } else if (b == best) n_best = TINYI_MAX(n_best, table[t].count);
+    }
+    memset(table, 0, ((size_t)mask + 1) * sizeof *table);
+    return best;
+}
+
+static void tinyi_label_team(tiny_team *team, void *arg)
+{
+    tinyi_labels *s = (tinyi_labels *)arg;
+    const tiny_idx n = s->a->n_rows, runs = (n + TINYI_LABEL_RUN - 1) / TINYI_LABEL_RUN, mine = (runs + TINYI_LABEL_GROUPS - 1 - s->group) / TINYI_LABEL_GROUPS;
+    tinyi_label_count *table = (tinyi_label_count *)team->own;
+    tiny_idx r, r1, v, v1, changed = 0;
+    int64_t p, p1;
+    if (!s->plain) memset(table, 0, s->table * sizeof *table);
+    while (tiny_take(team, mine, 16, &r, &r1))
+        for (; r < r1; r++) {
+            v = (r * TINYI_LABEL_GROUPS + s->group) * TINYI_LABEL_RUN;
+            for (v1 = TINYI_MIN(v + TINYI_LABEL_RUN, n); v < v1; v++) {
+                tinyi_row_range(s->a, v, &p, &p1);
+                p1 = TINYI_MIN(p1, p + (int64_t)(s->table / 4));        /* always so, unless a mapped file changes */
+                s->fresh[v] = s->plain ? tinyi_label_ref(s, (int32_t)v, p, p1) : tinyi_label_fast(s, (int32_t)v, p, p1, table);
+            }
+        }
+    tiny_barrier(team);
+    while (tiny_take(team, mine, 16, &r, &r1))
+        for (; r < r1; r++) {
+            v = (r * TINYI_LABEL_GROUPS + s->group) * TINYI_LABEL_RUN;
+            for (v1 = TINYI_MIN(v + TINYI_LABEL_RUN, n); v < v1; v++) {
+                if (s->fresh[v] == s->label[v]) continue;
+                (void)tinyi_atomic_add(&s->size[s->label[v]], -1);
+                (void)tinyi_atomic_add(&s->size[s->fresh[v]], 1);
+                s->label[v] = s->fresh[v];
+                changed++;
+            }
+        }
+    (void)tinyi_atomic_add(&s->changed, changed);
+}
+
+TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_communities_desc *desc, int32_t *label, tiny_idx *n_label)
+{
+    static const tgnn_communities_desc none = { 0, 0, 0 };
+    const tgnn_communities_desc *d = desc ? desc : &none;
+    tinyi_labels s;
+    tiny_idx v, n, k = 0;
+    int64_t p, longest = 0;
+    int round;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !label || !n_label) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: there is no graph, or no place for its labels");
+    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "communities: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (d->rounds < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "communities: %d rounds", d->rounds);
+    memset(&s, 0, sizeof s);
+    s.a = &g->in;
+    n = g->in.n_rows;
+    *n_label = 0;
+    for (p = 0; p < g->in.n; p++)
+        if ((uint64_t)g->in.col[p] >= (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td", (long long)p, (long)g->in.col[p], n);
+    for (v = 0; v < n; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    if (longest > 0x3fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823", (long long)longest);
+    s.label = label;
+    s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
+    s.plain = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE;
+    for (s.table = 64; (int64_t)s.table < 2 * longest; s.table *= 2) {}
+    s.table *= 2;                           /* four times the longest row: see tinyi_label_team */
+    s.fresh = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *s.fresh);
+    s.size = (tiny_idx *)tinyi_alloc(ctx, (size_t)n, sizeof *s.size);
+    if (!s.fresh || !s.size) st = tiny_ctx_status(ctx);
+    for (v = 0; !st && v < n; v++) {
+        label[v] = (int32_t)v;
+        s.size[v] = 1;
+    }
+    for (round = 0; !st && round < (d->rounds ? d->rounds : 6); round++) {
+        s.changed = 0;
+        s.salt = (d->seed + 1) * 0xd1342543de82ef95u + (uint64_t)round * 0x2545f4914f6cdd1du;
+        for (s.group = 0; !st && s.group < TINYI_LABEL_GROUPS; s.group++)
+            st = tiny_parallel(ctx, s.plain ? 1 : 0, 0, s.plain ? 0 : s.table * sizeof(tinyi_label_count), tinyi_label_team, &s);
+        if (s.changed <= n / 50) break;
+        if (!st && ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "communities", (double)(round + 1) / (double)(d->rounds ? d->rounds : 6));
+    }
+    for (v = 0; !st && v < n; v++) s.fresh[v] = -1;
+    for (v = 0; !st && v < n; v++) {        /* numbers by first node */
+        if (s.fresh[label[v]] < 0) s.fresh[label[v]] = (int32_t)k++;
+        label[v] = s.fresh[label[v]];
+    }
+    *n_label = st ? 0 : k;
+    tiny_free(ctx, s.fresh);
+    tiny_free(ctx, s.size);
+    return st;
+}
+
+TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, const int32_t *part, uint32_t *order)
+{
+    tiny_idx *at, v, p;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 0 || (uint64_t)k > 0x7fffffffu || (n && (!part || !order)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: %td nodes in %td parts, or no place for their order", n, k);
+    for (v = 0; v < n; v++)
+        if (part[v] < 0 || part[v] >= k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "order: node %td is in part %ld of %td", v, (long)part[v], k);
+    at = (tiny_idx *)tinyi_alloc(ctx, (size_t)k + 1, sizeof *at);
+    if (!at) return tiny_ctx_status(ctx);
+    for (p = 0; p <= k; p++) at[p] = 0;
+    for (v = 0; v < n; v++) at[part[v] + 1]++;
+    for (p = 0; p < k; p++) at[p + 1] += at[p];
+    for (v = 0; v < n; v++) order[at[part[v]]++] = (uint32_t)v;
+    tiny_free(ctx, at);
+    return TINY_OK;
+}
+
+/* src/gnn/graph/refine.h - moving nodes between the parts of a graph until its cut is small */
+#ifndef TINYI_REFINE_H
+#define TINYI_REFINE_H
+TINYI_C_BEGIN
+
+typedef struct tinyi_spot { int64_t in, out, key; int32_t at, part; } tinyi_spot;   /* edges to its own part, to others; place in the heap */
+typedef struct tinyi_spot_item { int64_t key; int32_t node; } tinyi_spot_item;
+
+/* A partition in hand. Its arrays have room for n_room nodes and k_room parts; a level, k and the limits are set for each job. */
+typedef struct tinyi_cutter {
+    tiny_ctx *ctx;
+    tiny_idx n_room;
+    const tinyi_level *l;
+    int k;
+    int32_t *part;                          /* of the nodes of l */
+    int64_t cut;                            /* each edge once */
+    int64_t *weight, *limit;                /* of the parts */
+    int64_t unit;                           /* what an edge of the first level weighs on average, at least 1 */
+    int64_t *meet;                          /* zeros between two looks: edges of a node to each part */
+    int32_t *met;                           /* parts it has edges to */
+    tinyi_spot *spot;
+    tinyi_spot_item *heap;
+    tiny_idx n_heap;
+    int32_t *log;                           /* node and old part of each move of a pass */
+} tinyi_cutter;
+
+TINYI_FN tiny_status tinyi_cutter_open(tiny_ctx *ctx, tiny_idx n_room, int k_room, tinyi_cutter *c);
+TINYI_FN void tinyi_cutter_close(tinyi_cutter *c);
+/* c->l, k, part are set: counts weights, edges and the cut anew. */
+TINYI_FN tiny_status tinyi_cutter_count(tinyi_cutter *c);
+/* Fiduccia and Mattheyses: passes until one gains less than a 500th. The cut does not grow. slack 0: parts stay within their limits; else a gain of
+ * c->unit may take a part above by so much. */
+TINYI_FN void tinyi_cutter_refine(tinyi_cutter *c, int passes, int64_t slack);
+/* Takes nodes out of parts above their limits, where they cost least. What can be moved is moved. */
+TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c);
+/* Parts without a node get one. */
+TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c);
+/* Two parts: all nodes are in part 1; part 0 grows from a node drawn by rng to its target. */
+TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
+ *
+ * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
+ * Method   The graph shrinks by heavy-edge matching until it has max(30 k, 200) nodes or loses less than a tenth (coarsen.c). There it
+ *          is cut in two again and again: several first halves are grown by best gain, each is refined, the one with the least cut is
+ *          kept. On the way back every level is refined by passes of best moves between all parts (refine.c). A move with a gain may take
+ *          a part above the limit, in proportion: hubs can gather in one part, and what costs little to move leaves it later.
+ *          On the last level nodes move until every part keeps the limit.
+ * Bound    limit = max(floor((1 + imbalance) W / k), ceil(W / k) + heaviest - 1). While a part is above it, the lightest part is below the
+ *          mean, so it takes any node and ends below the limit: the last step can always be made.
+ * Cost     about linear in edges times the logarithm of the boundary; the growing in (30 k) log k.
+ * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node.                              */
+#include <string.h>
+
+enum { TINYI_LEVELS = 64 };
+
+typedef struct tinyi_parts {
+    tiny_ctx *ctx;
+    tgnn_partition_desc d;
+    tinyi_level level[TINYI_LEVELS];
+    tinyi_cutter cut;
+    tiny_rng rng;
+    int32_t *part;                          /* of the smallest level */
+    int32_t *half;                          /* two rows of its length: the halves in hand, and the best so far */
+    double room;                            /* of each cut in two */
+} tinyi_parts;
+
+static tiny_status tinyi_partition_check(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part)
+{
+    tiny_idx n;
+    if (!g || !part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no graph, or no place for its parts");
+    n = g->in.n_rows;
+    if (n != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "partition: %td sources and %td destinations are not one set of nodes", g->in.n_cols, n);
+    if (k < 1 || ((tiny_idx)k > n && k > 1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %td nodes in %d parts", n, k);
+    if (!(d->imbalance >= 0.0 && d->imbalance <= 1e6)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: an imbalance of %g, it must be 0 to 1000000", d->imbalance);
+    if (d->tries < 0 || d->passes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: %d tries and %d passes", d->tries, d->passes);
+    return TINY_OK;
+}
+
+/* what all nodes weigh, and the limit of k parts */
+static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const tgnn_partition_desc *d, int64_t *total, int64_t *limit)
+{
+    int64_t sum = d->node_weight ? 0 : (int64_t)n, heaviest = n > 0;
+    const double room = 1.0 + (d->imbalance > 0.0 ? d->imbalance : 0.03);
+    tiny_idx v;
+    for (v = 0; d->node_weight && v < n; v++) {
+        if (d->node_weight[v] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)d->node_weight[v]);
+        sum += d->node_weight[v];
+        heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
+    }
+    *total = sum;
+    *limit = TINYI_MAX((int64_t)(room * (double)sum / (double)k), (sum + k - 1) / k + (heaviest > 0 ? heaviest - 1 : 0));
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_partition_measure(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, const int32_t *part, tgnn_partition_info *info)
+{
+    tgnn_partition_desc d;
+    const tiny_sparse *a;
+    int64_t *weight, total, p, p1;
+    tiny_idx v;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    st = tinyi_partition_check(ctx, g, k, &d, part);
+    if (!st && !info) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: there is no place for what was measured");
+    if (st) return st;
+    a = &g->in;
+    memset(info, 0, sizeof *info);
+    st = tinyi_partition_limit(ctx, a->n_rows, k, &d, &total, &info->limit);
+    if (st) return st;
+    weight = (int64_t *)tinyi_alloc(ctx, (size_t)k, sizeof *weight);
+    if (!weight) return tiny_ctx_status(ctx);
+    for (i = 0; i < k; i++) weight[i] = 0;
+    for (v = 0; !st && v < a->n_rows; v++) {
+        if (part[v] < 0 || part[v] >= k) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td is in part %ld of %d", v, (long)part[v], k);
+        else weight[part[v]] += d.node_weight ? d.node_weight[v] : 1;
+    }
+    for (v = 0; !st && v < a->n_rows; v++)
+        for (tinyi_row_range(a, v, &p, &p1); p < p1; p++) {
+            if ((uint64_t)a->col[p] >= (uint64_t)a->n_rows) continue;      /* of a file that changed */
+            if (part[a->col[p]] == part[v]) continue;
+            info->cut_edges++;
+            info->cut += d.edge_weights && a->value ? (double)a->value[p] : 1.0;
+        }
+    info->lightest = info->heaviest = weight[0];
+    for (i = 1; i < k; i++) {
+        info->lightest = TINYI_MIN(info->lightest, weight[i]);
+        info->heaviest = TINYI_MAX(info->heaviest, weight[i]);
+    }
+    tiny_free(ctx, weight);
+    return st;
+}
+
+/* ---- the smallest graph: cut in two, and its halves again */
+
+/* the nodes of l in part `which`, and the edges between them; name: their numbers in l */
+static tiny_status tinyi_parts_half(tiny_ctx *ctx, const tinyi_level *l, const int32_t *part, int32_t which, tinyi_level *h, int32_t **name)
+{
+    int32_t *place = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *place);
+    tiny_idx v, n = 0;
+    int64_t p, m = 0;
+    memset(h, 0, sizeof *h);
+    *name = NULL;
+    if (!place) return tiny_ctx_status(ctx);
+    for (v = 0; v < l->n; v++) {
+        place[v] = part[v] == which ? (int32_t)n++ : -1;
+        for (p = l->offset[v]; part[v] == which && p < l->offset[v + 1]; p++) m += part[l->col[p]] == which;
+    }
+    h->n = n;
+    h->offset = (int64_t *)tinyi_alloc(ctx, (size_t)n + 1, sizeof *h->offset);
+    h->node_weight = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *h->node_weight);
+    h->col = (int32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *h->col);
+    h->weight = (int32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *h->weight);
+    *name = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof **name);
+    if (!h->offset || !h->node_weight || !h->col || !h->weight || !*name) {
+        tiny_free(ctx, place);
+        tiny_free(ctx, *name);
+        tinyi_level_free(ctx, h);
+        return tiny_ctx_status(ctx);
+    }
+    m = n = 0;
+    h->offset[0] = 0;
+    for (v = 0; v < l->n; v++) {
+        if (part[v] != which) continue;
+        (*name)[n] = (int32_t)v;
+        h->node_weight[n] = l->node_weight[v];
+        h->heaviest = TINYI_MAX(h->heaviest, l->node_weight[v]);
+        for (p = l->offset[v]; p < l->offset[v + 1]; p++) {
+            if (part[l->col[p]] != which) continue;
+            h->col[m] = place[l->col[p]];
+            h->weight[m++] = l->weight[p];
+        }
+        h->offset[++n] = m;
+    }
+    tiny_free(ctx, place);
+    return TINY_OK;
+}
+
+/* l in two, target of the first: into s->half; the best of several tries */
+static tiny_status tinyi_parts_two(tinyi_parts *s, const tinyi_level *l, int64_t total, int64_t target)
+{
+    tinyi_cutter *c = &s->cut;
+    const int tries = s->d.tries ? s->d.tries : l->offset[l->n] > 1 << 20 ? 2 : 8, passes = s->d.passes ? s->d.passes : 8;
+    int32_t *best = s->half + s->level[0].n;
+    int64_t best_cut = -1, best_over = 0;
+    tiny_idx v;
+    int t;
+    c->l = l;
+    c->k = 2;
+    c->part = s->half;
+    c->limit[0] = (int64_t)((double)target * (1.0 + s->room)) + l->heaviest / 2;
+    c->limit[1] = (int64_t)((double)(total - target) * (1.0 + s->room)) + l->heaviest / 2;
+    for (t = 0; t < tries; t++) {
+        int64_t over;
+        tiny_status st;
+        for (v = 0; v < l->n; v++) c->part[v] = 1;
+        st = tinyi_cutter_count(c);
+        if (st) return st;
+        if (l->n) tinyi_cutter_grow(c, &s->rng, target);
+        tinyi_cutter_balance(c);
+        tinyi_cutter_refine(c, passes, 0);
+        over = TINYI_MAX(c->weight[0] - c->limit[0], c->weight[1] - c->limit[1]);
+        over = TINYI_MAX(over, 0);
+        if (best_cut >= 0 && (over > best_over || (over == best_over && c->cut >= best_cut))) continue;
+        best_cut = c->cut;
+        best_over = over;
+        if (l->n) memcpy(best, c->part, (size_t)l->n * sizeof *best);
+    }
+    return TINY_OK;
+}
+
+/* nodes of l into the parts first .. first + k - 1 of s->part; name: their numbers there, NULL: the same */
+static tiny_status tinyi_parts_first(tinyi_parts *s, const tinyi_level *l, const int32_t *name, int first, int k)
+{
+    const int k0 = k / 2;
+    int64_t total = 0;
+    tiny_idx v;
+    int side;
+    tinyi_level half[2];
+    int32_t *names[2];
+    tiny_status st;
+    if (k == 1 || l->n == 0) {
+        for (v = 0; v < l->n; v++) s->part[name ? name[v] : v] = first;
+        return TINY_OK;
+    }
+    for (v = 0; v < l->n; v++) total += l->node_weight[v];
+    st = tinyi_parts_two(s, l, total, (int64_t)((double)total * k0 / k + 0.5));
+    if (st) return st;
+    st = tinyi_parts_half(s->ctx, l, s->half + s->level[0].n, 0, &half[0], &names[0]);
+    if (st) return st;
+    st = tinyi_parts_half(s->ctx, l, s->half + s->level[0].n, 1, &half[1], &names[1]);
+    if (st) {
+        tinyi_level_free(s->ctx, &half[0]);
+        tiny_free(s->ctx, names[0]);
+        return st;
+    }
+    for (side = 0; side < 2; side++) {
+        for (v = 0; name && v < half[side].n; v++) names[side][v] = name[names[side][v]];
+        if (!st) st = tinyi_parts_first(s, &half[side], names[side], side ? first + k0 : first, side ? k - k0 : k0);
+        tinyi_level_free(s->ctx, &half[side]);
+        tiny_free(s->ctx, names[side]);
+    }
+    return st;
+}
+
+/* ---- all of it */
+
+static tiny_status tinyi_parts_tell(tiny_ctx *ctx, double done)
+{
+    if (ctx->desc.progress) ctx->desc.progress(ctx->desc.user, "partition", done);
+    if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "partition: the cancel callback asked to stop");
+    return TINY_OK;
+}
+
+/* from the smallest level to the first; parts come out in `part` */
+static tiny_status tinyi_parts_back(tinyi_parts *s, int levels, int k, int64_t total, int64_t limit, int32_t *part)
+{
+    tinyi_cutter *c = &s->cut;
+    const tinyi_level *first = &s->level[0];
+    const int passes = s->d.passes ? s->d.passes : 8;
+    const int64_t slack = 10 * TINYI_MAX(total / first->n, 1), edges = first->offset[first->n];
+    int32_t *now = s->part, *next = part, *t;
+    tiny_status st = TINY_OK;
+    tiny_idx v;
+    int64_t e, sum = 0;
+    int i, p;
+    for (e = 0; e < edges; e++) sum += first->weight[e];
+    c->unit = TINYI_MAX(edges ? sum / edges : 1, 1);
+    c->k = k;
+    for (p = 0; p < k; p++) c->limit[p] = limit;
+    for (i = levels - 1; !st && i >= 0; i--) {
+        const tinyi_level *l = &s->level[i];
+        if (i < levels - 1) {
+            for (v = 0; v < l->n; v++) next[v] = now[l->up[v]];
+            t = now;
+            now = next;
+            next = t;
+        }
+        c->l = l;
+        c->part = now;
+        st = tinyi_cutter_count(c);
+        if (st) break;
+        /* not before: each balance costs the gains that made a part heavy, while the next level may still trade them */
+        if (i == 0) tinyi_cutter_balance(c);
+        tinyi_cutter_refine(c, passes, slack);
+        if (i == 0) {
+            tinyi_cutter_fill(c);
+            tinyi_cutter_balance(c);
+            tinyi_cutter_refine(c, passes, 0);
+        }
+        st = tinyi_parts_tell(s->ctx, 0.6 + 0.4 * (double)(levels - i) / levels);
+    }
+    if (!st && now != part) memcpy(part, now, (size_t)first->n * sizeof *part);
+    return st;
+}
+
+static void tinyi_parts_close(tinyi_parts *s, int levels)
+{
+    int i;
+    for (i = 0; i < levels; i++) tinyi_level_free(s->ctx, &s->level[i]);
+    tinyi_cutter_close(&s->cut);
+    tiny_free(s->ctx, s->part);
+    tiny_free(s->ctx, s->half);
+    tiny_free(s->ctx, s);
+}
+
+static tiny_status tinyi_parts_run(tinyi_parts *s, tgnn_graph *g, int k, int64_t total, int64_t limit, int32_t *part, int *levels)
+{
+    const tiny_idx enough = TINYI_MAX((tiny_idx)30 * k, (tiny_idx)200);
+    const tiny_idx n = g->in.n_rows;
+    int log = 1;
+    tiny_status st = tinyi_level_make(s->ctx, g, s->d.node_weight, s->d.edge_weights, &s->level[0]);
+    *levels = !st;
+    while (!st && *levels < TINYI_LEVELS && s->level[*levels - 1].n > enough) {
+        tinyi_level *fine = &s->level[*levels - 1], *coarse = fine + 1;
+        st = tinyi_level_shrink(s->ctx, fine, (int64_t)(1.5 * (double)total / (double)enough) + 1, s->d.seed, coarse);
+        if (st) break;
+        ++*levels;
+        if ((double)coarse->n > 0.9 * (double)fine->n) break;
+        st = tinyi_parts_tell(s->ctx, 0.6 * (1.0 - (double)coarse->n / (double)n));
+    }
+    if (st) return st;
+    while ((k - 1) >> log) log++;
+    s->room = (s->d.imbalance > 0.0 ? s->d.imbalance : 0.03) / log;
+    s->part = (int32_t *)tinyi_alloc(s->ctx, (size_t)n, sizeof *s->part);
+    s->half = (int32_t *)tinyi_alloc(s->ctx, (size_t)n, 2 * sizeof *s->half);
+    st = s->part && s->half ? tinyi_cutter_open(s->ctx, n, TINYI_MAX(k, 2), &s->cut) : tiny_ctx_status(s->ctx);
+    s->rng = tiny_rng_make(s->d.seed, 0x70617274u);
+    if (!st) st = tinyi_parts_first(s, &s->level[*levels - 1], NULL, 0, k);
+    return st ? st : tinyi_parts_back(s, *levels, k, total, limit, part);
+}
+
+TINY_API tiny_status tgnn_partition(tiny_ctx *ctx, tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info)
+{
+    tgnn_partition_desc d;
+    tinyi_parts *s;
+    int64_t total, limit;
+    tiny_idx v;
+    int levels = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    st = tinyi_partition_check(ctx, g, k, &d, part);
+    if (!st) st = tinyi_partition_limit(ctx, g->in.n_rows, k, &d, &total, &limit);
+    if (st) return st;
+    for (v = 0; k == 1 && v < g->in.n_rows; v++) part[v] = 0;
+    if (k > 1) {
+        s = (tinyi_parts *)tinyi_alloc(ctx, 1, sizeof *s);
+        if (!s) return tiny_ctx_status(ctx);
+        memset(s, 0, sizeof *s);
+        s->ctx = ctx;
+        s->d = d;
+        s->cut.ctx = ctx;
+        st = tinyi_parts_run(s, g, k, total, limit, part, &levels);
+        tinyi_parts_close(s, levels);
+    }
+    if (!st && info) {
+        st = tgnn_partition_measure(ctx, g, k, desc, part, info);
+        info->levels = levels;
+    }
+    return st;
+}
+
+/* ---- one look at each node */
+
+TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, int k, const tgnn_partition_desc *desc, int32_t *part, tgnn_partition_info *info)
+{
+    tgnn_partition_desc d;
+    const tiny_sparse *a;
+    int64_t *weight, *meet, total, limit, p, p1;
+    tiny_idx v;
+    int32_t *met;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    st = tinyi_partition_check(ctx, g, k, &d, part);
+    if (!st) st = tinyi_partition_limit(ctx, g->in.n_rows, k, &d, &total, &limit);
+    if (st) return st;
+    a = &g->in;
+    weight = (int64_t *)tinyi_alloc(ctx, (size_t)k, sizeof *weight);
+    meet = (int64_t *)tinyi_alloc(ctx, (size_t)k, sizeof *meet);
+    met = (int32_t *)tinyi_alloc(ctx, (size_t)k, sizeof *met);
+    if (!weight || !meet || !met) st = tiny_ctx_status(ctx);
+    for (i = 0; !st && i < k; i++) weight[i] = meet[i] = 0;
+    for (v = 0; !st && v < a->n_rows; v++) part[v] = -1;
+    for (v = 0; !st && v < a->n_rows; v++) {
+        const int64_t heavy = d.node_weight ? d.node_weight[v] : 1;
+        double best_score = 0.0;
+        int32_t best = -1;
+        int n = 0, light = 0;
+        for (tinyi_row_range(a, v, &p, &p1); p < p1; p++) {
+            const int32_t u = a->col[p], to = (uint64_t)u < (uint64_t)a->n_rows ? part[u] : -1;
+            if (to >= 0 && !meet[to]++) met[n++] = to;
+        }
+        for (i = 0; i < n; i++) {
+            const int32_t to = met[i];
+            const double score = (double)meet[to] * (1.0 - (double)weight[to] / (double)limit);
+            meet[to] = 0;
+            if (weight[to] + heavy > limit || !(score > 0.0)) continue;
+            if (best < 0 || score > best_score || (score >= best_score && weight[to] < weight[best])) {
+                best = to;
+                best_score = score;
+            }
+        }
+        if (best < 0) {                     /* no neighbour is anywhere yet: the lightest part, which has room for any node */
+            for (i = 1; i < k; i++)
+                if (weight[i] < weight[light]) light = i;
+            best = light;
+        }
+        part[v] = best;
+        weight[best] += heavy;
+        if (v % 1048576 == 0) st = tinyi_parts_tell(ctx, (double)v / (double)a->n_rows);
+    }
+    tiny_free(ctx, weight);
+    tiny_free(ctx, meet);
+    tiny_free(ctx, met);
+    return st || !info ? st : tgnn_partition_measure(ctx, g, k, desc, part, info);
+}
+
+/* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
+ *
+ * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then written: so all lists
+ *          ascend without a sort. halo of t is the union of send(u, t) over u.
+ * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2.                                                                 */
+#include <string.h>
+
+TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h)
+{
+    if (!h) return;
+    tiny_free(ctx, h->own_at);
+    tiny_free(ctx, h->own);
+    tiny_free(ctx, h->halo_at);
+    tiny_free(ctx, h->halo);
+    tiny_free(ctx, h->send_at);
+    tiny_free(ctx, h->send);
+    memset(h, 0, sizeof *h);
+}
+
+/* Counts become places: at[i] is where list i - 1 goes on (i > 0), so that after the writing at[i] is where list i begins. */
+static void tinyi_halo_prefix(int64_t *at, size_t n)
+{
+    int64_t sum = 0, x;
+    size_t i;
+    for (i = 1; i <= n; i++) {
+        x = at[i];
+        at[i] = sum;
+        sum += x;
+    }
+}
+
+static void tinyi_halo_pass(const tgnn_graph *g, const int32_t *part, tgnn_halo *h, int32_t *seen, int write)
+{
+    const tiny_sparse *out = &g->out;
+    tiny_idx v;
+    int64_t p, p1;
+    int t;
+    for (t = 0; t < h->k; t++) seen[t] = -1;
+    for (v = 0; v < h->n; v++) {
+        const int32_t mine = part[v];
+        if (write) h->own[h->own_at[mine + 1]++] = (int32_t)v;
+        else h->own_at[mine + 1]++;
+        for (tinyi_row_range(out, v, &p, &p1); p < p1; p++) {
+            const int32_t to = part[out->col[p]];
+            const size_t pair = (size_t)mine * (size_t)h->k + (size_t)to;
+            if (to == mine || seen[to] == (int32_t)v) continue;
+            seen[to] = (int32_t)v;
+            if (write) {
+                h->halo[h->halo_at[to + 1]] = (int32_t)v;
+                h->send[h->send_at[pair + 1]] = (int32_t)v;
+            }
+            h->halo_at[to + 1]++;
+            h->send_at[pair + 1]++;
+        }
+    }
+}
+
+TINY_API tiny_status tgnn_halo_make(tiny_ctx *ctx, tgnn_graph *g, int k, const int32_t *part, tgnn_halo *out)
+{
+    const tiny_sparse *unused;
+    int32_t *seen;
+    size_t pairs;
+    tiny_idx v;
+    int64_t p, n_halo;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (out) memset(out, 0, sizeof *out);
+    if (!g || !part || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no parts, or no place for the lists");
+    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "halo: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (k < 1 || k > TGNN_HALO_PARTS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: %d parts, there may be 1 to %d", k, TGNN_HALO_PARTS);
+    for (v = 0; v < g->in.n_rows; v++)
+        if (part[v] < 0 || part[v] >= k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: node %td is in part %ld of %d", v, (long)part[v], k);
+    st = tgnn_graph_out(ctx, g, &unused);
+    if (st) return st;
+    out->k = k;
+    out->n = g->in.n_rows;
+    pairs = (size_t)k * (size_t)k;
+    seen = (int32_t *)tinyi_alloc(ctx, (size_t)k, sizeof *seen);
+    out->own_at = (int64_t *)tinyi_alloc(ctx, (size_t)k + 1, sizeof *out->own_at);
+    out->own = (int32_t *)tinyi_alloc(ctx, (size_t)out->n, sizeof *out->own);
+    out->halo_at = (int64_t *)tinyi_alloc(ctx, (size_t)k + 1, sizeof *out->halo_at);
+    out->send_at = (int64_t *)tinyi_alloc(ctx, pairs + 1, sizeof *out->send_at);
+    if (!seen || !out->own_at || !out->own || !out->halo_at || !out->send_at) st = tiny_ctx_status(ctx);
+    if (!st) {
+        memset(out->own_at, 0, ((size_t)k + 1) * sizeof *out->own_at);
+        memset(out->halo_at, 0, ((size_t)k + 1) * sizeof *out->halo_at);
+        memset(out->send_at, 0, (pairs + 1) * sizeof *out->send_at);
+        tinyi_halo_pass(g, part, out, seen, 0);
+        for (n_halo = 0, p = 1; p <= k; p++) n_halo += out->halo_at[p];
+        tinyi_halo_prefix(out->own_at, (size_t)k);
+        tinyi_halo_prefix(out->halo_at, (size_t)k);
+        tinyi_halo_prefix(out->send_at, pairs);
+        out->halo = (int32_t *)tinyi_alloc(ctx, (size_t)n_halo, sizeof *out->halo);
+        out->send = (int32_t *)tinyi_alloc(ctx, (size_t)n_halo, sizeof *out->send);
+        if (!out->halo || !out->send) st = tiny_ctx_status(ctx);
+        else tinyi_halo_pass(g, part, out, seen, 1);
+    }
+    tiny_free(ctx, seen);
+    if (st) tgnn_halo_free(ctx, out);
+    return st;
+}
+
+TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_halo *h, int t, tgnn_graph **out)
+{
+    const tiny_sparse *a;
+    tiny_sparse coo;
+    int32_t *place = NULL;
+    tiny_idx i, n_own, n_halo;
+    int64_t p, p1, m = 0, at = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (out) *out = NULL;
+    if (!g || !h || !out || h->n != g->in.n_rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no place for the result, or the lists are of another graph");
+    if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
+    a = &g->in;
+    n_own = (tiny_idx)(h->own_at[t + 1] - h->own_at[t]);
+    n_halo = (tiny_idx)(h->halo_at[t + 1] - h->halo_at[t]);
+    for (i = 0; i < n_own; i++) {
+        tinyi_row_range(a, h->own[h->own_at[t] + i], &p, &p1);
+        m += p1 - p;
+    }
+    memset(&coo, 0, sizeof coo);
+    coo.form = TINY_COO;
+    coo.owned = 1;
+    coo.n_rows = n_own;
+    coo.n_cols = n_own + n_halo;
+    coo.n = m;
+    coo.row = (int32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *coo.row);
+    coo.col = (int32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *coo.col);
+    coo.source = (int64_t *)tinyi_alloc(ctx, (size_t)m, sizeof *coo.source);
+    if (a->value) coo.value = (float *)tinyi_alloc(ctx, (size_t)m, sizeof *coo.value);
+    place = (int32_t *)tinyi_alloc(ctx, (size_t)h->n, sizeof *place);
+    if (!coo.row || !coo.col || !coo.source || (a->value && !coo.value) || !place) st = tiny_ctx_status(ctx);
+    for (i = 0; !st && i < h->n; i++) place[i] = -1;
+    for (i = 0; !st && i < n_own; i++) place[h->own[h->own_at[t] + i]] = (int32_t)i;
+    for (i = 0; !st && i < n_halo; i++) place[h->halo[h->halo_at[t] + i]] = (int32_t)(n_own + i);
+    for (i = 0; !st && i < n_own; i++) {
+        tinyi_row_range(a, h->own[h->own_at[t] + i], &p, &p1);
+        for (; p < p1 && at < m; p++, at++) {
+            coo.row[at] = (int32_t)i;
+            coo.col[at] = (uint64_t)a->col[p] < (uint64_t)h->n ? place[a->col[p]] : -1;
+            coo.source[at] = a->source ? a->source[p] : p;
+            if (a->value) coo.value[at] = a->value[p];
+        }
+    }
+    coo.n = at;
+    if (!st) {
+        int64_t *number = coo.source;
+        coo.source = NULL;                  /* the conversion tells places in coo, and they have the numbers */
+        st = tgnn_graph_from_sparse(ctx, &coo, out);
+        coo.source = number;
+        for (p = 0; !st && p < (*out)->in.n; p++) (*out)->in.source[p] = number[(*out)->in.source[p]];
+    }
+    tiny_free(ctx, place);
+    tiny_sparse_free(ctx, &coo);
+    return st;
+}
+
+/* src/gnn/graph/sample.c - neighbour sampling
+ *
+ * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE), algorithm 2;
+ *          R. Floyd's choice of f out of d in J. Bentley, "Programming pearls: a sample of brilliance", 1987.
+ * Formula  for j = d - f .. d - 1: t = random in 0 .. j; take t, or j where t was taken before. Every set of f edges is equally likely.
+ * Random   number i for node v in layer l is number i of the generator (seed, l << 32 | v) of core/rng.h.
+ * Method   Counts and a prefix sum, then the threads draw places of edges for some nodes, ask for those lines of memory, and only then
+ *          read them. At last one thread gives the new nodes their places in the order of the edges, with a table of all nodes.
+ * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for ahead.      */
+#include <string.h>
+
+enum { TINYI_SAMPLE_SMALL = 32, TINYI_SAMPLE_GRAIN = 64 };      /* up to so many are searched one by one */
+
+struct tgnn_sampler {
+    tiny_ctx *ctx;
+    const tgnn_graph *g;
+    int n_layers, replace;
+    int32_t fanout[TGNN_SAMPLE_LAYERS];
+    int32_t *place;                         /* (nodes) in node; -1 */
+    size_t table;                           /* places of the table for large fanouts, a power of two; 0: not needed */
+    int64_t *offset[TGNN_SAMPLE_LAYERS], *edge[TGNN_SAMPLE_LAYERS];
+    int32_t *col[TGNN_SAMPLE_LAYERS], *node;
+    size_t offset_room[TGNN_SAMPLE_LAYERS], edge_room[TGNN_SAMPLE_LAYERS], node_room;
+    tiny_idx n_node;
+    /* of the layer in hand */
+    uint64_t seed;
+    int layer;
+    tiny_idx n_dst;
+};
+
+/* ---- one node */
+
+/* the specification: f places of 0 .. d - 1 into out; returns how many */
+static int64_t tinyi_sample_ref(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t *out)
+{
+    tiny_rng rng = tiny_rng_make(s->seed, (uint64_t)s->layer << 32 | (uint32_t)v);
+    int64_t i, j, k;
+    if (d == 0) return 0;
+    if (s->replace) {
+        for (i = 0; i < f; i++) out[i] = (int64_t)tiny_rng_below(&rng, (uint32_t)d);
+        return f;
+    }
+    for (i = 0; d <= f && i < d; i++) out[i] = i;
+    if (d <= f) return d;
+    for (j = d - f, i = 0; j < d; j++, i++) {
+        int64_t t = (int64_t)tiny_rng_below(&rng, (uint32_t)j + 1);
+        for (k = 0; k < i && out[k] != t; k++) {}
+        out[i] = k < i ? j : t;
+    }
+    return f;
+}
+
+/* tiny_rng with the four numbers of a block kept */
+typedef struct tinyi_draw { uint32_t counter[4], key[2], out[4]; int at; } tinyi_draw;
+
+static uint32_t tinyi_draw_below(tinyi_draw *r, uint32_t n)
+{
+    uint64_t m;
+    for (;;) {
+        if (r->at == 4) {
+            tiny_philox(r->counter, r->key, r->out);
+            r->counter[0] += 1;             /* no node draws 2^34 numbers */
+            r->at = 0;
+        }
+        m = (uint64_t)r->out[r->at++] * n;
+        /* the division is needed only where the low half is small: see tiny_rng_below */
+        if ((uint32_t)m >= n || (uint32_t)m >= (uint32_t)(0u - n) % n) return (uint32_t)(m >> 32);
+    }
+}
+
+static void tinyi_sample_fast(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t base, int64_t *out, uint32_t *table)
+{
+    tinyi_draw r;
+    int64_t i, j, k;
+    uint32_t mask = 127, t, at;
+    if (d == 0) return;
+    if (!s->replace && d <= f) {
+        for (i = 0; i < d; i++) out[i] = base + i;
+        return;
+    }
+    r.counter[0] = r.counter[1] = 0;
+    r.counter[2] = (uint32_t)v;
+    r.counter[3] = (uint32_t)s->layer;
+    r.key[0] = (uint32_t)s->seed;
+    r.key[1] = (uint32_t)(s->seed >> 32);
+    r.at = 4;
+    if (s->replace) {
+        for (i = 0; i < f; i++) out[i] = base + (int64_t)tinyi_draw_below(&r, (uint32_t)d);
+        return;
+    }
+    if (f <= TINYI_SAMPLE_SMALL) {
+        for (j = d - f, i = 0; j < d; j++, i++) {
+            const int64_t x = base + (int64_t)tinyi_draw_below(&r, (uint32_t)j + 1);
+            int seen = 0;
+            for (k = 0; k < i; k++) seen |= out[k] == x;
+            out[i] = seen ? base + j : x;
+        }
+        return;
+    }
+    while ((int64_t)mask < 2 * f) mask = mask * 2 + 1;
+    memset(table, 0, ((size_t)mask + 1) * sizeof *table);
+    for (j = d - f, i = 0; j < d; j++, i++) {   /* the table holds places + 1 */
+        t = tinyi_draw_below(&r, (uint32_t)j + 1);
+        for (at = t * 0x9e3779b1u >> 3 & mask; table[at] && table[at] != t + 1; at = (at + 1) & mask) {}
+        if (table[at]) {
+            t = (uint32_t)j;
+            for (at = t * 0x9e3779b1u >> 3 & mask; table[at]; at = (at + 1) & mask) {}
+        }
+        table[at] = t + 1;
+        out[i] = base + (int64_t)t;
+    }
+}
+
+/* ---- one layer */
+
+static int64_t tinyi_sample_count(const tgnn_sampler *s, int64_t d)
+{
+    const int64_t f = s->fanout[s->layer];
+    if (d <= 0) return 0;
+    if (f < 0) return d;
+    return s->replace ? f : TINYI_MIN(f, d);
+}
+
+static void tinyi_sample_count_team(tiny_team *team, void *arg)
+{
+    tgnn_sampler *s = (tgnn_sampler *)arg;
+    const tiny_sparse *a = &s->g->in;
+    int64_t *offset = s->offset[s->layer], p, p1;
+    tiny_idx i, i1;
+    while (tiny_take(team, s->n_dst, 1024, &i, &i1))
+        for (; i < i1; i++) {
+            if (i + 16 < s->n_dst) TINYI_PREFETCH(a->offset + s->node[i + 16]);
+            tinyi_row_range(a, s->node[i], &p, &p1);
+            offset[i + 1] = tinyi_sample_count(s, p1 - p);
+        }
+}
+
+static void tinyi_sample_draw_team(tiny_team *team, void *arg)
+{
+    tgnn_sampler *s = (tgnn_sampler *)arg;
+    const tiny_sparse *a = &s->g->in;
+    const int64_t *offset = s->offset[s->layer];
+    int64_t *edge = s->edge[s->layer], p, p1, q;
+    int32_t *col = s->col[s->layer];
+    tiny_idx i, i0, i1;
+    while (tiny_take(team, s->n_dst, TINYI_SAMPLE_GRAIN, &i0, &i1)) {
+        for (i = i0; i < i1; i++) {
+            const int64_t n = offset[i + 1] - offset[i];
+            tinyi_row_range(a, s->node[i], &p, &p1);
+            if (n != tinyi_sample_count(s, p1 - p)) p = p1 = 0;      /* a mapped file that changed: its first edge, n times */
+            if (p == p1)
+                for (q = offset[i]; q < offset[i + 1]; q++) edge[q] = 0;
+            else tinyi_sample_fast(s, s->node[i], p1 - p, n, p, edge + offset[i], (uint32_t *)team->own);
+            for (q = offset[i]; q < offset[i + 1]; q++) TINYI_PREFETCH(a->col + edge[q]);
+        }
+        for (q = offset[i0]; q < offset[i1]; q++) col[q] = a->col[edge[q]];
+    }
+}
+
+static tiny_status tinyi_sample_room(tiny_ctx *ctx, void **memory, size_t *room, size_t want, size_t keep, size_t bytes_each)
+{
+    void *more;
+    if (want <= *room) return TINY_OK;
+    want = TINYI_MAX(want, *room + *room / 2);
+    more = tinyi_alloc(ctx, want, bytes_each);
+    if (!more) return tiny_ctx_status(ctx);
+    if (keep) memcpy(more, *memory, keep * bytes_each);
+    tiny_free(ctx, *memory);
+    *memory = more;
+    *room = want;
+    return TINY_OK;
+}
+
+/* room in the arrays of this layer and for the nodes it may add */
+static tiny_status tinyi_sample_edges_room(tgnn_sampler *s, int64_t n)
+{
+    void *m = s->edge[s->layer], *c;
+    size_t room = s->edge_room[s->layer];
+    tiny_status st = tinyi_sample_room(s->ctx, &m, &room, (size_t)n, 0, sizeof(int64_t));
+    s->edge[s->layer] = (int64_t *)m;
+    if (st) return st;
+    if (room != s->edge_room[s->layer]) {
+        c = tinyi_alloc(s->ctx, room, sizeof(int32_t));
+        if (!c) {                           /* edge is longer than room says: it is taken anew next time */
+            return tiny_ctx_status(s->ctx);
+        }
+        tiny_free(s->ctx, s->col[s->layer]);
+        s->col[s->layer] = (int32_t *)c;
+        s->edge_room[s->layer] = room;
+    }
+    m = s->node;
+    n = TINYI_MIN((int64_t)s->n_node + n, (int64_t)s->g->in.n_rows);
+    st = tinyi_sample_room(s->ctx, &m, &s->node_room, (size_t)n, (size_t)s->n_node, sizeof(int32_t));
+    s->node = (int32_t *)m;
+    return st;
+}
+
+/* new nodes get places, and col becomes places */
+static tiny_status tinyi_sample_relabel(tgnn_sampler *s, int64_t n)
+{
+    const tiny_idx n_nodes = s->g->in.n_rows;
+    int32_t *col = s->col[s->layer], *place = s->place;
+    int64_t q;
+    for (q = 0; q < n; q++) {
+        const int32_t u = col[q];
+        if (q + 24 < n) TINYI_PREFETCH(place + col[q + 24]);
+        if ((uint64_t)u >= (uint64_t)n_nodes) return tinyi_fail(s->ctx, TINY_E_FORMAT, "sample: an edge comes from node %ld, there are %td", (long)u, n_nodes);
+        if (place[u] < 0) {
+            place[u] = (int32_t)s->n_node;
+            s->node[s->n_node++] = u;
+        }
+        col[q] = place[u];
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
+{
+    const tiny_sparse *a = &s->g->in;
+    const int plain = tiny_ctx_target(s->ctx) == TINY_TARGET_REFERENCE;
+    int64_t *offset, p, p1, q;
+    void *m = s->offset[s->layer];
+    tiny_idx i;
+    tiny_status st;
+    s->n_dst = s->n_node;
+    st = tinyi_sample_room(s->ctx, &m, &s->offset_room[s->layer], (size_t)s->n_dst + 1, 0, sizeof *offset);
+    s->offset[s->layer] = offset = (int64_t *)m;
+    if (!st) st = tiny_parallel(s->ctx, s->n_dst < 256 ? 1 : 0, 0, 0, tinyi_sample_count_team, s);
+    if (st) return st;
+    offset[0] = 0;
+    for (i = 0; i < s->n_dst; i++) {
+        if (offset[i + 1] > INT64_MAX / 64 - offset[i]) return tinyi_fail(s->ctx, TINY_E_OVERFLOW, "sample: more edges than this machine can address");
+        offset[i + 1] += offset[i];
+    }
+    st = tinyi_sample_edges_room(s, offset[s->n_dst]);
+    if (st) return st;
+    if (plain)
+        for (i = 0; i < s->n_dst; i++) {
+            tinyi_row_range(a, s->node[i], &p, &p1);
+            (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            for (q = offset[i]; q < offset[i + 1]; q++) {
+                s->edge[s->layer][q] += p;
+                s->col[s->layer][q] = a->col[s->edge[s->layer][q]];
+            }
+        }
+    else st = tiny_parallel(s->ctx, offset[s->n_dst] < 2048 ? 1 : 0, 0, s->table * sizeof(uint32_t), tinyi_sample_draw_team, s);
+    if (!st) st = tinyi_sample_relabel(s, offset[s->n_dst]);
+    if (st) return st;
+    b->n_dst = s->n_dst;
+    b->n_src = s->n_node;
+    b->n = offset[s->n_dst];
+    b->offset = offset;
+    b->col = s->col[s->layer];
+    b->edge = s->edge[s->layer];
+    return TINY_OK;
+}
+
+/* ---- the sampler */
+
+TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_sampler_desc *desc, tgnn_sampler **out)
+{
+    tgnn_sampler *s;
+    tiny_idx v;
+    int64_t longest = 0, most = 0;
+    int l;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (out) *out = NULL;
+    if (!g || !desc || !desc->fanout || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
+    if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
+    if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers, TGNN_SAMPLE_LAYERS);
+    for (l = 0; l < desc->n_layers; l++) {
+        if (desc->fanout[l] < -1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] is %ld", l, (long)desc->fanout[l]);
+        if (desc->fanout[l] < 0 && desc->replace) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
+        most = TINYI_MAX(most, desc->fanout[l]);
+    }
+    for (v = 0; v < g->in.n_rows; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    if (longest > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647", (long long)longest);
+    s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
+    if (!s) return tiny_ctx_status(ctx);
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    s->g = g;
+    s->n_layers = desc->n_layers;
+    s->replace = desc->replace != 0;
+    for (l = 0; l < s->n_layers; l++) s->fanout[l] = desc->fanout[l];
+    most = TINYI_MIN(most, longest);
+    if (!s->replace && most > TINYI_SAMPLE_SMALL)
+        for (s->table = 128; (int64_t)s->table < 4 * most; s->table *= 2) {}
+    s->place = (int32_t *)tinyi_alloc(ctx, (size_t)g->in.n_rows, sizeof *s->place);
+    if (!s->place) {
+        tgnn_sampler_close(s);
+        return tiny_ctx_status(ctx);
+    }
+    for (v = 0; v < g->in.n_rows; v++) s->place[v] = -1;
+    *out = s;
+    return TINY_OK;
+}
+
+TINY_API void tgnn_sampler_close(tgnn_sampler *s)
+{
+    int l;
+    if (!s) return;
+    for (l = 0; l < TGNN_SAMPLE_LAYERS; l++) {
+        tiny_free(s->ctx, s->offset[l]);
+        tiny_free(s->ctx, s->edge[l]);
+        tiny_free(s->ctx, s->col[l]);
+    }
+    tiny_free(s->ctx, s->node);
+    tiny_free(s->ctx, s->place);
+    tiny_free(s->ctx, s);
+}
+
+TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int32_t *seeds, tiny_idx n_seeds, tgnn_sample *out)
+{
+    void *m;
+    tiny_idx i;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(s->ctx);
+    if (st) return st;
+    if (!out || n_seeds < 0 || (n_seeds && !seeds)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: there are no seeds, or no place for the sample");
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < s->n_node; i++) s->place[s->node[i]] = -1;
+    s->n_node = 0;
+    if (n_seeds > s->g->in.n_rows) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: %td seeds, but %td nodes", n_seeds, s->g->in.n_rows);
+    m = s->node;
+    st = tinyi_sample_room(s->ctx, &m, &s->node_room, (size_t)n_seeds, 0, sizeof *s->node);
+    s->node = (int32_t *)m;
+    for (i = 0; !st && i < n_seeds; i++) {
+        const int32_t v = seeds[i];
+        if ((uint64_t)v >= (uint64_t)s->g->in.n_rows) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: seed %td is node %ld, there are %td", i, (long)v, s->g->in.n_rows);
+        else if (s->place[v] >= 0) st = tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sample: node %ld is seed %ld and seed %td", (long)v, (long)s->place[v], i);
+        else {
+            s->place[v] = (int32_t)i;
+            s->node[s->n_node++] = v;
+        }
+    }
+    s->seed = seed;
+    for (s->layer = 0; !st && s->layer < s->n_layers; s->layer++) st = tinyi_sample_layer(s, &out->block[s->layer]);
+    if (st) {
+        memset(out, 0, sizeof *out);
+        return st;
+    }
+    out->n_layers = s->n_layers;
+    out->n_node = s->n_node;
+    out->node = s->node;
+    return TINY_OK;
 }
 
 /* src/gnn/graph/inflate.h - bytes that were packed by gzip or inside a zip file, without a library
@@ -34594,6 +36607,510 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
     return st;
 }
 
+/* src/gnn/layer/net_file.h - what net.c and net_file.c say to each other */
+#ifndef TINYI_GNN_NET_FILE_H
+#define TINYI_GNN_NET_FILE_H
+TINYI_C_BEGIN
+
+#define TINYI_NET_MAX_JSON ((size_t)1 << 20)
+
+/* The description into a net that is all zero: stages with every width, no weights. */
+TINYI_FN tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net);
+TINYI_FN const char *tinyi_net_act_name(int act);
+TINYI_FN const char *tinyi_net_aggr_name(int aggr);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/layer/net.c - what a description says, what shape each weight must have, and the run through the layers
+ *
+ * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is known and bounded
+ * before a weight is looked at. The files are the matter of net_file.c. */
+#include <string.h>
+
+/* ---- shapes */
+
+static int tinyi_net_attends(tgnn_layer_kind kind) { return kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER; }
+
+static int tinyi_net_matrix(tinyi_net_weight *w, tiny_idx a, tiny_idx b)
+{
+    w->rank = 2;
+    w->dim[0] = a;
+    w->dim[1] = b;
+    return 1;
+}
+
+static int tinyi_net_bias(tinyi_net_weight *w, tiny_idx n)
+{
+    w->rank = 1;
+    w->dim[0] = n;
+    w->optional = 1;
+    return 1;
+}
+
+int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
+{
+    const tgnn_layer *l = &s->layer;
+    const tiny_idx heads = l->heads > 0 ? l->heads : 1, all = heads * s->out, in = s->n_in;
+    memset(w, 0, sizeof *w);
+    if (s->kind == TGNN_STAGE_READOUT || i < 0 || i >= TGNN_LAYER_WEIGHTS) return 0;
+    if (s->kind == TGNN_STAGE_LINEAR) {
+        w->name = i == 0 ? "weight" : "bias";
+        return i == 0 ? tinyi_net_matrix(w, s->out, in) : i == 1 ? tinyi_net_bias(w, s->out) : 0;
+    }
+    w->name = tgnn_layer_weight(l->kind, i);
+    if (!w->name) return 0;
+    switch (l->kind) {
+    case TGNN_LAYER_SAGE:
+        w->optional = i == 2;
+        return i == 1 ? tinyi_net_bias(w, s->out) : tinyi_net_matrix(w, s->out, in);
+    case TGNN_LAYER_GAT: case TGNN_LAYER_GATV2: {
+        const int att = l->kind == TGNN_LAYER_GAT ? i == 1 || i == 2 : i == 4;
+        if (att) {
+            w->rank = 3;
+            w->dim[0] = 1;
+            w->dim[1] = heads;
+            w->dim[2] = s->out;
+            return 1;
+        }
+        if (i == (l->kind == TGNN_LAYER_GAT ? 3 : 5)) return tinyi_net_bias(w, s->n_out);
+        return i & 1 ? tinyi_net_bias(w, all) : tinyi_net_matrix(w, all, in);
+    }
+    case TGNN_LAYER_GIN: case TGNN_LAYER_GINE:
+        switch (i) {
+        case 0: return tinyi_net_matrix(w, s->hidden, in);
+        case 1: return tinyi_net_bias(w, s->hidden);
+        case 2: return tinyi_net_matrix(w, s->out, s->hidden);
+        case 3: return tinyi_net_bias(w, s->out);
+        case 4: return tinyi_net_bias(w, 1);
+        case 5: return tinyi_net_matrix(w, in, s->edge);
+        default: return tinyi_net_bias(w, in);
+        }
+    case TGNN_LAYER_RGCN:
+        if (i == 0) {
+            w->rank = 3;
+            w->dim[0] = s->bases ? s->bases : s->relations;
+            w->dim[1] = in;
+            w->dim[2] = s->out;
+            return 1;
+        }
+        w->optional = i == 1;
+        return i == 2 ? tinyi_net_bias(w, s->out) : i == 1 ? tinyi_net_matrix(w, in, s->out) : s->bases ? tinyi_net_matrix(w, s->relations, s->bases) : 0;
+    case TGNN_LAYER_TRANSFORMER:
+        if (i == 6) return s->edge ? tinyi_net_matrix(w, all, s->edge) : 0;
+        w->optional = i == 7;
+        if (i >= 7) return i == 7 ? tinyi_net_matrix(w, s->n_out, in) : tinyi_net_bias(w, s->n_out);
+        return i & 1 ? tinyi_net_bias(w, all) : tinyi_net_matrix(w, all, in);
+    case TGNN_LAYER_GCN: case TGNN_LAYER_SGC:
+        return i == 1 ? tinyi_net_bias(w, s->out) : tinyi_net_matrix(w, s->out, in);
+    default: return 0;
+    }
+}
+
+/* ---- the description */
+
+enum {
+    TINYI_NET_KIND, TINYI_NET_NAMED, TINYI_NET_ACT, TINYI_NET_IN, TINYI_NET_OUT, TINYI_NET_HEADS, TINYI_NET_CONCAT, TINYI_NET_LOOPS, TINYI_NET_SLOPE, TINYI_NET_AGGR,
+    TINYI_NET_NORMALIZE, TINYI_NET_HIDDEN, TINYI_NET_EPS, TINYI_NET_EDGE, TINYI_NET_RELATIONS, TINYI_NET_BASES, TINYI_NET_STEPS, TINYI_NET_ALPHA, TINYI_NET_WEIGHTED,
+    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_MEMBERS
+};
+
+#define TINYI_NET_LINEAR TGNN_LAYER_COUNT   /* the bits of kinds: those of the layers, then these two */
+#define TINYI_NET_READOUT (TGNN_LAYER_COUNT + 1)
+#define TINYI_NET_B(k) (1u << (k))
+#define TINYI_NET_ANY (TINYI_NET_B(TINYI_NET_READOUT + 1) - 1)
+#define TINYI_NET_SPREAD (TINYI_NET_B(TGNN_LAYER_GCN) | TINYI_NET_B(TGNN_LAYER_SGC) | TINYI_NET_B(TGNN_LAYER_APPNP))
+#define TINYI_NET_GATS (TINYI_NET_B(TGNN_LAYER_GAT) | TINYI_NET_B(TGNN_LAYER_GATV2))
+#define TINYI_NET_GINS (TINYI_NET_B(TGNN_LAYER_GIN) | TINYI_NET_B(TGNN_LAYER_GINE))
+
+/* name, type, kinds that have it, least and most of a number */
+static const struct tinyi_net_member { const char *name; tinyi_json_type type; unsigned kinds; double least, most; } tinyi_net_member[TINYI_NET_MEMBERS] = {
+    { "kind", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
+    { "name", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
+    { "act", TINYI_JSON_TEXT, TINYI_NET_ANY, 0, 0 },
+    { "in", TINYI_JSON_INT, TINYI_NET_ANY, 1, (double)TGNN_NET_WIDTH },
+    { "out", TINYI_JSON_INT, TINYI_NET_ANY & ~(TINYI_NET_B(TGNN_LAYER_APPNP) | TINYI_NET_B(TINYI_NET_READOUT)), 1, (double)TGNN_NET_WIDTH },
+    { "heads", TINYI_JSON_INT, TINYI_NET_GATS | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 1, 1024 },
+    { "concat", TINYI_JSON_BOOL, TINYI_NET_GATS | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 0, 0 },
+    { "add_self_loops", TINYI_JSON_BOOL, TINYI_NET_GATS | TINYI_NET_SPREAD, 0, 0 },
+    { "negative_slope", TINYI_JSON_FLOAT, TINYI_NET_GATS, 1e-6, 1 },
+    { "aggr", TINYI_JSON_TEXT, TINYI_NET_B(TGNN_LAYER_SAGE) | TINYI_NET_B(TINYI_NET_READOUT), 0, 0 },
+    { "normalize", TINYI_JSON_BOOL, TINYI_NET_B(TGNN_LAYER_SAGE), 0, 0 },
+    { "hidden", TINYI_JSON_INT, TINYI_NET_GINS, 1, (double)TGNN_NET_WIDTH },
+    { "eps", TINYI_JSON_FLOAT, TINYI_NET_GINS, -1e6, 1e6 },
+    { "edge", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_GINE) | TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 1, (double)TGNN_NET_WIDTH },
+    { "relations", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_RGCN), 1, (double)TGNN_NET_WIDTH },
+    { "bases", TINYI_JSON_INT, TINYI_NET_B(TGNN_LAYER_RGCN), 1, (double)TGNN_NET_WIDTH },
+    { "K", TINYI_JSON_INT, TINYI_NET_SPREAD & ~TINYI_NET_B(TGNN_LAYER_GCN), 1, 1000 },
+    { "alpha", TINYI_JSON_FLOAT, TINYI_NET_B(TGNN_LAYER_APPNP), 1e-6, 1 },
+    { "edge_weight", TINYI_JSON_BOOL, TINYI_NET_SPREAD, 0, 0 },
+    { "all", TINYI_JSON_BOOL, TINYI_NET_B(TINYI_NET_READOUT), 0, 0 },
+    { "dropout", TINYI_JSON_FLOAT, TINYI_NET_ANY & ~TINYI_NET_B(TINYI_NET_READOUT), 0, 0.999 },
+    { "dropout_edges", TINYI_JSON_FLOAT, TINYI_NET_GATS, 0, 0.999 }
+};
+
+static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
+static const char *const tinyi_net_aggrs[] = { "sum", "mean", "max", "min", "add" };
+
+typedef struct tinyi_net_read {
+    tiny_ctx *ctx;
+    const char *path;
+    tgnn_net *net;
+    unsigned seen;
+    int64_t whole[TINYI_NET_MEMBERS];
+    double number[TINYI_NET_MEMBERS];
+    tinyi_json_text text[TINYI_NET_MEMBERS];
+} tinyi_net_read;
+
+static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
+{
+    char shown[TINYI_SHOW];
+    const struct tinyi_net_member *m = tinyi_net_member;
+    const int number = r->net->n_stages + 1;
+    double v;
+    int k;
+    for (k = 0; k < TINYI_NET_MEMBERS && !tinyi_json_text_is(it->key, m[k].name); k++) {}
+    if (k == TINYI_NET_MEMBERS) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: no layer has a member %s", r->path, number, tinyi_show_bytes(it->key.at, it->key.n, shown));
+    if (r->seen & TINYI_NET_B(k)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s stands there twice", r->path, number, m[k].name);
+    r->seen |= TINYI_NET_B(k);
+    if (it->type != m[k].type && !(m[k].type == TINYI_JSON_FLOAT && it->type == TINYI_JSON_INT))
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
+                          m[k].type == TINYI_JSON_TEXT ? "a text" : m[k].type == TINYI_JSON_BOOL ? "true or false" : m[k].type == TINYI_JSON_INT ? "a whole number" : "a number");
+    v = it->type == TINYI_JSON_FLOAT ? it->f : (double)it->i;
+    if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !(v >= m[k].least && v <= m[k].most))
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s is %g, it must be %g to %g", r->path, number, m[k].name, v, m[k].least, m[k].most);
+    r->whole[k] = it->i;
+    r->number[k] = v;
+    r->text[k] = it->text;
+    return TINY_OK;
+}
+
+static int tinyi_net_has(const tinyi_net_read *r, int k) { return (r->seen & TINYI_NET_B(k)) != 0; }
+
+/* number of the text among n words, or -1 */
+static int tinyi_net_word(tinyi_json_text t, const char *const *word, int n)
+{
+    int k;
+    for (k = 0; k < n; k++)
+        if (tinyi_json_text_is(t, word[k])) return k;
+    return -1;
+}
+
+static tiny_status tinyi_net_name(tinyi_net_read *r, tgnn_stage *s)
+{
+    const tinyi_json_text t = r->text[TINYI_NET_NAMED];
+    char shown[TINYI_SHOW];
+    size_t i;
+    int k;
+    if (!tinyi_net_has(r, TINYI_NET_NAMED)) return TINY_OK;
+    for (i = 0; i < t.n && i < TGNN_NET_NAME; i++)
+        if (!((t.at[i] >= 'a' && t.at[i] <= 'z') || (t.at[i] >= 'A' && t.at[i] <= 'Z') || (t.at[i] >= '0' && t.at[i] <= '9') || strchr("_.-", t.at[i])) || !t.at[i]) break;
+    if (i < t.n || i >= TGNN_NET_NAME || !i)
+        return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: the name %s; names have 1 to %d letters, digits, points, - and _", r->path, r->net->n_stages + 1,
+                          tinyi_show_bytes(t.at, t.n, shown), TGNN_NET_NAME - 1);
+    memcpy(s->name, t.at, t.n);
+    for (k = 0; k < r->net->n_stages; k++)
+        if (!strcmp(r->net->stage[k].name, s->name)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d are both named %s", r->path, k + 1, r->net->n_stages + 1, s->name);
+    return TINY_OK;
+}
+
+/* the map of a layer is closed: its members become a stage */
+static tiny_status tinyi_net_stage(tinyi_net_read *r)
+{
+    const int number = r->net->n_stages + 1;
+    tgnn_stage *s = &r->net->stage[r->net->n_stages];
+    tgnn_layer *l = &s->layer;
+    char shown[TINYI_SHOW];
+    int k, bit;
+    tiny_status st;
+    memset(s, 0, sizeof *s);
+    for (bit = 0; bit < TGNN_LAYER_COUNT && !tinyi_json_text_is(r->text[TINYI_NET_KIND], tgnn_layer_name((tgnn_layer_kind)bit)); bit++) {}
+    if (bit == TGNN_LAYER_COUNT) bit = tinyi_json_text_is(r->text[TINYI_NET_KIND], "linear") ? TINYI_NET_LINEAR : tinyi_json_text_is(r->text[TINYI_NET_KIND], "readout") ? TINYI_NET_READOUT : -1;
+    if (!tinyi_net_has(r, TINYI_NET_KIND)) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no kind", r->path, number);
+    if (bit < 0)
+        return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: the kind %s is not known here", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_KIND].at, r->text[TINYI_NET_KIND].n, shown));
+    for (k = 0; k < TINYI_NET_MEMBERS; k++)
+        if (tinyi_net_has(r, k) && !(tinyi_net_member[k].kinds & TINYI_NET_B(bit)))
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s has no %s", r->path, number, bit < TGNN_LAYER_COUNT ? tgnn_layer_name((tgnn_layer_kind)bit) : bit == TINYI_NET_LINEAR ? "linear" : "readout",
+                              tinyi_net_member[k].name);
+    s->kind = bit < TGNN_LAYER_COUNT ? TGNN_STAGE_CONV : bit == TINYI_NET_LINEAR ? TGNN_STAGE_LINEAR : TGNN_STAGE_READOUT;
+    if (s->kind == TGNN_STAGE_CONV) l->kind = (tgnn_layer_kind)bit;
+    st = tinyi_net_name(r, s);
+    if (st) return st;
+    if (!s->name[0] && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d has no name; its weights are found by it", r->path, number);
+    if (tinyi_net_has(r, TINYI_NET_ACT)) s->act = tinyi_net_word(r->text[TINYI_NET_ACT], tinyi_net_acts, TGNN_ACT_COUNT);
+    if (s->act < 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: act is %s; there are none, relu, elu, tanh", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_ACT].at, r->text[TINYI_NET_ACT].n, shown));
+    s->aggr = bit == TGNN_LAYER_SAGE ? TINY_EDGE_MEAN : TINY_EDGE_SUM;
+    if (tinyi_net_has(r, TINYI_NET_AGGR)) s->aggr = tinyi_net_word(r->text[TINYI_NET_AGGR], tinyi_net_aggrs, 5);
+    if (s->aggr < 0) return tinyi_fail(r->ctx, TINY_E_UNSUPPORTED, "%s: layer %d: aggr is %s; there are sum, add, mean, max, min", r->path, number, tinyi_show_bytes(r->text[TINYI_NET_AGGR].at, r->text[TINYI_NET_AGGR].n, shown));
+    if (s->aggr == 4) s->aggr = TINY_EDGE_SUM;
+    l->aggr = s->aggr;
+    l->normalize = (int)r->whole[TINYI_NET_NORMALIZE];
+    l->heads = tinyi_net_has(r, TINYI_NET_HEADS) ? (int)r->whole[TINYI_NET_HEADS] : 1;
+    l->average = tinyi_net_has(r, TINYI_NET_CONCAT) && !r->whole[TINYI_NET_CONCAT];
+    l->no_loops = tinyi_net_has(r, TINYI_NET_LOOPS) && !r->whole[TINYI_NET_LOOPS];
+    l->weighted = (int)r->whole[TINYI_NET_WEIGHTED];
+    l->slope = (float)r->number[TINYI_NET_SLOPE];
+    l->eps = (float)r->number[TINYI_NET_EPS];
+    l->alpha = (float)r->number[TINYI_NET_ALPHA];
+    l->steps = tinyi_net_has(r, TINYI_NET_STEPS) ? (int)r->whole[TINYI_NET_STEPS] : bit == TGNN_LAYER_SGC ? 1 : 0;
+    s->n_in = (tiny_idx)r->whole[TINYI_NET_IN];
+    s->out = (tiny_idx)r->whole[TINYI_NET_OUT];
+    s->hidden = tinyi_net_has(r, TINYI_NET_HIDDEN) ? (tiny_idx)r->whole[TINYI_NET_HIDDEN] : s->out;
+    s->edge = (tiny_idx)r->whole[TINYI_NET_EDGE];
+    s->relations = (tiny_idx)r->whole[TINYI_NET_RELATIONS];
+    s->bases = (tiny_idx)r->whole[TINYI_NET_BASES];
+    s->all = (int)r->whole[TINYI_NET_ALL];
+    s->dropout = (float)r->number[TINYI_NET_DROP];
+    s->dropout_edges = (float)r->number[TINYI_NET_DROP_EDGES];
+    if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
+    if (bit == TGNN_LAYER_GINE && !s->edge) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): gine wants edge, the features of an edge", r->path, number, s->name);
+    if (bit == TGNN_LAYER_RGCN && !s->relations) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s): rgcn wants relations", r->path, number, s->name);
+    r->net->n_stages++;
+    return TINY_OK;
+}
+
+/* widths from layer to layer */
+static tiny_status tinyi_net_chain(tinyi_net_read *r)
+{
+    tgnn_net *net = r->net;
+    tiny_idx width = 0, all = 0;
+    int i, read_out = 0;
+    if (!net->n_stages) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: there are no layers", r->path);
+    for (i = 0; i < net->n_stages; i++) {
+        tgnn_stage *s = &net->stage[i];
+        if (!s->n_in) s->n_in = width;
+        if (!s->n_in) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer 1 has no in", r->path);
+        if (!i) all = s->n_in;
+        if (s->kind == TGNN_STAGE_READOUT && s->all) {
+            if (width && s->n_in != width && s->n_in != all) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, all layers before give %td", r->path, i + 1, s->n_in, all);
+            s->n_in = width ? width : s->n_in;
+        } else if (width && s->n_in != width) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: in is %td, the layer before gives %td", r->path, i + 1, s->n_in, width);
+        if (read_out && s->kind != TGNN_STAGE_LINEAR) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: behind a readout there are only linear layers", r->path, i + 1);
+        read_out |= s->kind == TGNN_STAGE_READOUT;
+        if (s->kind == TGNN_STAGE_READOUT) s->n_out = s->all ? all : s->n_in;
+        else if (s->kind == TGNN_STAGE_CONV && s->layer.kind == TGNN_LAYER_APPNP) s->n_out = s->out = s->n_in;
+        else s->n_out = s->out * (s->kind == TGNN_STAGE_CONV && tinyi_net_attends(s->layer.kind) && !s->layer.average ? s->layer.heads : 1);
+        if (s->n_out > TGNN_NET_WIDTH || s->out * s->layer.heads > TGNN_NET_WIDTH)
+            return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d is %td wide, the most are %td", r->path, i + 1, TINYI_MAX(s->n_out, s->out * s->layer.heads), TGNN_NET_WIDTH);
+        all += s->n_out;
+        width = s->n_out;
+    }
+    net->n_in = net->stage[0].n_in;
+    net->n_out = width;
+    return TINY_OK;
+}
+
+tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net)
+{
+    char shown[TINYI_SHOW];
+    tinyi_json_walk w;
+    tinyi_json_item it;
+    tinyi_net_read *r;
+    int format = 0, layers = 0, rows = 0;
+    tiny_status st = tinyi_json_begin(&w, ctx, path, "the description", json, n_json, TINYI_NET_MAX_JSON);
+    if (st) return st;
+    r = (tinyi_net_read *)tiny_alloc(ctx, sizeof *r);
+    if (!r) return tiny_ctx_status(ctx);
+    memset(r, 0, sizeof *r);
+    r->ctx = ctx;
+    r->path = path;
+    r->net = net;
+    while (!st && !(st = tinyi_json_next(&w, &it)) && it.type != TINYI_JSON_END) {
+        if (it.type == TINYI_JSON_CLOSE) {
+            if (it.depth == 2) st = tinyi_net_stage(r);
+        } else if (it.depth == 0) {
+            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description is no map", path);
+        } else if (it.depth == 1) {
+            if (tinyi_json_text_is(it.key, "format") && !format++) {
+                if (it.type != TINYI_JSON_TEXT || !tinyi_json_text_is(it.text, "tgnn-net 1")) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: format must be \"tgnn-net 1\"", path);
+            } else if (tinyi_json_text_is(it.key, "rows") && !rows++) {
+                if (it.type != TINYI_JSON_BOOL) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: rows must be true or false", path);
+                net->rows = (int)it.i;
+            } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
+                if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
+            } else st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path, tinyi_show_bytes(it.key.at, it.key.n, shown));
+        } else if (it.depth == 2) {
+            if (it.type != TINYI_JSON_MAP) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layer %d is no map", path, net->n_stages + 1);
+            else if (net->n_stages == TGNN_NET_MOST) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: more than %d layers", path, TGNN_NET_MOST);
+            r->seen = 0;
+            memset(r->whole, 0, sizeof r->whole);
+            memset(r->number, 0, sizeof r->number);
+            memset(r->text, 0, sizeof r->text);
+        } else st = tinyi_net_take(r, &it);
+    }
+    if (!st && !format) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: there is no \"format\": \"tgnn-net 1\"", path);
+    if (!st) st = tinyi_net_chain(r);
+    tiny_free(ctx, r);
+    return st;
+}
+
+const char *tinyi_net_act_name(int act) { return tinyi_net_acts[act]; }
+const char *tinyi_net_aggr_name(int aggr) { return tinyi_net_aggrs[aggr]; }
+
+/* ---- running */
+
+/* what the stage wants of a graph, as a number: equal numbers share one */
+static tiny_idx tinyi_net_wish(const tgnn_stage *s)
+{
+    const tgnn_layer *l = &s->layer;
+    switch (l->kind) {
+    case TGNN_LAYER_GCN: case TGNN_LAYER_SGC: case TGNN_LAYER_APPNP: return 1 + !!l->no_loops + 2 * !!l->weighted;
+    case TGNN_LAYER_GAT: case TGNN_LAYER_GATV2: return 5 + !!l->no_loops;
+    case TGNN_LAYER_RGCN: return 7 + s->relations;
+    default: return 0;
+    }
+}
+
+tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out)
+{
+    int i, k;
+    tiny_status st = TINY_OK;
+    memset(out, 0, sizeof *out);
+    for (i = 0; !st && i < net->n_stages; i++) {
+        if (net->stage[i].kind != TGNN_STAGE_CONV) continue;
+        for (k = 0; k < i; k++)
+            if (net->stage[k].kind == TGNN_STAGE_CONV && tinyi_net_wish(&net->stage[k]) == tinyi_net_wish(&net->stage[i])) break;
+        out->shared[i] = k < i;
+        if (k < i) out->of[i] = out->of[k];
+        else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, &out->of[i]);
+    }
+    if (st) tinyi_net_graphs_close(ctx, out);
+    return st;
+}
+
+void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g)
+{
+    int i;
+    for (i = 0; i < TGNN_NET_MOST; i++)
+        if (!g->shared[i]) tgnn_graph_close(ctx, g->of[i]);
+    memset(g, 0, sizeof *g);
+}
+
+TINY_REF_BEGIN
+void tinyi_net_rows(const tiny_tensor *x, float *y)
+{
+    tiny_idx i, k;
+    for (i = 0; i < x->dim[0]; i++) {
+        const float *row = (const float *)x->data + i * x->stride[0];
+        double sum = 0.0;
+        for (k = 0; k < x->dim[1]; k++) sum += row[k * x->stride[1]];
+        for (k = 0; k < x->dim[1]; k++) y[i * x->dim[1] + k] = sum == 0.0 ? row[k * x->stride[1]] : (float)(row[k * x->stride[1]] / sum);
+    }
+}
+
+static void tinyi_net_elu(float *y, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++)
+        if (y[i] < 0.0f) y[i] = (float)(tinyi_exp64((double)y[i]) - 1.0);
+}
+TINY_REF_END
+
+static tiny_status tinyi_net_act(tiny_ctx *ctx, int act, const tiny_tensor *y)
+{
+    switch (act) {
+    case TGNN_ACT_RELU: return tiny_relu(ctx, y, y);
+    case TGNN_ACT_TANH: return tiny_tanh(ctx, y, y);
+    case TGNN_ACT_ELU: tinyi_net_elu((float *)y->data, tiny_tensor_count(y)); return TINY_OK;
+    default: return TINY_OK;
+    }
+}
+
+/* h[k] is what stage k is given; y what stage i makes */
+static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y)
+{
+    const tgnn_stage *s = &net->stage[i];
+    const tiny_tensor *x = &h[i];
+    tiny_status st = TINY_OK;
+    if (s->kind == TGNN_STAGE_CONV) {
+        if (s->edge && !in->e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
+        if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge)) return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name, s->edge);
+        st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
+    } else if (s->kind == TGNN_STAGE_LINEAR) {
+        tiny_tensor turned = tiny_tensor_swap(s->layer.w[0], 0, 1);
+        st = tiny_matmul(ctx, x, &turned, s->layer.w[1].data ? &s->layer.w[1] : NULL, TINY_ACT_NONE, y);
+    } else {
+        int64_t whole[2];
+        tiny_tensor offset = tiny_tensor_1d(in->graph_at ? (void *)(uintptr_t)in->graph_at : whole, TINY_I64, (in->graph_at ? in->n_graphs : 1) + 1), part = *y;
+        tiny_spmm_params p;
+        int k = s->all ? 0 : i;
+        memset(&p, 0, sizeof p);
+        p.reduce = s->aggr;
+        whole[0] = 0;
+        whole[1] = (int64_t)x->dim[0];
+        for (; !st && k <= i; k++) {
+            part.dim[1] = h[k].dim[1];
+            st = tiny_spmm(ctx, &offset, &h[k], NULL, NULL, NULL, &p, &part);
+            part.data = (float *)part.data + h[k].dim[1];
+        }
+    }
+    return st ? st : tinyi_net_act(ctx, s->act, y);
+}
+
+TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+{
+    tinyi_net_graphs graphs;
+    tiny_tensor h[TGNN_NET_MOST + 1];
+    void *held[TGNN_NET_MOST + 1] = { NULL };
+    tiny_idx rows, n;
+    int i, keep = 0;
+    char text[96];
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !in || !in->graph || !in->x || !y || net->n_stages < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no net, no graph, no x or no y");
+    n = tgnn_graph_nodes(in->graph);
+    if (tiny_tensor_check(in->x) || in->x->dtype != TINY_F32 || in->x->rank != 2 || in->x->dim[0] != n || in->x->dim[1] != net->n_in)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "net: x is %s, it must be %td x %td f32: nodes, features", tiny_tensor_check(in->x) ? "no tensor" : tinyi_shape_text(in->x, text), n, net->n_in);
+    rows = n;
+    for (i = 0; i < net->n_stages; i++) {
+        if (net->stage[i].kind == TGNN_STAGE_READOUT) {
+            rows = in->graph_at ? in->n_graphs : 1;
+            keep |= net->stage[i].all;
+        }
+    }
+    if (rows != n && in->graph_at && (rows < 0 || in->graph_at[0] != 0 || in->graph_at[rows] != (int64_t)n))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: graph_at must begin with 0 and end with the %td nodes", n);
+    if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != rows || y->dim[1] != net->n_out)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "net: y is %s, it must be %td x %td f32, dense", tiny_tensor_check(y) ? "no tensor" : tinyi_shape_text(y, text), rows, net->n_out);
+    st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, &graphs);
+    if (st) return st;
+    h[0] = *in->x;
+    if (net->rows) {
+        held[0] = tinyi_alloc(ctx, (size_t)(n * net->n_in), sizeof(float));
+        if (!held[0]) st = tiny_ctx_status(ctx);
+        else {
+            tinyi_net_rows(in->x, (float *)held[0]);
+            h[0] = tiny_tensor_2d(held[0], TINY_F32, n, net->n_in);
+        }
+    }
+    rows = n;
+    for (i = 0; !st && i < net->n_stages; i++) {
+        const tgnn_stage *s = &net->stage[i];
+        size_t count;
+        if (s->kind == TGNN_STAGE_READOUT) rows = in->graph_at ? in->n_graphs : 1;
+        if (i + 1 == net->n_stages) {
+            if (before) st = tiny_copy(ctx, &h[i], before);
+            h[i + 1] = *y;
+        } else {
+            if (!tinyi_size_mul((size_t)rows, (size_t)s->n_out, &count)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "net: layer %d: %td x %td numbers", i + 1, rows, s->n_out);
+            else {
+                held[i + 1] = tinyi_alloc(ctx, count, sizeof(float));
+                if (!held[i + 1]) st = tiny_ctx_status(ctx);
+                h[i + 1] = tiny_tensor_2d(held[i + 1], TINY_F32, rows, s->n_out);
+            }
+        }
+        if (!st) st = tinyi_net_step(ctx, net, i, in, graphs.of[i], h, &h[i + 1]);
+        if (!keep) {
+            tiny_free(ctx, held[i]);
+            held[i] = NULL;
+        }
+    }
+    for (i = 0; i <= TGNN_NET_MOST; i++) tiny_free(ctx, held[i]);
+    tinyi_net_graphs_close(ctx, &graphs);
+    return st;
+}
+
 /* src/gnn/embed/fastrp.c - FastRP
  * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse Random Projection",
  *          2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse Random Projections", 2006.
@@ -34963,6 +37480,968 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     tiny_free(ctx, degree);
     tinyi_fastrp_free(&f);
     return st;
+}
+
+/* src/gnn/train/data.c
+ * Plane    principal components: K. Pearson, 1901; eigenvectors of the covariance of the columns, summed in double. */
+#include <string.h>
+
+static tiny_status tinyi_data_x(tiny_ctx *ctx, tgnn_data *d, tiny_idx wide)
+{
+    size_t n;
+    if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)wide, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "data: %td nodes of %td features", d->n_nodes, wide);
+    d->x = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, d->n_nodes, wide);
+    if (!d->x.data) return tiny_ctx_status(ctx);
+    memset(d->x.data, 0, n * sizeof(float));
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_data_planted(tiny_ctx *ctx, tiny_idx n, int k, double degree, double inside, uint64_t seed, tgnn_data *out)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0x64617461);
+    tiny_idx i, f, wide;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no place for it");
+    memset(out, 0, sizeof *out);
+    st = tgnn_planted(ctx, n, k, degree, inside, seed, &out->graph);
+    if (st) return st;
+    out->n_nodes = n;
+    out->n_class = k;
+    out->n_split = 1;
+    wide = (tiny_idx)k + 11;
+    st = tinyi_data_x(ctx, out, wide);
+    out->label = st ? NULL : (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *out->label);
+    out->split = out->label ? (char *)tiny_alloc(ctx, (size_t)n) : NULL;
+    if (!st && !out->split) st = tiny_ctx_status(ctx);
+    for (i = 0; !st && i < n; i++) {
+        out->label[i] = (int32_t)(i % k);
+        out->split[i] = i / k < 20 ? 'r' : i < n / 4 + 20 * (tiny_idx)k ? 'v' : 't';
+        for (f = 0; f < wide; f++) ((float *)out->x.data)[i * wide + f] = (f == i % k ? 1.0f : 0.0f) + tiny_rng_normal(&rng);
+    }
+    if (st) tgnn_data_free(ctx, out);
+    return st;
+}
+
+TINY_API tiny_status tgnn_data_rings(tiny_ctx *ctx, tiny_idx n_graphs, uint64_t seed, tgnn_data *out)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0x72696e67);
+    tgnn_graph_desc how;
+    tgnn_edges e;
+    int32_t *src = NULL, *dst = NULL;
+    tiny_idx g, i, nodes = 0;
+    int64_t m = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || n_graphs < 1 || n_graphs > 1 << 24) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: %td rings", n_graphs);
+    memset(out, 0, sizeof *out);
+    memset(&e, 0, sizeof e);
+    memset(&how, 0, sizeof how);
+    src = (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 35, sizeof *src);     /* 23 of the ring and 12 chords at most */
+    dst = src ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 35, sizeof *dst) : NULL;
+    out->graph_of_node = dst ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs * 23, sizeof *dst) : NULL;
+    out->graph_label = out->graph_of_node ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs, sizeof *dst) : NULL;
+    out->fold = out->graph_label ? (int32_t *)tinyi_alloc(ctx, (size_t)n_graphs, sizeof *dst) : NULL;
+    if (!out->fold) st = tiny_ctx_status(ctx);
+    for (g = 0; !st && g < n_graphs; g++) {
+        const uint32_t size = 8 + tiny_rng_below(&rng, 16), kind = (uint32_t)(g & 1), chords = size / (kind ? 2 : 4);
+        out->graph_label[g] = (int32_t)kind;
+        out->fold[g] = (int32_t)(g / 2 % 10) + 1;
+        for (i = 0; i < (tiny_idx)(size + chords); i++, m++) {
+            const uint32_t a = i < (tiny_idx)size ? (uint32_t)i : tiny_rng_below(&rng, size), reach = i < (tiny_idx)size ? 1 : 2 + tiny_rng_below(&rng, size - 3);
+            src[m] = (int32_t)(nodes + (tiny_idx)a);
+            dst[m] = (int32_t)(nodes + (tiny_idx)((a + reach) % size));
+        }
+        for (i = 0; i < (tiny_idx)size; i++) out->graph_of_node[nodes++] = (int32_t)g;
+    }
+    e.n_src = e.n_dst = out->n_nodes = nodes;
+    e.n = m;
+    e.src = src;
+    e.dst = dst;
+    how.symmetrize = 1;
+    how.duplicates = TINY_DUPLICATES_FIRST;
+    out->n_graphs = n_graphs;
+    out->n_graph_class = 2;
+    if (!st) st = tgnn_graph_make(ctx, &e, &how, &out->graph);
+    tiny_free(ctx, src);
+    tiny_free(ctx, dst);
+    if (st) tgnn_data_free(ctx, out);
+    return st;
+}
+
+TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
+{
+    const tiny_sparse *g;
+    tiny_idx i, wide = 16;
+    int32_t most = -1;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!d || !d->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no graph");
+    if (d->x.data) return TINY_OK;
+    g = tgnn_graph_in(d->graph);
+    if (!d->n_graphs) {
+        st = tinyi_data_x(ctx, d, 64);
+        return st ? st : tgnn_fastrp(ctx, d->graph, NULL, &d->x);
+    }
+    for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
+    if (most >= 4096) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
+    if (d->node_label) wide = TINYI_MAX(1, (tiny_idx)most + 1);
+    st = tinyi_data_x(ctx, d, wide);
+    for (i = 0; !st && i < d->n_nodes; i++) {
+        const tiny_idx k = d->node_label ? (tiny_idx)d->node_label[i] : TINYI_MIN((tiny_idx)(g->offset[i + 1] - g->offset[i]), wide - 1);
+        if (k >= 0) ((float *)d->x.data)[i * wide + k] = 1.0f;
+    }
+    return st;
+}
+
+TINY_API tiny_status tgnn_data_graph_at(tiny_ctx *ctx, const tgnn_data *d, int64_t **out)
+{
+    tiny_idx i, g = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!d || !out || !d->graph_of_node || d->n_graphs < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there are no graphs, only nodes");
+    *out = (int64_t *)tinyi_alloc(ctx, (size_t)d->n_graphs + 1, sizeof **out);
+    if (!*out) return tiny_ctx_status(ctx);
+    for (i = 0; i < d->n_nodes; i++)        /* they ascend, and are below n_graphs: tgnn_data_read has seen to it */
+        while (g <= (tiny_idx)d->graph_of_node[i]) (*out)[g++] = (int64_t)i;
+    while (g <= d->n_graphs) (*out)[g++] = (int64_t)d->n_nodes;
+    return TINY_OK;
+}
+
+/* ---- a plane */
+
+TINY_REF_BEGIN
+static void tinyi_plane_covariance(const tiny_tensor *x, double *mean, float *cov)
+{
+    const tiny_idx n = x->dim[0], f = x->dim[1];
+    tiny_idx i, a, b;
+#define TINYI_PLANE_X(i, a) ((double)((const float *)x->data)[(i) * x->stride[0] + (a) * x->stride[1]])
+    for (a = 0; a < f; a++) {
+        mean[a] = 0.0;
+        for (i = 0; i < n; i++) mean[a] += TINYI_PLANE_X(i, a);
+        mean[a] /= (double)(n ? n : 1);
+    }
+    for (a = 0; a < f; a++)
+        for (b = 0; b < f; b++) {
+            double sum = 0.0;
+            if (b > a) {
+                cov[a * f + b] = 0.0f;      /* only the lower triangle is read */
+                continue;
+            }
+            for (i = 0; i < n; i++) sum += (TINYI_PLANE_X(i, a) - mean[a]) * (TINYI_PLANE_X(i, b) - mean[b]);
+            cov[a * f + b] = (float)(sum / (double)(n ? n : 1));
+        }
+}
+
+static void tinyi_plane_project(const tiny_tensor *x, const double *mean, const float *v, const tiny_tensor *y)
+{
+    const tiny_idx f = x->dim[1];
+    tiny_idx i, a, k;
+    for (i = 0; i < x->dim[0]; i++)
+        for (k = 0; k < 2; k++) {
+            double sum = 0.0;
+            for (a = 0; a < f && k < f; a++) sum += (TINYI_PLANE_X(i, a) - mean[a]) * (double)v[a * f + f - 1 - k];
+            ((float *)y->data)[i * y->stride[0] + k * y->stride[1]] = (float)sum;
+        }
+#undef TINYI_PLANE_X
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tiny_tensor c, w, v;
+    double *mean;
+    float *room;
+    tiny_idx f;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!x || !y || tiny_tensor_check(x) || tiny_tensor_check(y) || x->dtype != TINY_F32 || y->dtype != TINY_F32 || x->rank != 2 || y->rank != 2 || y->dim[0] != x->dim[0] || y->dim[1] != 2 ||
+        x->dim[1] < 1 || x->dim[1] > 4096)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "plane: x must be n x 1 .. 4096 f32 and y n x 2 f32");
+    f = x->dim[1];
+    mean = (double *)tinyi_alloc(ctx, (size_t)f, sizeof *mean);
+    room = mean ? (float *)tinyi_alloc(ctx, (size_t)(f * f * 2 + f), sizeof *room) : NULL;
+    if (!room) st = tiny_ctx_status(ctx);
+    else {
+        c = tiny_tensor_2d(room, TINY_F32, f, f);
+        v = tiny_tensor_2d(room + f * f, TINY_F32, f, f);
+        w = tiny_tensor_1d(room + 2 * f * f, TINY_F32, f);
+        tinyi_plane_covariance(x, mean, room);
+        st = tiny_eigh(ctx, &c, &w, &v);
+        if (!st) tinyi_plane_project(x, mean, (const float *)v.data, y);
+    }
+    tiny_free(ctx, room);
+    tiny_free(ctx, mean);
+    return st;
+}
+
+/* src/gnn/graph/coarsen.c - heavy-edge matching, and the graph that is left of it
+ *
+ * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998, section 3.1; pairs
+ *          without a common edge (two-hop) after D. LaSalle et al., "Improving Graph Partitioning for Modern Graphs and Architectures", 2015.
+ * Method   Nodes are visited in random order, those of few edges first; each takes the free neighbour with the heaviest edge, the
+ *          lightest one of several. Where more than a tenth of the nodes stay alone (stars, isolated nodes), those of up to three
+ *          edges with the same heaviest neighbour become pairs. Pairs get numbers in the order of their first node. A row of the smaller graph joins the
+ *          rows of its pair, by a table of the columns seen; rows are made by all threads, each by one, so threads change nothing.
+ * Cost     linear in nodes and edges, but for the table: one line of cache an edge.                                             */
+#include <string.h>
+
+#define TINYI_LEVEL_TABLE 4096              /* columns of a row are looked up in so many places while they are few */
+
+TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l)
+{
+    tiny_free(ctx, l->offset);
+    tiny_free(ctx, l->col);
+    tiny_free(ctx, l->weight);
+    tiny_free(ctx, l->node_weight);
+    tiny_free(ctx, l->up);
+    memset(l, 0, sizeof *l);
+}
+
+static int32_t tinyi_level_add(int32_t a, int32_t b) { return a > 0x7fffffff - b ? 0x7fffffff : a + b; }
+
+/* ---- from a graph */
+
+typedef struct tinyi_level_job { const tgnn_graph *g; tinyi_level *l; double scale; int fill; tiny_idx outside; } tinyi_level_job;
+
+TINY_REF_BEGIN                              /* no fma: the same weights everywhere */
+static int32_t tinyi_level_weight(const tinyi_level_job *job, const tiny_sparse *a, int64_t p)
+{
+    double w;
+    if (job->scale == 0.0) return 1;
+    w = (double)a->value[p] * job->scale;   /* a file may change: anything may stand here */
+    return w > 0.0 ? w < 1.0 ? 1 : w < 1048576.0 ? (int32_t)(w + 0.5) : 1048576 : 0;
+}
+TINY_REF_END
+
+/* the rows of v in both directions ascend: they are merged; counts into offset[v + 1], or fills */
+static void tinyi_level_rows_team(tiny_team *team, void *arg)
+{
+    tinyi_level_job *job = (tinyi_level_job *)arg;
+    const tiny_sparse *a = &job->g->in, *b = &job->g->out;
+    const tinyi_level *l = job->l;
+    tiny_idx v, v1;
+    while (tiny_take(team, l->n, 256, &v, &v1))
+        for (; v < v1; v++) {
+            int64_t p, p1, q, q1, at = job->fill ? l->offset[v] : 0;
+            const int64_t room = job->fill ? l->offset[v + 1] : INT64_MAX;
+            int32_t last = -1;
+            tinyi_row_range(a, v, &p, &p1);
+            tinyi_row_range(b, v, &q, &q1);
+            while (p < p1 || q < q1) {
+                const int from_a = q == q1 || (p < p1 && a->col[p] <= b->col[q]);
+                const int32_t u = from_a ? a->col[p] : b->col[q];
+                const int32_t w = !job->fill ? 0 : from_a ? tinyi_level_weight(job, a, p) : tinyi_level_weight(job, b, q);
+                if (from_a) p++;
+                else q++;
+                if ((uint32_t)u >= (uint32_t)l->n) {
+                    tinyi_atomic_set(&job->outside, v + 1);
+                    continue;
+                }
+                if (u == v) continue;
+                if (u == last) {
+                    if (job->fill) l->weight[at - 1] = tinyi_level_add(l->weight[at - 1], w);
+                    continue;
+                }
+                if (at >= room) break;
+                if (job->fill) {
+                    l->col[at] = u;
+                    l->weight[at] = w;
+                }
+                at++;
+                last = u;
+            }
+            if (!job->fill) l->offset[v + 1] = at;
+            else
+                for (; at < room; at++) {   /* the file changed under us */
+                    l->col[at] = (int32_t)v;
+                    l->weight[at] = 0;
+                }
+        }
+}
+
+TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l)
+{
+    const tiny_sparse *unused;
+    tinyi_level_job job;
+    tiny_idx v;
+    int64_t p, total = 0;
+    float most = 0.0f;
+    tiny_status st = tgnn_graph_out(ctx, g, &unused);
+    memset(l, 0, sizeof *l);
+    if (st) return st;
+    job.g = g;
+    job.l = l;
+    job.scale = 0.0;
+    job.outside = 0;
+    if (edge_weights && g->in.value) {
+        for (p = 0; p < g->in.n; p++) {
+            const float w = g->in.value[p];
+            if (!(w >= 0.0f) || w - w != 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "partition: edge %lld weighs %g, weights must be finite and not negative", (long long)p, (double)w);
+            most = TINYI_MAX(most, w);
+        }
+        job.scale = most > 0.0f ? 1048576.0 / (double)most : 1.0;
+    }
+    l->n = g->in.n_rows;
+    l->offset = (int64_t *)tinyi_alloc(ctx, (size_t)l->n + 1, sizeof *l->offset);
+    l->node_weight = (int32_t *)tinyi_alloc(ctx, (size_t)l->n, sizeof *l->node_weight);
+    if (!l->offset || !l->node_weight) st = tiny_ctx_status(ctx);
+    if (!st) {
+        l->offset[0] = 0;
+        job.fill = 0;
+        st = tiny_parallel(ctx, 0, 0, 0, tinyi_level_rows_team, &job);
+    }
+    for (v = 0; !st && v < l->n; v++) {
+        l->offset[v + 1] += l->offset[v];
+        l->node_weight[v] = node_weight ? node_weight[v] : 1;
+        l->heaviest = TINYI_MAX(l->heaviest, l->node_weight[v]);
+        total += l->node_weight[v];
+        if (l->node_weight[v] < 0) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "partition: node %td weighs %ld", v, (long)l->node_weight[v]);
+    }
+    if (!st && total > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647", (long long)total);
+    if (!st) {
+        l->col = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->col);
+        l->weight = (int32_t *)tinyi_alloc(ctx, (size_t)l->offset[l->n], sizeof *l->weight);
+        if (!l->col || !l->weight) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        job.fill = 1;
+        st = tiny_parallel(ctx, 0, 0, 0, tinyi_level_rows_team, &job);
+    }
+    if (!st && job.outside) st = tinyi_fail(ctx, TINY_E_FORMAT, "partition: an edge of node %td leads to a node that is not there", job.outside - 1);
+    if (st) tinyi_level_free(ctx, l);
+    return st;
+}
+
+/* ---- who joins whom */
+
+#define TINYI_MATCH_CLASSES 64
+#define TINYI_TWO_HOP_DEGREE 3
+
+/* a random order, nodes of few edges first */
+static void tinyi_match_order(const tinyi_level *l, uint64_t seed, uint32_t *order, uint32_t *scratch)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0x6d617463u + ((uint64_t)l->n << 32));
+    tiny_idx at[TINYI_MATCH_CLASSES + 1], v;
+    int64_t mean = l->n ? l->offset[l->n] / l->n : 0, step = mean / 32 + 1, d;
+    int c;
+    tiny_rng_permutation(&rng, scratch, (uint32_t)l->n);
+    for (c = 0; c <= TINYI_MATCH_CLASSES; c++) at[c] = 0;
+    for (v = 0; v < l->n; v++) {
+        d = (l->offset[v + 1] - l->offset[v]) / step;
+        at[TINYI_MIN(d, TINYI_MATCH_CLASSES - 1) + 1]++;
+    }
+    for (c = 0; c < TINYI_MATCH_CLASSES; c++) at[c + 1] += at[c];
+    for (v = 0; v < l->n; v++) {
+        const uint32_t u = scratch[v];
+        d = (l->offset[u + 1] - l->offset[u]) / step;
+        order[at[TINYI_MIN(d, TINYI_MATCH_CLASSES - 1)]++] = u;
+    }
+}
+
+static void tinyi_match_heavy(const tinyi_level *l, int64_t most, const uint32_t *order, int32_t *match)
+{
+    tiny_idx i;
+    int64_t p;
+    for (i = 0; i < l->n; i++) match[i] = -1;
+    for (i = 0; i < l->n; i++) {
+        const int32_t v = (int32_t)order[i];
+        int32_t best = -1, heavy = 0;
+        if (i + 16 < l->n) TINYI_PREFETCH(l->offset + order[i + 16]);
+        if (i + 8 < l->n) {
+            TINYI_PREFETCH(l->col + l->offset[order[i + 8]]);
+            TINYI_PREFETCH(l->weight + l->offset[order[i + 8]]);
+        }
+        if (match[v] >= 0) continue;
+        for (p = l->offset[v]; p < l->offset[v + 1]; p++) {
+            const int32_t u = l->col[p], w = l->weight[p];
+            if (w < heavy || match[u] >= 0 || u == v || (int64_t)l->node_weight[v] + l->node_weight[u] > most) continue;
+            if (w == heavy && best >= 0 && l->node_weight[u] >= l->node_weight[best]) continue;
+            best = u;
+            heavy = w;
+        }
+        if (best < 0) continue;
+        match[v] = best;
+        match[best] = v;
+    }
+}
+
+/* nodes that stayed alone, by their heaviest neighbour (n: none); seat has n + 1 places */
+static void tinyi_match_two_hop(const tinyi_level *l, int64_t most, int32_t *match, int32_t *seat)
+{
+    tiny_idx v;
+    int64_t p;
+    for (v = 0; v <= l->n; v++) seat[v] = -1;
+    for (v = 0; v < l->n; v++) {
+        tiny_idx by = l->n;
+        int32_t heavy = 0, other;
+        if (match[v] >= 0 || l->offset[v + 1] - l->offset[v] > TINYI_TWO_HOP_DEGREE) continue;
+        for (p = l->offset[v]; p < l->offset[v + 1]; p++)
+            if (l->weight[p] > heavy) {
+                heavy = l->weight[p];
+                by = l->col[p];
+            }
+        other = seat[by];
+        if (other < 0 || (int64_t)l->node_weight[v] + l->node_weight[other] > most) {
+            seat[by] = (int32_t)v;
+            continue;
+        }
+        match[v] = other;
+        match[other] = (int32_t)v;
+        seat[by] = -1;
+    }
+}
+
+/* ---- the smaller graph */
+
+typedef struct tinyi_shrink {
+    const tinyi_level *fine;
+    tinyi_level *coarse;
+    const int32_t *match;
+    int32_t *first;                         /* of each pair */
+    int64_t *bound;                         /* n + 1: where its row begins while its length is not known */
+    int32_t *col, *weight;
+    uint32_t mask;                          /* of the large table */
+    int plain;
+} tinyi_shrink;
+
+/* the specification: each edge of the pair is looked for in the row so far */
+static int64_t tinyi_shrink_row_ref(const tinyi_shrink *s, int32_t c, int32_t v, int64_t at)
+{
+    int64_t p, q;
+    for (p = s->fine->offset[v]; p < s->fine->offset[v + 1]; p++) {
+        const int32_t u = s->fine->up[s->fine->col[p]];
+        if (u == c) continue;
+        for (q = s->bound[c]; q < at && s->col[q] != u; q++) {}
+        if (q == at) {
+            s->col[at] = u;
+            s->weight[at++] = s->fine->weight[p];
+        } else s->weight[q] = tinyi_level_add(s->weight[q], s->fine->weight[p]);
+    }
+    return at;
+}
+
+/* the same with a table: place of a column in the row, plus 1; 0: free */
+static int64_t tinyi_shrink_row(const tinyi_shrink *s, int32_t c, int32_t v, int64_t at, int32_t *table, uint32_t mask)
+{
+    const int64_t begin = s->bound[c];
+    int64_t p;
+    for (p = s->fine->offset[v]; p < s->fine->offset[v + 1]; p++) {
+        const int32_t u = s->fine->up[s->fine->col[p]];
+        uint32_t t = (uint32_t)u & mask;
+        if (u == c) continue;
+        while (table[t] && s->col[begin + table[t] - 1] != u) t = (t + 1) & mask;
+        if (!table[t]) {
+            s->col[at] = u;
+            s->weight[at++] = s->fine->weight[p];
+            table[t] = (int32_t)(at - begin);
+        } else s->weight[begin + table[t] - 1] = tinyi_level_add(s->weight[begin + table[t] - 1], s->fine->weight[p]);
+    }
+    return at;
+}
+
+static void tinyi_shrink_team(tiny_team *team, void *arg)
+{
+    tinyi_shrink *s = (tinyi_shrink *)arg;
+    const tinyi_level *fine = s->fine;
+    int32_t *table = (int32_t *)team->own;
+    tiny_idx c, c1;
+    int64_t p;
+    if (!s->plain) memset(table, 0, ((size_t)s->mask + 1) * sizeof *table);
+    while (tiny_take(team, s->coarse->n, 256, &c, &c1))
+        for (; c < c1; c++) {
+            const int32_t v = s->first[c], u = s->match[v];
+            const int64_t begin = s->bound[c], room = s->bound[c + 1] - begin;
+            const uint32_t mask = room <= TINYI_LEVEL_TABLE / 2 ? TINYI_LEVEL_TABLE - 1 : s->mask;
+            int64_t at = begin;
+            if (s->plain) {
+                at = tinyi_shrink_row_ref(s, (int32_t)c, v, at);
+                if (u >= 0) at = tinyi_shrink_row_ref(s, (int32_t)c, u, at);
+            } else {
+                at = tinyi_shrink_row(s, (int32_t)c, v, at, table, mask);
+                if (u >= 0) at = tinyi_shrink_row(s, (int32_t)c, u, at, table, mask);
+                for (p = at - 1; p >= begin; p--) {     /* backwards: what was pushed along goes before what it ran into */
+                    uint32_t t = (uint32_t)s->col[p] & mask;
+                    while (table[t] != (int32_t)(p - begin + 1)) t = (t + 1) & mask;
+                    table[t] = 0;
+                }
+            }
+            s->coarse->offset[c + 1] = at - begin;
+            s->coarse->node_weight[c] = fine->node_weight[v] + (u >= 0 ? fine->node_weight[u] : 0);
+        }
+}
+
+static void tinyi_shrink_close_up_team(tiny_team *team, void *arg)
+{
+    const tinyi_shrink *s = (const tinyi_shrink *)arg;
+    tiny_idx c, c1;
+    while (tiny_take(team, s->coarse->n, 1024, &c, &c1))
+        for (; c < c1; c++) {
+            const size_t bytes = (size_t)(s->coarse->offset[c + 1] - s->coarse->offset[c]) * sizeof(int32_t);
+            if (!bytes) continue;
+            memcpy(s->coarse->col + s->coarse->offset[c], s->col + s->bound[c], bytes);
+            memcpy(s->coarse->weight + s->coarse->offset[c], s->weight + s->bound[c], bytes);
+        }
+}
+
+static void tinyi_shrink_free(tiny_ctx *ctx, tinyi_shrink *s)
+{
+    tiny_free(ctx, s->first);
+    tiny_free(ctx, s->bound);
+    tiny_free(ctx, s->col);
+    tiny_free(ctx, s->weight);
+}
+
+static tiny_status tinyi_shrink_build(tiny_ctx *ctx, tinyi_level *fine, const int32_t *match, tinyi_level *coarse)
+{
+    tinyi_shrink s;
+    tiny_idx v, c = 0;
+    size_t table;
+    tiny_status st = TINY_OK;
+    memset(&s, 0, sizeof s);
+    for (v = 0; v < fine->n; v++)
+        if (match[v] < 0 || v < match[v]) c++;
+    coarse->n = c;
+    s.fine = fine;
+    s.coarse = coarse;
+    s.match = match;
+    s.plain = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE;
+    fine->up = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *fine->up);
+    s.first = (int32_t *)tinyi_alloc(ctx, (size_t)c, sizeof *s.first);
+    s.bound = (int64_t *)tinyi_alloc(ctx, (size_t)c + 1, sizeof *s.bound);
+    s.col = (int32_t *)tinyi_alloc(ctx, (size_t)fine->offset[fine->n], sizeof *s.col);
+    s.weight = (int32_t *)tinyi_alloc(ctx, (size_t)fine->offset[fine->n], sizeof *s.weight);
+    coarse->offset = (int64_t *)tinyi_alloc(ctx, (size_t)c + 1, sizeof *coarse->offset);
+    coarse->node_weight = (int32_t *)tinyi_alloc(ctx, (size_t)c, sizeof *coarse->node_weight);
+    if (!fine->up || !s.first || !s.bound || !s.col || !s.weight || !coarse->offset || !coarse->node_weight) st = tiny_ctx_status(ctx);
+    if (!st) {
+        c = 0;
+        s.bound[0] = 0;
+        for (v = 0; v < fine->n; v++) {
+            if (match[v] >= 0 && match[v] < v) continue;
+            s.first[c] = (int32_t)v;
+            s.bound[c + 1] = s.bound[c] + fine->offset[v + 1] - fine->offset[v];
+            fine->up[v] = (int32_t)c;
+            if (match[v] >= 0) {
+                s.bound[c + 1] += fine->offset[match[v] + 1] - fine->offset[match[v]];
+                fine->up[match[v]] = (int32_t)c;
+            }
+            c++;
+        }
+        for (table = TINYI_LEVEL_TABLE; table < (size_t)c; table *= 2) {}
+        s.mask = (uint32_t)(table - 1);
+        coarse->offset[0] = 0;
+        st = tiny_parallel(ctx, s.plain ? 1 : 0, 0, s.plain ? 0 : table * sizeof(int32_t), tinyi_shrink_team, &s);
+    }
+    for (c = 0; !st && c < coarse->n; c++) {
+        coarse->offset[c + 1] += coarse->offset[c];
+        coarse->heaviest = TINYI_MAX(coarse->heaviest, coarse->node_weight[c]);
+    }
+    if (!st) {
+        coarse->col = (int32_t *)tinyi_alloc(ctx, (size_t)coarse->offset[coarse->n], sizeof *coarse->col);
+        coarse->weight = (int32_t *)tinyi_alloc(ctx, (size_t)coarse->offset[coarse->n], sizeof *coarse->weight);
+        st = coarse->col && coarse->weight ? tiny_parallel(ctx, 0, 0, 0, tinyi_shrink_close_up_team, &s) : tiny_ctx_status(ctx);
+    }
+    tinyi_shrink_free(ctx, &s);
+    return st;
+}
+
+TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse)
+{
+    uint32_t *order = (uint32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *order);
+    int32_t *match = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n, sizeof *match), *seat = (int32_t *)tinyi_alloc(ctx, (size_t)fine->n + 1, sizeof *seat);
+    tiny_idx v, alone = 0;
+    tiny_status st = order && match && seat ? TINY_OK : tiny_ctx_status(ctx);
+    memset(coarse, 0, sizeof *coarse);
+    if (!st) {
+        tinyi_match_order(fine, seed, order, (uint32_t *)seat);
+        tinyi_match_heavy(fine, most, order, match);
+        for (v = 0; v < fine->n; v++) alone += match[v] < 0;
+        if (alone > fine->n / 10) tinyi_match_two_hop(fine, most, match, seat);
+        tiny_free(ctx, order);
+        tiny_free(ctx, seat);
+        order = NULL;
+        seat = NULL;
+        st = tinyi_shrink_build(ctx, fine, match, coarse);
+    }
+    tiny_free(ctx, order);
+    tiny_free(ctx, match);
+    tiny_free(ctx, seat);
+    if (st) {
+        tinyi_level_free(ctx, coarse);
+        tiny_free(ctx, fine->up);
+        fine->up = NULL;
+    }
+    return st;
+}
+
+/* src/gnn/graph/refine.c - passes of best moves with hill climbing, balance, and growing a first half
+ *
+ * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts after G. Karypis,
+ *          V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
+ * Formula  gain of a move = edges of the node to the new part - edges to its own (weights).
+ * Method   A heap holds the nodes at the boundary by an upper bound of their gain. The first is taken and its gain to each part that it
+ *          touches is computed; when it is below the bound and another may be better, it goes back with what it is. The best move is
+ *          made even when it costs something, until a share of the edges was touched without a new best cut; then the moves after the
+ *          best are taken back. A part that has no room shuts a node out until one of its neighbours moves.
+ *          A node moves once a pass. Bounds of its neighbours follow each move, so that they stay upper bounds.
+ * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm.                 */
+#include <string.h>
+#include <stdlib.h>
+
+enum { TINYI_SPOT_OUT = -1, TINYI_SPOT_DONE = -2 };     /* not in the heap; has moved, or may not */
+
+TINYI_FN tiny_status tinyi_cutter_open(tiny_ctx *ctx, tiny_idx n_room, int k_room, tinyi_cutter *c)
+{
+    memset(c, 0, sizeof *c);
+    c->ctx = ctx;
+    c->n_room = n_room;
+    c->weight = (int64_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->weight);
+    c->limit = (int64_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->limit);
+    c->meet = (int64_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->meet);
+    c->met = (int32_t *)tinyi_alloc(ctx, (size_t)k_room, sizeof *c->met);
+    c->spot = (tinyi_spot *)tinyi_alloc(ctx, (size_t)n_room, sizeof *c->spot);
+    c->heap = (tinyi_spot_item *)tinyi_alloc(ctx, (size_t)n_room, sizeof *c->heap);
+    c->log = (int32_t *)tinyi_alloc(ctx, (size_t)n_room, 2 * sizeof *c->log);
+    if (c->weight && c->limit && c->meet && c->met && c->spot && c->heap && c->log) {
+        memset(c->meet, 0, (size_t)k_room * sizeof *c->meet);
+        return TINY_OK;
+    }
+    tinyi_cutter_close(c);
+    return tiny_ctx_status(ctx);
+}
+
+TINYI_FN void tinyi_cutter_close(tinyi_cutter *c)
+{
+    tiny_free(c->ctx, c->weight);
+    tiny_free(c->ctx, c->limit);
+    tiny_free(c->ctx, c->meet);
+    tiny_free(c->ctx, c->met);
+    tiny_free(c->ctx, c->spot);
+    tiny_free(c->ctx, c->heap);
+    tiny_free(c->ctx, c->log);
+    c->weight = c->limit = c->meet = NULL;
+    c->met = c->log = NULL;
+    c->spot = NULL;
+    c->heap = NULL;
+}
+
+/* ---- the heap: largest key first, of equal ones the lower node */
+
+static int tinyi_spot_heap_before(tinyi_spot_item a, tinyi_spot_item b) { return a.key > b.key || (a.key == b.key && a.node < b.node); }
+
+static void tinyi_spot_heap_up(tinyi_cutter *c, tiny_idx i, tinyi_spot_item x)
+{
+    while (i > 0) {
+        const tiny_idx up = (i - 1) / 2;
+        if (!tinyi_spot_heap_before(x, c->heap[up])) break;
+        c->heap[i] = c->heap[up];
+        c->spot[c->heap[i].node].at = (int32_t)i;
+        i = up;
+    }
+    c->heap[i] = x;
+    c->spot[x.node].at = (int32_t)i;
+}
+
+static void tinyi_spot_heap_down(tinyi_cutter *c, tiny_idx i, tinyi_spot_item x)
+{
+    for (;;) {
+        tiny_idx k = 2 * i + 1;
+        if (k >= c->n_heap) break;
+        if (k + 1 < c->n_heap && tinyi_spot_heap_before(c->heap[k + 1], c->heap[k])) k++;
+        if (!tinyi_spot_heap_before(c->heap[k], x)) break;
+        c->heap[i] = c->heap[k];
+        c->spot[c->heap[i].node].at = (int32_t)i;
+        i = k;
+    }
+    c->heap[i] = x;
+    c->spot[x.node].at = (int32_t)i;
+}
+
+static void tinyi_spot_heap_put(tinyi_cutter *c, int32_t node, int64_t key)
+{
+    tinyi_spot_item x;
+    x.key = key;
+    x.node = node;
+    c->spot[node].key = key;
+    tinyi_spot_heap_up(c, c->n_heap++, x);
+}
+
+static void tinyi_spot_heap_change(tinyi_cutter *c, int32_t node, int64_t key)
+{
+    tinyi_spot_item x;
+    const tiny_idx i = c->spot[node].at;
+    const int64_t old = c->spot[node].key;
+    if (key == old) return;
+    x.key = key;
+    x.node = node;
+    c->spot[node].key = key;
+    if (key > old) tinyi_spot_heap_up(c, i, x);
+    else tinyi_spot_heap_down(c, i, x);
+}
+
+static int32_t tinyi_spot_heap_pop(tinyi_cutter *c)
+{
+    const int32_t node = c->heap[0].node;
+    const tinyi_spot_item last = c->heap[--c->n_heap];
+    if (c->n_heap) tinyi_spot_heap_down(c, 0, last);
+    c->spot[node].at = TINYI_SPOT_OUT;
+    return node;
+}
+
+/* ---- counting */
+
+typedef struct tinyi_count_job { tinyi_cutter *c; } tinyi_count_job;
+
+static void tinyi_cutter_count_team(tiny_team *team, void *arg)
+{
+    tinyi_cutter *c = ((const tinyi_count_job *)arg)->c;
+    const tinyi_level *l = c->l;
+    tiny_idx v, v1;
+    int64_t p;
+    while (tiny_take(team, l->n, 512, &v, &v1))
+        for (; v < v1; v++) {
+            tinyi_spot *s = c->spot + v;
+            const int32_t mine = c->part[v];
+            int64_t in = 0, out = 0;
+            for (p = l->offset[v]; p < l->offset[v + 1]; p++) {
+                const int64_t w = l->weight[p], same = c->part[l->col[p]] == mine;
+                in += same * w;
+                out += (1 - same) * w;
+            }
+            s->in = in;
+            s->out = out;
+            s->key = 0;
+            s->at = TINYI_SPOT_OUT;
+            s->part = mine;
+        }
+}
+
+TINYI_FN tiny_status tinyi_cutter_count(tinyi_cutter *c)
+{
+    tinyi_count_job job;
+    tiny_idx v;
+    int p;
+    tiny_status st;
+    job.c = c;
+    st = tiny_parallel(c->ctx, c->l->n < 4096 ? 1 : 0, 0, 0, tinyi_cutter_count_team, &job);
+    for (p = 0; p < c->k; p++) c->weight[p] = 0;
+    c->cut = 0;
+    for (v = 0; v < c->l->n && !st; v++) {
+        c->weight[c->part[v]] += c->l->node_weight[v];
+        c->cut += c->spot[v].out;
+    }
+    c->cut /= 2;
+    return st;
+}
+
+/* ---- one move */
+
+/* keys 1 or 2: bounds in the heap follow; 1: nodes that came to the boundary are put into it */
+static void tinyi_cutter_move(tinyi_cutter *c, int32_t v, int32_t to, int keys)
+{
+    const tinyi_level *l = c->l;
+    tinyi_spot *s = c->spot + v;
+    const int32_t from = s->part;
+    int64_t p, in = 0;
+    for (p = l->offset[v]; p < l->offset[v + 1]; p++) {
+        const int32_t u = l->col[p];
+        const int64_t w = l->weight[p];
+        tinyi_spot *t = c->spot + u;
+        int64_t more = w;                   /* by so much the best gain of u may have grown */
+        if (u == v) continue;
+        if (t->part == from) {
+            t->in -= w;
+            t->out += w;
+            more = 2 * w;
+        } else if (t->part == to) {
+            t->in += w;
+            t->out -= w;
+            in += w;
+            more = -w;
+        }
+        if (!keys || t->at == TINYI_SPOT_DONE) continue;
+        if (t->at >= 0) tinyi_spot_heap_change(c, u, TINYI_MIN(t->key + more, t->out - t->in));
+        else if (keys == 1 && t->out > 0) tinyi_spot_heap_put(c, u, t->out - t->in);
+    }
+    c->cut -= in - s->in;
+    s->out += s->in - in;
+    s->in = in;
+    s->part = to;
+    c->part[v] = to;
+    c->weight[from] -= l->node_weight[v];
+    c->weight[to] += l->node_weight[v];
+}
+
+/* The best part for v among those it touches and that have room below their limits, of equal ones the lightest; -1: none. A gain
+ * may take a part above its limit, by up to `slack` for a gain of c->unit: what is cheap to move leaves it later. */
+static int32_t tinyi_cutter_target(tinyi_cutter *c, int32_t v, int64_t slack, int64_t *gain)
+{
+    const tinyi_level *l = c->l;
+    const int32_t mine = c->spot[v].part;
+    const int64_t heavy = l->node_weight[v];
+    int32_t best = -1;
+    int64_t p, most = 0;
+    int n = 0, i;
+    for (p = l->offset[v]; p < l->offset[v + 1]; p++) {
+        const int32_t to = c->part[l->col[p]];
+        if (to == mine || !l->weight[p]) continue;
+        if (!c->meet[to]) c->met[n++] = to;
+        c->meet[to] += l->weight[p];
+    }
+    for (i = 0; i < n; i++) {
+        const int32_t to = c->met[i];
+        const int64_t more = slack && c->meet[to] > c->spot[v].in ? (c->meet[to] - c->spot[v].in) / c->unit * slack : 0;
+        if (c->weight[to] + heavy <= c->limit[to] + more &&
+            (best < 0 || c->meet[to] > most || (c->meet[to] == most && (c->weight[to] < c->weight[best] || (c->weight[to] == c->weight[best] && to < best))))) {
+            best = to;
+            most = c->meet[to];
+        }
+    }
+    for (i = 0; i < n; i++) c->meet[c->met[i]] = 0;
+    *gain = most - c->spot[v].in;
+    return best;
+}
+
+/* ---- passes */
+
+static int tinyi_cutter_pass(tinyi_cutter *c, int64_t slack)
+{
+    const tinyi_level *l = c->l;
+    const int64_t start = c->cut;
+    int64_t best = c->cut, square = 0, best_square = 0;    /* square: change of the sum of squared weights */
+    int64_t vain = 0, most_vain;
+    tiny_idx v, n = 0, best_n = 0;
+    c->n_heap = 0;
+    for (v = 0; v < l->n; v++) c->spot[v].at = TINYI_SPOT_OUT;
+    for (v = 0; v < l->n; v++)
+        if (c->spot[v].out > 0) tinyi_spot_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
+    most_vain = (2000) + l->offset[l->n] / (300);
+    while (c->n_heap) {
+        const int64_t key = c->heap[0].key;
+        const int32_t u = tinyi_spot_heap_pop(c);
+        const int32_t from = c->spot[u].part;
+        const int64_t heavy = l->node_weight[u];
+        int64_t gain;
+        int32_t to;
+        if (key < 0 && vain >= most_vain) break;
+        to = c->weight[from] > heavy ? tinyi_cutter_target(c, u, slack, &gain) : -1;
+        if (to < 0) continue;               /* it comes back when a neighbour moves */
+        if (gain < key && c->n_heap && gain < c->heap[0].key) {
+            tinyi_spot_heap_put(c, u, gain);
+            continue;
+        }
+        if (gain <= 0 && vain >= most_vain) break;
+        c->spot[u].at = TINYI_SPOT_DONE;
+        square += 2 * heavy * (c->weight[to] - c->weight[from] + heavy);
+        tinyi_cutter_move(c, u, to, 1);
+        c->log[2 * n] = u;
+        c->log[2 * n + 1] = from;
+        n++;
+        vain += l->offset[u + 1] - l->offset[u];
+        if (c->cut < best || (c->cut == best && square < best_square)) {
+            if (c->cut < best) vain = 0;
+            best = c->cut;
+            best_square = square;
+            best_n = n;
+        }
+    }
+    while (n > best_n) {
+        n--;
+        tinyi_cutter_move(c, c->log[2 * n], c->log[2 * n + 1], 0);
+    }
+    return start - best > start / 500;
+}
+
+TINYI_FN void tinyi_cutter_refine(tinyi_cutter *c, int passes, int64_t slack)
+{
+    int i;
+    for (i = 0; i < passes && tinyi_cutter_pass(c, slack); i++) {}
+}
+
+static int32_t tinyi_cutter_lightest(const tinyi_cutter *c)
+{
+    int32_t p, best = 0;
+    for (p = 1; p < c->k; p++)
+        if (c->weight[p] - c->limit[p] < c->weight[best] - c->limit[best]) best = p;
+    return best;
+}
+
+TINYI_FN void tinyi_cutter_balance(tinyi_cutter *c)
+{
+    const tinyi_level *l = c->l;
+    int32_t over;
+    tiny_idx v;
+    for (over = 0; over < c->k; over++) {
+        if (c->weight[over] <= c->limit[over]) continue;
+        c->n_heap = 0;
+        for (v = 0; v < l->n; v++) {
+            c->spot[v].at = TINYI_SPOT_OUT;
+            if (c->part[v] == over) tinyi_spot_heap_put(c, (int32_t)v, c->spot[v].out - c->spot[v].in);
+        }
+        while (c->n_heap && c->weight[over] > c->limit[over]) {
+            const int64_t key = c->heap[0].key;
+            const int32_t u = tinyi_spot_heap_pop(c);
+            const int64_t heavy = l->node_weight[u];
+            int64_t gain;
+            int32_t to = tinyi_cutter_target(c, u, 0, &gain);
+            if (to < 0) {                   /* nowhere among its neighbours: to the lightest part, if that ends lighter than this one was */
+                to = tinyi_cutter_lightest(c);
+                gain = -c->spot[u].in;
+                if (to == over || (c->weight[to] + heavy > c->limit[to] && c->weight[to] + heavy >= c->weight[over])) continue;
+            }
+            if (gain < key && c->n_heap && gain < c->heap[0].key) {
+                tinyi_spot_heap_put(c, u, gain);
+                continue;
+            }
+            tinyi_cutter_move(c, u, to, 2);
+        }
+    }
+}
+
+TINYI_FN void tinyi_cutter_fill(tinyi_cutter *c)
+{
+    int64_t *count = c->meet;               /* lent: it is zeros again at the end */
+    const tinyi_level *l = c->l;
+    tiny_idx v = 0;
+    int32_t p;
+    for (p = 0; p < c->k; p++) count[p] = 0;
+    for (v = 0; v < l->n; v++) count[c->part[v]]++;
+    v = 0;
+    for (p = 0; p < c->k; p++) {
+        if (count[p]) continue;
+        /* there are as many nodes as parts: going round, one is found that is not alone */
+        while (count[c->part[v]] < 2) v = (v + 1) % l->n;
+        count[c->part[v]]--;
+        count[p]++;
+        tinyi_cutter_move(c, (int32_t)v, p, 0);
+    }
+    for (p = 0; p < c->k; p++) count[p] = 0;
+}
+
+/* ---- the first half */
+
+TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
+{
+    const tinyi_level *l = c->l;
+    tiny_idx v, next = (tiny_idx)tiny_rng_below(rng, (uint32_t)l->n), looked = 0;
+    c->n_heap = 0;
+    for (v = 0; v < l->n; v++) c->spot[v].at = TINYI_SPOT_OUT;
+    while (c->weight[0] < target) {
+        int64_t more;
+        int32_t u;
+        if (c->n_heap) u = tinyi_spot_heap_pop(c);
+        else {                              /* the next component */
+            for (; looked < l->n && c->spot[next].at == TINYI_SPOT_DONE; looked++) next = (next + 1) % l->n;
+            if (looked == l->n) return;
+            u = (int32_t)next;
+        }
+        c->spot[u].at = TINYI_SPOT_DONE;
+        /* what would overshoot by more than it leaves open stays out */
+        more = c->weight[0] + l->node_weight[u] - target;
+        if (more <= 0 || more <= target - c->weight[0]) tinyi_cutter_move(c, u, 0, 1);
+    }
 }
 
 /* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
@@ -35420,6 +38899,438 @@ TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)
         p = end ? end + 1 : f->end;
     }
     return n;
+}
+
+/* src/gnn/layer/net_file.c - the weights of a net: from safetensors, drawn, and into safetensors
+ *
+ * The walk of core/safetensors.h tells each tensor once. It is looked for among the weights that the description makes, so that memory is
+ * taken only for what the file really holds. Two tensors over the same bytes are refused: the format has no such thing. */
+#include <stdio.h>
+#include <string.h>
+
+typedef struct tinyi_net_fill {
+    tiny_ctx *ctx;
+    const char *path;
+    tgnn_net *net;
+    const unsigned char *from[TGNN_NET_MOST * TGNN_LAYER_WEIGHTS];  /* where in the file each weight came from */
+    tiny_status st;
+} tinyi_net_fill;
+
+/* is the tensor weight w of the stage? */
+static int tinyi_net_named(const tgnn_stage *s, const tinyi_net_weight *w, tinyi_json_text t)
+{
+    const size_t a = strlen(s->name), b = strlen(w->name);
+    return a && !t.escapes && t.n == a + 1 + b && !memcmp(t.at, s->name, a) && t.at[a] == '.' && !memcmp(t.at + a + 1, w->name, b);
+}
+
+/* as it is described, or without dimensions of 1 before it: att (heads, c), eps of rank 0 */
+static int tinyi_net_fits(const tinyi_net_weight *w, const tinyi_st_tensor *t)
+{
+    int skip = 0, k;
+    while (skip < w->rank && w->rank - skip > t->rank && w->dim[skip] == 1) skip++;
+    if (w->rank - skip != t->rank) return 0;
+    for (k = 0; k < t->rank; k++)
+        if (t->dim[k] != (uint64_t)w->dim[skip + k]) return 0;
+    return 1;
+}
+
+static const char *tinyi_net_shape_text(int rank, const uint64_t *dim, char text[96])
+{
+    int k, n = 0;
+    text[0] = 0;
+    if (!rank) (void)snprintf(text, 96, "one number");
+    for (k = 0; k < rank && n >= 0 && n < 60; k++) n += snprintf(text + n, 96 - (size_t)n, k ? " x %llu" : "%llu", (unsigned long long)dim[k]);
+    return text;
+}
+
+static tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
+{
+    size_t n = 1;
+    int k;
+    for (k = 0; k < w->rank; k++)
+        if (!tinyi_size_mul(n, (size_t)w->dim[k], &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "net: the weight %s is larger than this machine can address", w->name);
+    l->owned[i] = tinyi_alloc(ctx, n, sizeof(float));
+    if (!l->owned[i]) return tiny_ctx_status(ctx);
+    l->w[i] = tiny_tensor_nd(l->owned[i], TINY_F32, w->rank, w->dim);
+    return TINY_OK;
+}
+
+static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
+{
+    tinyi_net_fill *f = (tinyi_net_fill *)arg;
+    char shown[TINYI_SHOW], has[96], wants[96];
+    tinyi_net_weight w;
+    tinyi_cursor c;
+    uint64_t dim[3];
+    int i, k, a;
+    tiny_idx n;
+    if (f->st) return;
+    (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
+    for (i = 0, k = TGNN_LAYER_WEIGHTS; i < f->net->n_stages; i++) {
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
+        if (k < TGNN_LAYER_WEIGHTS) break;
+    }
+    if (i == f->net->n_stages) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path, shown);
+    else if (f->net->stage[i].layer.w[k].data) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", f->path, shown);
+    else if (t->type != TINYI_ST_F32) f->st = tinyi_fail(f->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type F32", f->path, shown);
+    else if (!tinyi_net_fits(&w, t)) {
+        for (a = 0; a < w.rank; a++) dim[a] = (uint64_t)w.dim[a];
+        f->st = tinyi_fail(f->ctx, TINY_E_SHAPE, "%s: the tensor %s is %s, the description makes it %s", f->path, shown, tinyi_net_shape_text(t->rank, t->dim, has),
+                           tinyi_net_shape_text(w.rank, dim, wants));
+    }
+    for (a = 0; !f->st && a < TGNN_NET_MOST * TGNN_LAYER_WEIGHTS; a++) {
+        const tgnn_layer *l = &f->net->stage[a / TGNN_LAYER_WEIGHTS].layer;
+        const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
+        if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
+    }
+    if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
+    if (f->st) return;
+    f->from[i * TGNN_LAYER_WEIGHTS + k] = t->data;
+    c = tinyi_cursor_make(t->data, t->bytes);
+    for (n = 0; n < tiny_tensor_count(&f->net->stage[i].layer.w[k]); n++) {
+        float v = 0.0f;
+        (void)tinyi_rd_f32(&c, &v);
+        if (!(v - v == 0.0f)) {
+            f->st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "%s: number %td of the tensor %s is not finite", f->path, n, shown);
+            return;
+        }
+        ((float *)f->net->stage[i].layer.w[k].data)[n] = v;
+    }
+}
+
+TINY_API void tgnn_net_free(tiny_ctx *ctx, tgnn_net *net)
+{
+    int i;
+    if (!net) return;
+    for (i = 0; i < TGNN_NET_MOST; i++) tgnn_layer_free(ctx, &net->stage[i].layer);
+    tiny_free(ctx, net);
+}
+
+static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, tgnn_net **out)
+{
+    tgnn_net *net;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!name || !json || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no name, no description, or no place for the net");
+    net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    st = tinyi_net_describe(ctx, name, json, n_json, net);
+    if (st) tgnn_net_free(ctx, net);
+    else *out = net;
+    return st;
+}
+
+TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_net **out)
+{
+    tinyi_net_fill *f;
+    tinyi_net_weight w;
+    tinyi_st_sink sink;
+    tgnn_net *net = NULL;
+    int i, k;
+    tiny_status st = tinyi_net_begin(ctx, name, json, n_json, out);
+    if (st) return st;
+    net = *out;
+    *out = NULL;
+    f = (tinyi_net_fill *)tiny_alloc(ctx, sizeof *f);
+    if (!f) {
+        tgnn_net_free(ctx, net);
+        return tiny_ctx_status(ctx);
+    }
+    memset(f, 0, sizeof *f);
+    f->ctx = ctx;
+    f->path = name;
+    f->net = net;
+    sink.arg = f;
+    sink.meta = NULL;
+    sink.tensor = tinyi_net_take_tensor;
+    st = weights || !n_weights ? tinyi_st_walk(ctx, name, weights, n_weights, &sink) : tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there are no bytes of weights", name);
+    if (!st) st = f->st;
+    for (i = 0; !st && i < net->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&net->stage[i], k, &w) && !w.optional && !net->stage[i].layer.w[k].data)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s.%s is missing", name, net->stage[i].name, w.name);
+    tiny_free(ctx, f);
+    if (st) tgnn_net_free(ctx, net);
+    else *out = net;
+    return st;
+}
+
+/* path without its ending, and with another; one block of the context */
+static char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
+{
+    static const char *const known[] = { ".safetensors", ".json" };
+    size_t n = strlen(path), i;
+    char *to;
+    for (i = 0; i < 2; i++) {
+        const size_t m = strlen(known[i]);
+        if (n > m && !strcmp(path + n - m, known[i])) {
+            n -= m;
+            break;
+        }
+    }
+    to = (char *)tiny_alloc(ctx, n + strlen(ending) + 1);
+    if (!to) return NULL;
+    memcpy(to, path, n);
+    memcpy(to + n, ending, strlen(ending) + 1);
+    return to;
+}
+
+TINY_API tiny_status tgnn_net_read(tiny_ctx *ctx, const char *path, tgnn_net **out)
+{
+    char *json = NULL, *weights = NULL;
+    tiny_file a, b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no place for the net");
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    json = tinyi_net_path(ctx, path, ".json");
+    weights = json ? tinyi_net_path(ctx, path, ".safetensors") : NULL;
+    st = weights ? tiny_file_open(ctx, json, &a) : tiny_ctx_status(ctx);
+    if (!st) st = tiny_file_open(ctx, weights, &b);
+    if (!st) st = tgnn_net_read_memory(ctx, path, a.bytes, a.n_bytes, b.bytes, b.n_bytes, out);
+    tiny_file_close(ctx, &a);
+    tiny_file_close(ctx, &b);
+    tiny_free(ctx, json);
+    tiny_free(ctx, weights);
+    return st;
+}
+
+/* ---- drawn */
+
+static int tinyi_net_is_eps(const tgnn_stage *s, int k) { return s->kind == TGNN_STAGE_CONV && (s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_GINE) && k == 4; }
+
+TINY_API tiny_status tgnn_net_draw(tiny_ctx *ctx, tgnn_net *net, uint64_t seed)
+{
+    tiny_rng rng = tiny_rng_make(seed, 0x6e6574);
+    int i, k;
+    tiny_idx a;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is none");
+    for (i = 0; !st && i < net->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++) {
+            tiny_tensor *w = &net->stage[i].layer.w[k], part;
+            if (!w->data) continue;
+            if (w->rank < 2) st = tiny_init_constant(ctx, w, tinyi_net_is_eps(&net->stage[i], k) ? (double)net->stage[i].layer.eps : 0.0);
+            else if (w->rank == 2) st = tiny_init_xavier(ctx, &rng, w);
+            else
+                for (a = 0; !st && a < w->dim[0]; a++) {
+                    part = tiny_tensor_2d((float *)w->data + a * w->dim[1] * w->dim[2], TINY_F32, w->dim[1], w->dim[2]);
+                    st = tiny_init_xavier(ctx, &rng, &part);
+                }
+        }
+    return st;
+}
+
+TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, uint64_t seed, tgnn_net **out)
+{
+    tinyi_net_weight w;
+    int i, k;
+    tiny_status st = tinyi_net_begin(ctx, name, json, n_json, out);
+    for (i = 0; !st && i < (*out)->n_stages; i++)
+        for (k = 0; !st && k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&(*out)->stage[i], k, &w)) st = tinyi_net_weight_room(ctx, &(*out)->stage[i].layer, k, &w);
+    if (!st) st = tgnn_net_draw(ctx, *out, seed);
+    if (st && out) {
+        tgnn_net_free(ctx, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- text */
+
+enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
+
+typedef struct tinyi_net_text { char *at; size_t n, room; } tinyi_net_text;
+
+static void tinyi_net_say(tinyi_net_text *t, const char *key, const char *value, int quoted)
+{
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, quoted ? ", \"%s\": \"%s\"" : ", \"%s\": %s", key, value);
+}
+
+static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) { t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, ", \"%s\": %td", key, v); }
+
+static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
+{
+    char text[40];
+    int k, n = 0, n_text = snprintf(text, sizeof text, "%.9g", (double)v);
+    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
+        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
+        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
+    }
+    text[n] = 0;
+    tinyi_net_say(t, key, text, 0);
+}
+
+/* ---- the usual ones */
+
+TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint64_t seed, tgnn_net **out)
+{
+    tinyi_net_text t;
+    int k, depth, attends, elu, heads;
+    tiny_idx hidden, width;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || !(d->dropout >= 0.0f && d->dropout < 1.0f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, depth at most %d, dropout 0 to 1, and nothing is below 0", TGNN_NET_MOST - 2);
+    elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
+    attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
+    if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "net: %s wants a description of its own", tgnn_layer_name(d->kind));
+    heads = attends ? d->heads ? d->heads : 8 : 1;
+    hidden = d->hidden ? d->hidden : attends ? 8 : 16;
+    depth = d->depth ? d->depth : d->readout ? 4 : 2;
+    t.room = 512 + (size_t)depth * TINYI_NET_STAGE_TEXT;
+    t.at = (char *)tiny_alloc(ctx, t.room);
+    if (!t.at) return tiny_ctx_status(ctx);
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\", \"rows\": %s, \"layers\": [", d->rows ? "true" : "false");
+    for (k = 0, width = d->n_in; k < depth; k++) {
+        const int last = !d->readout && k + 1 == depth;
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s{ \"kind\": \"%s\", \"name\": \"conv%d\"", k ? ", " : "", tgnn_layer_name(d->kind), k + 1);
+        tinyi_net_say_whole(&t, "in", width);
+        tinyi_net_say_whole(&t, "out", last ? d->n_out : hidden);
+        if (attends) tinyi_net_say_whole(&t, "heads", last ? 1 : heads);
+        if (!last) tinyi_net_say(&t, "act", elu ? "elu" : "relu", 1);
+        if (!d->readout) tinyi_net_say_real(&t, "dropout", d->dropout);
+        if (!d->readout && elu) tinyi_net_say_real(&t, "dropout_edges", d->dropout);
+        t.at[t.n++] = '}';
+        width = hidden * heads;
+    }
+    if (d->readout) {
+        t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, ", { \"kind\": \"readout\", \"all\": true }, { \"kind\": \"linear\", \"name\": \"lin\"");
+        tinyi_net_say_whole(&t, "out", d->n_out);
+        tinyi_net_say_real(&t, "dropout", d->dropout);
+        t.at[t.n++] = '}';
+    }
+    t.at[t.n++] = ']';
+    t.at[t.n++] = '}';
+    st = tgnn_net_make(ctx, "net", t.at, t.n, seed, out);
+    tiny_free(ctx, t.at);
+    return st;
+}
+
+/* ---- written */
+
+static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int first)
+{
+    const tgnn_layer *l = &s->layer;
+    const int kind = s->kind == TGNN_STAGE_CONV ? (int)l->kind : -1, attends = kind == TGNN_LAYER_GAT || kind == TGNN_LAYER_GATV2 || kind == TGNN_LAYER_TRANSFORMER;
+    const int spread = kind == TGNN_LAYER_GCN || kind == TGNN_LAYER_SGC || kind == TGNN_LAYER_APPNP;
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, "%s    { \"kind\": \"%s\"", first ? "" : ",\n",
+                             kind >= 0 ? tgnn_layer_name(l->kind) : s->kind == TGNN_STAGE_LINEAR ? "linear" : "readout");
+    if (s->name[0]) tinyi_net_say(t, "name", s->name, 1);
+    tinyi_net_say_whole(t, "in", s->n_in);
+    if (kind != TGNN_LAYER_APPNP && s->kind != TGNN_STAGE_READOUT) tinyi_net_say_whole(t, "out", s->out);
+    if (attends) tinyi_net_say_whole(t, "heads", l->heads);
+    if (attends && l->average) tinyi_net_say(t, "concat", "false", 0);
+    if (l->no_loops) tinyi_net_say(t, "add_self_loops", "false", 0);
+    if (spread && l->weighted) tinyi_net_say(t, "edge_weight", "true", 0);
+    if (l->slope != 0.0f) tinyi_net_say_real(t, "negative_slope", l->slope);
+    if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT) tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
+    if (s->all) tinyi_net_say(t, "all", "true", 0);
+    if (l->normalize) tinyi_net_say(t, "normalize", "true", 0);
+    if (kind == TGNN_LAYER_GIN || kind == TGNN_LAYER_GINE) tinyi_net_say_whole(t, "hidden", s->hidden);
+    if (l->eps != 0.0f) tinyi_net_say_real(t, "eps", l->eps);
+    if (s->edge) tinyi_net_say_whole(t, "edge", s->edge);
+    if (s->relations) tinyi_net_say_whole(t, "relations", s->relations);
+    if (s->bases) tinyi_net_say_whole(t, "bases", s->bases);
+    if ((kind == TGNN_LAYER_SGC || kind == TGNN_LAYER_APPNP) && l->steps) tinyi_net_say_whole(t, "K", l->steps);
+    if (l->alpha != 0.0f) tinyi_net_say_real(t, "alpha", l->alpha);
+    if (s->act) tinyi_net_say(t, "act", tinyi_net_act_name(s->act), 1);
+    if (s->dropout != 0.0f) tinyi_net_say_real(t, "dropout", s->dropout);
+    if (s->dropout_edges != 0.0f) tinyi_net_say_real(t, "dropout_edges", s->dropout_edges);
+    t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
+}
+
+static void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+{
+    int k;
+    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
+}
+
+/* the whole file of weights into one block */
+static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned char **out, size_t *n_out)
+{
+    tinyi_net_text t;
+    tinyi_net_weight w;
+    size_t data = 0, at;
+    tiny_idx n;
+    int i, k, a, tensors = 0;
+    unsigned char *bytes;
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+            if (tinyi_net_wants(&net->stage[i], k, &w) && net->stage[i].layer.w[k].data) {
+                data += (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
+                tensors++;
+            }
+    t.room = 64 + (size_t)tensors * TINYI_NET_TENSOR_TEXT;
+    bytes = (unsigned char *)tiny_alloc(ctx, 8 + t.room + data);
+    if (!bytes) return tiny_ctx_status(ctx);
+    t.at = (char *)bytes + 8;
+    t.n = 1;
+    t.at[0] = '{';
+    for (i = 0, at = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            if (!tinyi_net_wants(&net->stage[i], k, &w) || !net->stage[i].layer.w[k].data) continue;
+            n = tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
+            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s\"%s.%s\":{\"dtype\":\"F32\",\"shape\":[", at ? "," : "", net->stage[i].name, w.name);
+            for (a = 0; a < w.rank; a++) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, a ? ",%td" : "%td", w.dim[a]);
+            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "],\"data_offsets\":[%zu,%zu]}", at, at + (size_t)n);
+            at += (size_t)n;
+        }
+    t.at[t.n++] = '}';
+    while (t.n % 8) t.at[t.n++] = ' ';
+    tinyi_net_put_le(bytes, t.n, 8);
+    *n_out = 8 + t.n;
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            const tiny_tensor *m = &net->stage[i].layer.w[k];
+            if (!tinyi_net_wants(&net->stage[i], k, &w) || !m->data) continue;
+            for (n = 0; n < tiny_tensor_count(m); n++, *n_out += 4) {
+                uint32_t bits;
+                memcpy(&bits, (const float *)m->data + n, 4);
+                tinyi_net_put_le(bytes + *n_out, bits, 4);
+            }
+        }
+    *out = bytes;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net)
+{
+    char *name;
+    unsigned char *bytes = NULL;
+    tinyi_net_text t;
+    size_t n = 0;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
+    st = tinyi_net_pack(ctx, net, &bytes, &n);
+    if (st) return st;
+    name = tinyi_net_path(ctx, path, ".safetensors");
+    st = name ? tiny_file_write(ctx, name, bytes, n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, bytes);
+    if (st) return st;
+    t.room = 128 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
+    t.at = (char *)tiny_alloc(ctx, t.room);
+    if (!t.at) return tiny_ctx_status(ctx);
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s\n  \"layers\": [\n", net->rows ? "\n  \"rows\": true," : "");
+    for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
+    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");
+    name = tinyi_net_path(ctx, path, ".json");
+    st = name ? tiny_file_write(ctx, name, t.at, t.n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, t.at);
+    return st;
 }
 
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */

@@ -1,252 +1,259 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     252  the manual
- *     322  math/kernels.h
- *    6511  llm/quant/kernels.h
- *    9266  options and names
- *    9846  core/config.h
- *    9971  core/status.h
- *   10004  core/tensor.h
- *   10057  core/ctx.h
- *   10134  core/mem.h
- *   10175  core/thread.h
- *   10226  core/rng.h
- *   10252  core/op.h
- *   10347  core/record.h
- *   10369  core/accel.h
- *   10406  core/bytes.h
- *   10434  core/json.h
- *   10480  core/safetensors.h
- *   10524  core/file.h
- *   10568  core/checkpoint.h
- *   10667  core/time.h
- *   10677  core/conform.h
- *   10760  math/binary.h
- *   10801  math/elem.h
- *   10868  math/convert.h
- *   10909  math/reduce.h
- *   10956  math/softmax.h
- *   11007  math/norm.h
- *   11056  math/matmul.h
- *   11124  math/layout.h
- *   11177  math/conv.h
- *   11231  math/sort.h
- *   11292  math/linalg_lu.h
- *   11309  math/linalg_qr.h
- *   11325  math/linalg_eig.h
- *   11338  math/linalg_svd.h
- *   11351  math/linalg.h
- *   11407  math/fft.h
- *   11476  math/fwht.h
- *   11499  math/attention.h
- *   11564  math/slope.h
- *   11585  math/loss.h
- *   11605  math/rope.h
- *   11626  math/patch.h
- *   11655  math/sparse.h
- *   11728  math/edges.h
- *   11805  math/ops.h
- *   11823  math/optim.h
- *   11936  math/tape.h
- *   12040  math/layer.h
- *   12085  math/train.h
- *   12139  math/all.h
- *   12145  the shared functions again, where the other header came first
- *   12548  llm/quant/format.h
- *   12637  llm/quant/matmul.h
- *   12666  llm/file/fd.h
- *   12678  llm/file/gguf.h
- *   12774  llm/file/gguf_write.h
- *   12830  llm/file/safetensors.h
- *   12849  llm/file/llama2c.h
- *   12868  llm/file/open.h
- *   12889  llm/token/unicode.h
- *   12916  llm/token/split.h
- *   12966  llm/token/vocab.h
- *   13087  llm/chat/template.h
- *   13155  llm/attention/pages.h
- *   13234  llm/attention/tree.h
- *   13336  llm/attention/paged.h
- *   13389  llm/attention/position.h
- *   13428  llm/attention/cascade.h
- *   13519  llm/attention/fusemax.h
- *   13591  llm/model/model.h
- *   13717  llm/model/adapter.h
- *   13767  llm/sample/sample.h
- *   13862  llm/sample/stop.h
- *   13889  llm/sample/grammar.h
- *   13940  llm/sample/schema.h
- *   13962  llm/session/session.h
- *   14060  llm/session/beam.h
- *   14106  llm/train/story.h
- *   14194  llm/train/trainer.h
- *   14284  llm/train/judge.h
- *   14330  llm/tinyllm.h
- *   14352  internal functions
- *   14451  core/status.c
- *   14461  core/atomic.h
- *   14513  core/state.h
- *   14609  core/tensor.c
- *   14779  core/cpu.h
- *   14813  core/ctx.c
- *   15053  core/mem.c
- *   15149  core/thread.c
- *   15625  core/rng.c
- *   15708  core/op.c
- *   16072  core/record.c
- *   16170  core/bytes.c
- *   16259  core/json.c
- *   16569  core/safetensors.c
- *   16784  core/file.c
- *   17029  core/hash.h
- *   17049  core/checkpoint.c
- *   17710  core/time.c
- *   17757  core/half.h
- *   17810  core/conform.c
- *   18569  math/grad.h
- *   18607  math/table.h
- *   18654  math/rows.h
- *   18719  math/walk.h
- *   18838  math/binary.c
- *   19129  math/elem.c
- *   19889  math/convert.c
- *   20364  math/reduce.c
- *   20882  math/softmax.c
- *   21248  math/norm.c
- *   21775  math/gemm.h
- *   21854  math/gemm_i8.h
- *   21870  math/matmul.c
- *   22230  math/layout.c
- *   22973  math/conv.c
- *   23497  math/sort.c
- *   24389  math/linalg_block.h
- *   24535  math/linalg_lu.c
- *   24880  math/linalg_qr.c
- *   25227  math/linalg_eig.c
- *   25735  math/linalg_svd.c
- *   26130  math/linalg.c
- *   26398  math/fft_way.h
- *   26465  math/fft.c
- *   26937  math/fwht.c
- *   27080  math/attention.c
- *   27459  math/slope.c
- *   27640  math/loss.c
- *   27806  math/rope.c
- *   27949  math/patch.c
- *   28247  math/sparse_lines.h
- *   28273  math/sparse_forms.h
- *   28292  math/sparse.c
- *   28596  math/edges.c
- *   29476  math/ops.c
- *   29513  math/optim.c
- *   30134  math/tape.c
- *   30987  math/layer.c
- *   31451  math/train.c
- *   31646  math/edges_grad.c
- *   32117  math/normal.c
- *   32136  core/target.h
- *   32460  math/targets.c
- *   32589  math/all.c
- *   32593  core/cpu.c
- *   32807  core/hash.c
- *   32910  math/grad.c
- *   33690  math/matvec.h
- *   33701  math/gemm.c
- *   34285  math/gemm_i8.c
- *   34508  math/linalg_block.c
- *   35041  math/fft_way.c
- *   35453  math/sparse_lines.c
- *   35924  math/sparse_forms.c
- *   36127  math/matvec.c
- *   36179  the shared functions forwarded, where the other header has their bodies
- *   36577  internal functions of this header
- *   36607  llm/quant/blocks.h
- *   36672  llm/quant/direct.h
- *   36687  llm/quant/kformats.h
- *   36698  llm/quant/lattice.h
- *   36709  llm/quant/format.c
- *   36755  llm/quant/block.h
- *   36838  llm/quant/matmul.c
- *   37360  llm/file/fd.c
- *   37481  llm/file/store.h
- *   37561  llm/file/gguf.c
- *   37845  llm/file/gguf_write.c
- *   38474  llm/file/safetensors.c
- *   38601  llm/file/llama2c.c
- *   38878  llm/file/open.c
- *   38990  llm/token/unicode.c
- *   39475  llm/token/split.c
- *   40058  llm/token/parts.h
- *   40214  llm/token/vocab.c
- *   41001  llm/chat/value.h
- *   41118  llm/chat/compile.h
- *   41181  llm/chat/builtin.h
- *   41213  llm/chat/template.c
- *   41936  llm/attention/pages.c
- *   42235  llm/attention/tree.c
- *   42758  llm/attention/paged.c
- *   43537  llm/attention/position.c
- *   43623  llm/attention/cascade.c
- *   44243  llm/attention/fusemax.c
- *   44956  llm/model/arch.h
- *   45083  llm/model/inside.h
- *   45466  llm/model/model.c
- *   46060  llm/model/adapter.c
- *   46851  llm/sample/sample.c
- *   47598  llm/sample/stop.c
- *   47725  llm/sample/grammar_read.h
- *   47756  llm/sample/grammar.c
- *   48204  llm/sample/schema.c
- *   48635  llm/session/inside.h
- *   48656  llm/session/session.c
- *   49142  llm/session/beam.c
- *   49476  llm/train/story.c
- *   50208  llm/train/decoder.h
- *   50259  llm/train/trainer.c
- *   51072  llm/train/judge.c
- *   51347  llm/quant/direct.c
- *   51869  llm/quant/kformats.c
- *   52702  llm/quant/lattice.c
- *   53375  llm/quant/block.c
- *   53518  llm/file/store.c
- *   54047  llm/token/parts.c
- *   54519  llm/chat/value.c
- *   55107  llm/chat/parse.h
- *   55182  llm/chat/compile.c
- *   55795  llm/chat/rows.h
- *   55847  llm/chat/text.h
- *   55884  llm/chat/builtin.c
- *   56270  llm/model/arch.c
- *   56452  llm/sample/grammar_read.c
- *   57031  llm/train/decoder.c
- *   57638  llm/chat/text.c
- *   57996  llm/token/encode.c
- *   58224  llm/token/decode.c
- *   58403  llm/token/spm.c
- *   58503  llm/token/bpe.c
- *   58650  llm/token/wordpiece.c
- *   58730  llm/token/unigram.c
- *   58967  llm/token/rwkv.c
- *   58993  llm/chat/value_text.c
- *   59239  llm/chat/filters.c
- *   59649  llm/chat/methods.c
- *   60000  llm/chat/emit.c
- *   60093  llm/chat/words.c
- *   60267  llm/chat/expression.c
- *   60748  llm/model/load.c
- *   61080  llm/model/step.c
- *   61534  llm/model/attn.c
- *   62141  llm/model/mla.c
- *   62330  llm/model/delta.c
- *   62627  llm/model/ssm.c
- *   62998  llm/model/rwkv.c
- *   63457  llm/model/ffn.c
- *   63809  llm/model/streams.c
- *   64058  llm/model/forward.c
- *   64712  llm/model/seq.c
- *   64917  llm/model/save.c
- *   65252  llm/tinyllm.c
- *   65265  the licence
+ *     259  the manual
+ *     333  math/kernels.h
+ *    6577  llm/quant/kernels.h
+ *    9369  options and names
+ *    9949  core/config.h
+ *   10081  core/status.h
+ *   10114  core/tensor.h
+ *   10167  core/ctx.h
+ *   10244  core/mem.h
+ *   10285  core/thread.h
+ *   10336  core/rng.h
+ *   10362  core/op.h
+ *   10457  core/record.h
+ *   10479  core/accel.h
+ *   10516  core/bytes.h
+ *   10544  core/json.h
+ *   10590  core/safetensors.h
+ *   10634  core/file.h
+ *   10678  core/checkpoint.h
+ *   10777  core/time.h
+ *   10787  core/conform.h
+ *   10870  math/binary.h
+ *   10911  math/elem.h
+ *   10978  math/convert.h
+ *   11019  math/reduce.h
+ *   11066  math/softmax.h
+ *   11117  math/norm.h
+ *   11166  math/matmul.h
+ *   11236  math/layout.h
+ *   11289  math/conv.h
+ *   11349  math/sort.h
+ *   11410  math/linalg_lu.h
+ *   11429  math/linalg_qr.h
+ *   11447  math/linalg_eig.h
+ *   11462  math/linalg_svd.h
+ *   11477  math/linalg.h
+ *   11541  math/fft.h
+ *   11616  math/fwht.h
+ *   11645  math/attention.h
+ *   11710  math/slope.h
+ *   11737  math/loss.h
+ *   11758  math/rope.h
+ *   11779  math/patch.h
+ *   11810  math/sparse.h
+ *   11885  math/edges.h
+ *   11970  math/ops.h
+ *   11990  math/optim.h
+ *   12105  math/tape.h
+ *   12209  math/layer.h
+ *   12254  math/train.h
+ *   12308  math/all.h
+ *   12314  the shared functions again, where the other header came first
+ *   12811  llm/quant/format.h
+ *   12902  llm/quant/matmul.h
+ *   12931  llm/quant/sparse.h
+ *   12983  llm/file/fd.h
+ *   12995  llm/file/gguf.h
+ *   13091  llm/file/gguf_write.h
+ *   13147  llm/file/safetensors.h
+ *   13166  llm/file/llama2c.h
+ *   13185  llm/file/open.h
+ *   13206  llm/token/unicode.h
+ *   13233  llm/token/split.h
+ *   13283  llm/token/vocab.h
+ *   13404  llm/chat/template.h
+ *   13472  llm/attention/pages.h
+ *   13551  llm/attention/tree.h
+ *   13653  llm/attention/paged.h
+ *   13706  llm/attention/latent.h
+ *   13752  llm/attention/position.h
+ *   13791  llm/attention/cascade.h
+ *   13882  llm/attention/fusemax.h
+ *   13954  llm/model/model.h
+ *   14093  llm/model/adapter.h
+ *   14143  llm/sample/sample.h
+ *   14238  llm/sample/stop.h
+ *   14265  llm/sample/pieces.h
+ *   14290  llm/sample/grammar.h
+ *   14345  llm/sample/schema.h
+ *   14367  llm/session/session.h
+ *   14468  llm/session/beam.h
+ *   14514  llm/train/story.h
+ *   14602  llm/train/trainer.h
+ *   14692  llm/train/judge.h
+ *   14738  llm/tinyllm.h
+ *   14760  internal functions
+ *   14855  core/status.c
+ *   14865  core/atomic.h
+ *   14917  core/state.h
+ *   15013  core/tensor.c
+ *   15183  core/cpu.h
+ *   15217  core/ctx.c
+ *   15457  core/mem.c
+ *   15553  core/thread.c
+ *   16029  core/rng.c
+ *   16112  core/op.c
+ *   16476  core/record.c
+ *   16574  core/bytes.c
+ *   16663  core/json.c
+ *   16973  core/safetensors.c
+ *   17188  core/file.c
+ *   17433  core/hash.h
+ *   17453  core/checkpoint.c
+ *   18114  core/time.c
+ *   18161  core/half.h
+ *   18214  core/conform.c
+ *   18973  math/grad.h
+ *   19017  math/table.h
+ *   19070  math/rows.h
+ *   19135  math/walk.h
+ *   19254  math/binary.c
+ *   19545  math/elem.c
+ *   20305  math/convert.c
+ *   20780  math/reduce.c
+ *   21298  math/softmax.c
+ *   21664  math/norm.c
+ *   22191  math/gemm.h
+ *   22270  math/gemm_i8.h
+ *   22286  math/matmul.c
+ *   22646  math/layout.c
+ *   23389  math/conv.c
+ *   23916  math/sort.c
+ *   24808  math/linalg_block.h
+ *   24956  math/linalg_lu.c
+ *   25304  math/linalg_qr.c
+ *   25654  math/linalg_eig.c
+ *   26165  math/linalg_svd.c
+ *   26563  math/linalg.c
+ *   26834  math/fft_way.h
+ *   26903  math/fft.c
+ *   27378  math/fwht.c
+ *   27524  math/attention.c
+ *   27903  math/slope.c
+ *   28087  math/loss.c
+ *   28256  math/rope.c
+ *   28399  math/patch.c
+ *   28700  math/sparse_lines.h
+ *   28728  math/sparse_forms.h
+ *   28749  math/sparse.c
+ *   29056  math/edges.c
+ *   29939  math/ops.c
+ *   29984  math/optim.c
+ *   30607  math/tape.c
+ *   31460  math/layer.c
+ *   31924  math/train.c
+ *   32119  math/edges_grad.c
+ *   32590  math/normal.c
+ *   32609  core/target.h
+ *   32939  math/targets.c
+ *   33068  math/all.c
+ *   33072  core/cpu.c
+ *   33286  core/hash.c
+ *   33389  math/grad.c
+ *   34169  math/matvec.h
+ *   34180  math/gemm.c
+ *   34764  math/gemm_i8.c
+ *   34987  math/linalg_block.c
+ *   35523  math/fft_way.c
+ *   35938  math/sparse_lines.c
+ *   36412  math/sparse_forms.c
+ *   36618  math/matvec.c
+ *   36670  the shared functions forwarded, where the other header has their bodies
+ *   37162  internal functions of this header
+ *   37195  llm/quant/blocks.h
+ *   37260  llm/quant/direct.h
+ *   37275  llm/quant/kformats.h
+ *   37286  llm/quant/lattice.h
+ *   37297  llm/quant/format.c
+ *   37349  llm/quant/block.h
+ *   37448  llm/quant/matmul.c
+ *   37983  llm/quant/sparse.c
+ *   38416  llm/file/fd.c
+ *   38537  llm/file/store.h
+ *   38621  llm/file/gguf.c
+ *   38905  llm/file/gguf_write.c
+ *   39534  llm/file/safetensors.c
+ *   39666  llm/file/llama2c.c
+ *   39946  llm/file/open.c
+ *   40058  llm/token/unicode.c
+ *   40543  llm/token/split.c
+ *   41126  llm/token/parts.h
+ *   41282  llm/token/vocab.c
+ *   42069  llm/chat/value.h
+ *   42186  llm/chat/compile.h
+ *   42249  llm/chat/builtin.h
+ *   42281  llm/chat/template.c
+ *   43004  llm/attention/pages.c
+ *   43303  llm/attention/tree.c
+ *   43826  llm/attention/paged.c
+ *   44605  llm/attention/latent.c
+ *   45252  llm/attention/position.c
+ *   45338  llm/attention/cascade.c
+ *   45958  llm/attention/fusemax.c
+ *   46671  llm/model/arch.h
+ *   46798  llm/model/inside.h
+ *   47195  llm/model/model.c
+ *   47789  llm/model/adapter.c
+ *   48653  llm/sample/sample.c
+ *   49400  llm/sample/stop.c
+ *   49527  llm/sample/pieces.c
+ *   49667  llm/sample/grammar_read.h
+ *   49698  llm/sample/grammar.c
+ *   50221  llm/sample/schema.c
+ *   50652  llm/session/inside.h
+ *   50674  llm/session/session.c
+ *   51196  llm/session/beam.c
+ *   51530  llm/train/story.c
+ *   52262  llm/train/decoder.h
+ *   52313  llm/train/trainer.c
+ *   53126  llm/train/judge.c
+ *   53401  llm/quant/direct.c
+ *   53923  llm/quant/kformats.c
+ *   54756  llm/quant/lattice.c
+ *   55429  llm/quant/block.c
+ *   55572  llm/file/store.c
+ *   56108  llm/token/parts.c
+ *   56580  llm/chat/value.c
+ *   57168  llm/chat/parse.h
+ *   57243  llm/chat/compile.c
+ *   57856  llm/chat/rows.h
+ *   57908  llm/chat/text.h
+ *   57945  llm/chat/builtin.c
+ *   58331  llm/model/arch.c
+ *   58513  llm/sample/grammar_read.c
+ *   59098  llm/train/decoder.c
+ *   59705  llm/chat/text.c
+ *   60063  llm/token/encode.c
+ *   60291  llm/token/decode.c
+ *   60470  llm/token/spm.c
+ *   60570  llm/token/bpe.c
+ *   60717  llm/token/wordpiece.c
+ *   60797  llm/token/unigram.c
+ *   61034  llm/token/rwkv.c
+ *   61060  llm/chat/value_text.c
+ *   61306  llm/chat/filters.c
+ *   61716  llm/chat/methods.c
+ *   62067  llm/chat/emit.c
+ *   62160  llm/chat/words.c
+ *   62334  llm/chat/expression.c
+ *   62815  llm/model/load.c
+ *   63152  llm/model/step.c
+ *   63657  llm/model/attn.c
+ *   64262  llm/model/mla.c
+ *   64499  llm/model/delta.c
+ *   64796  llm/model/ssm.c
+ *   65167  llm/model/rwkv.c
+ *   65626  llm/model/ffn.c
+ *   65978  llm/model/sparse.c
+ *   66088  llm/model/streams.c
+ *   66337  llm/model/forward.c
+ *   66991  llm/model/seq.c
+ *   67195  llm/model/save.c
+ *   67534  llm/tinyllm.c
+ *   67547  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -286,10 +293,14 @@
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
+ *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
+ *     TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, transforms, convolutions,
+ *                        edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
+ *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
@@ -2981,300 +2992,6 @@ static void TINY_FN(tinyi_use_norm)(tinyi_kernels *k)
     TINYI_USE(k, norm_affine_f32);
 }
 
-/* src/math/conv.simd.h - the tile of a convolution: output channels by output positions, sums in registers */
-
-/* registers: rows x vectors of sums, the vectors of x, one weight */
-#if V_AVX512 || V_NEON
-#define TINYI_CONV_EIGHT 1                  /* 8 x 3 of 32 */
-#define TINYI_CONV_WIDE 3
-#elif V_AVX2
-#define TINYI_CONV_EIGHT 0                  /* 4 x 3 of 16 */
-#define TINYI_CONV_WIDE 3
-#else
-#define TINYI_CONV_EIGHT 0                  /* 4 x 2: a multiplication needs a register too */
-#define TINYI_CONV_WIDE 2
-#endif
-
-#define TINYI_CONV_1(F, N) F(0, N)
-#define TINYI_CONV_4(F, N) F(0, N) F(1, N) F(2, N) F(3, N)
-#define TINYI_CONV_8(F, N) TINYI_CONV_4(F, N) F(4, N) F(5, N) F(6, N) F(7, N)
-/* per vector of x, number v; the last one may have fewer than V_LANES outputs */
-#define TINYI_CONV_EACH1(G, j) G(j, 0)
-#define TINYI_CONV_EACH2(G, j) G(j, 0) G(j, 1)
-#define TINYI_CONV_EACH3(G, j) G(j, 0) G(j, 1) G(j, 2)
-#define TINYI_CONV_EACH6(G, j) G(j, 0) G(j, 1) G(j, 2) G(j, 3) G(j, 4) G(j, 5)
-#define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
-#define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
-#define TINYI_CONV_READ(j, v) \
-    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
-#define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
-#define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
-#define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
-#define TINYI_CONV_FMAS(j, N) const v_f32 c##j = v_set(w[(j) * ws + (ptrdiff_t)t]); TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
-#define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
-#define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
-#define TINYI_CONV_WRITE(j, v)                                                                              \
-    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
-    else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
-#define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
-
-/* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
-#define TINYI_CONV_TILE(R, N)                                                                               \
-    do {                                                                                                    \
-        size_t t;                                                                                           \
-        TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
-        if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \
-        for (t = 0; t < taps; t++) {                                                                        \
-            const float *p = x + off[t] + i;                                                                \
-            TINYI_CONV_EACH##N(TINYI_CONV_X, 0)                                                             \
-            TINYI_CONV_##R(TINYI_CONV_FMAS, N)                                                   \
-        }                                                                                                   \
-        if (relu) { TINYI_CONV_##R(TINYI_CONV_CLIPS, N) }                                        \
-        TINYI_CONV_##R(TINYI_CONV_WRITES, N)                                                     \
-    } while (0)
-
-/* A tile that ends inside a vector starts earlier instead: some outputs are made twice, the same. */
-#define TINYI_CONV_BACK                                                                                     \
-    if (first && m % V_LANES) {                                                                             \
-        const size_t whole = (m + V_LANES - 1) / V_LANES * V_LANES;                                         \
-        if (whole <= n) {                                                                                   \
-            i = n - whole;                                                                                  \
-            m = whole;                                                                                      \
-        }                                                                                                   \
-    }
-
-#define TINYI_CONV_ROWS(R)                                                                                  \
-    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, \
-                                            const float *bias, size_t n, int first, int relu)               \
-    {                                                                                                       \
-        size_t i = 0, m;                                                                                    \
-        for (; i < n; i += m) {                                                                             \
-            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                      \
-            TINYI_CONV_BACK;                                                                                \
-            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                        \
-            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                               \
-            TINYI_CONV_THIRD(R)                                                                             \
-        }                                                                                                   \
-    }
-#if TINYI_CONV_WIDE == 3
-#define TINYI_CONV_THIRD(R) else TINYI_CONV_TILE(R, 3);
-#else
-#define TINYI_CONV_THIRD(R)
-#endif
-#if TINYI_CONV_EIGHT
-TINYI_CONV_ROWS(8)
-#endif
-TINYI_CONV_ROWS(4)
-
-/* a single row: more vectors, because each sum waits for the one before */
-static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias, size_t n,
-                                      int first, int relu)
-{
-    size_t i = 0, m;
-    for (; i + 5 * V_LANES < n; i += m) {
-        m = n - i < 6 * V_LANES ? n - i : 6 * V_LANES;
-        TINYI_CONV_BACK;
-        TINYI_CONV_TILE(1, 6);
-    }
-    for (; i < n; i += m) {
-        m = n - i < 2 * V_LANES ? n - i : 2 * V_LANES;
-        TINYI_CONV_BACK;
-        if (m <= V_LANES) TINYI_CONV_TILE(1, 1);
-        else TINYI_CONV_TILE(1, 2);
-    }
-}
-
-static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias,
-                                          size_t rows, size_t n, int first, int relu)
-{
-#if TINYI_CONV_EIGHT
-    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias) TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-#endif
-    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias) TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias) TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
-}
-
-/* ---- one channel to one channel: four rows at a time; the last rows and the last vector overlap those before */
-
-#define TINYI_CONV_PUT(i, a)                                                                                \
-    do {                                                                                                    \
-        const v_f32 v = relu ? v_max(v_zero(), a) : a;                                                      \
-        if (m == V_LANES) v_store(y + (ptrdiff_t)(i) * ys + j, v);                                          \
-        else v_store_n(y + (ptrdiff_t)(i) * ys + j, v, m);                                                  \
-    } while (0)
-
-static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps, const float *w, float start, size_t rows,
-                                          size_t n, int relu)
-{
-    const v_f32 s = v_set(start);
-    size_t i, j, t, m;
-    for (i = 0; i < rows; i += 4) {
-        if (i + 4 > rows && rows >= 4) i = rows - 4;
-        for (j = 0; j < n; j += m) {
-            m = n - j < V_LANES ? n - j : V_LANES;
-            if (m < V_LANES && n >= V_LANES) {
-                j = n - V_LANES;
-                m = V_LANES;
-            }
-            if (rows >= 4) {
-                v_f32 a0 = s, a1 = s, a2 = s, a3 = s;
-                for (t = 0; t < taps; t++) {
-                    const float *p = x + off[t] + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
-                    const v_f32 c = v_set(w[t]);
-                    a0 = v_fma(c, v_load(p), a0);
-                    a1 = v_fma(c, v_load(p + pitch), a1);
-                    a2 = v_fma(c, v_load(p + 2 * pitch), a2);
-                    a3 = v_fma(c, v_load(p + 3 * pitch), a3);
-                }
-                TINYI_CONV_PUT(i, a0);
-                TINYI_CONV_PUT(i + 1, a1);
-                TINYI_CONV_PUT(i + 2, a2);
-                TINYI_CONV_PUT(i + 3, a3);
-            } else {
-                size_t r;
-                for (r = 0; r < rows; r++) {
-                    v_f32 a = s;
-                    for (t = 0; t < taps; t++) a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
-                    TINYI_CONV_PUT(r, a);
-                }
-            }
-        }
-    }
-}
-
-/* a row of x serves three rows of y: 18 loads for 36 products */
-static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, int relu)
-{
-    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]), w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
-    const v_f32 s = v_set(start);
-    size_t i, j, m;
-    for (i = 0; i < rows; i += rows >= 4 ? 4 : 1) {
-        if (i + 4 > rows && rows >= 4) i = rows - 4;
-        for (j = 0; j < n; j += m) {
-            const float *p;
-            v_f32 a0, a1, a2, a3, x0, x1, x2;
-            m = n - j < V_LANES ? n - j : V_LANES;
-            if (m < V_LANES && n >= V_LANES) {
-                j = n - V_LANES;
-                m = V_LANES;
-            }
-            p = x + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
-#define TINYI_CONV_NEXT (x0 = v_load(p), x1 = v_load(p + 1), x2 = v_load(p + 2), p += pitch)
-#define TINYI_CONV_ADD(a, c0, c1, c2) a = v_fma(c2, x2, v_fma(c1, x1, v_fma(c0, x0, a)))
-            a0 = s;
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w3, w4, w5);
-            a1 = s;
-            TINYI_CONV_ADD(a1, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a0, w6, w7, w8);
-            TINYI_CONV_PUT(i, a0);
-            if (rows < 4) continue;
-            a2 = s;
-            TINYI_CONV_ADD(a1, w3, w4, w5);
-            TINYI_CONV_ADD(a2, w0, w1, w2);
-            TINYI_CONV_NEXT;
-            a3 = s;
-            TINYI_CONV_ADD(a1, w6, w7, w8);
-            TINYI_CONV_ADD(a2, w3, w4, w5);
-            TINYI_CONV_ADD(a3, w0, w1, w2);
-            TINYI_CONV_PUT(i + 1, a1);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a2, w6, w7, w8);
-            TINYI_CONV_ADD(a3, w3, w4, w5);
-            TINYI_CONV_PUT(i + 2, a2);
-            TINYI_CONV_NEXT;
-            TINYI_CONV_ADD(a3, w6, w7, w8);
-            TINYI_CONV_PUT(i + 3, a3);
-#undef TINYI_CONV_NEXT
-#undef TINYI_CONV_ADD
-        }
-    }
-}
-#undef TINYI_CONV_PUT
-
-/* every second float of 2 * V_LANES */
-#if V_AVX512
-#define TINYI_CONV_EVEN(p) _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps((p) + 16))
-#elif V_AVX2
-#define TINYI_CONV_EVEN(p) _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
-#elif V_NEON
-#define TINYI_CONV_EVEN(p) vld2q_f32(p).val[0]
-#elif V_W128 && TINYI_W128_SIMDE
-#define TINYI_CONV_EVEN(p) simde_mm_shuffle_ps(simde_mm_loadu_ps(p), simde_mm_loadu_ps((p) + 4), 0x88)
-#elif V_W128
-#define TINYI_CONV_EVEN(p) _mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps((p) + 4), 0x88)
-#endif
-
-static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low, size_t high, size_t width)
-{
-    const size_t n = high - low;
-    size_t i, j;
-#if V_AVX512
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-#endif
-    for (i = 0; i < rows; i++, slab += pitch, x += row) {
-        float *to = slab + low;
-        for (j = 0; j < low; j++) slab[j] = 0.0f;
-        j = 0;
-        if (step == 1) {
-            for (; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
-                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES), d = v_load(x + j + 3 * V_LANES);
-                v_store(to + j, a);
-                v_store(to + j + V_LANES, b);
-                v_store(to + j + 2 * V_LANES, c);
-                v_store(to + j + 3 * V_LANES, d);
-            }
-            for (; j + V_LANES <= n; j += V_LANES) v_store(to + j, v_load(x + j));
-            if (j < n) v_store_n(to + j, v_load_n(x + j, n - j), n - j);
-        } else {
-#ifdef TINYI_CONV_EVEN
-            /* the last read ends one past the last float that is wanted: stop before */
-            if (step == 2)
-                for (; j + V_LANES < n; j += V_LANES) v_store(to + j, TINYI_CONV_EVEN(x + 2 * j));
-#endif
-            for (; j < n; j++) to[j] = x[(ptrdiff_t)j * step];
-        }
-        for (j = high; j < width; j++) slab[j] = 0.0f;
-    }
-}
-#undef TINYI_CONV_EVEN
-
-#undef TINYI_CONV_EIGHT
-#undef TINYI_CONV_WIDE
-#undef TINYI_CONV_1
-#undef TINYI_CONV_4
-#undef TINYI_CONV_8
-#undef TINYI_CONV_EACH1
-#undef TINYI_CONV_EACH2
-#undef TINYI_CONV_EACH3
-#undef TINYI_CONV_EACH6
-#undef TINYI_CONV_SUM
-#undef TINYI_CONV_SUMS
-#undef TINYI_CONV_READ
-#undef TINYI_CONV_READS
-#undef TINYI_CONV_X
-#undef TINYI_CONV_FMA
-#undef TINYI_CONV_FMAS
-#undef TINYI_CONV_CLIP
-#undef TINYI_CONV_CLIPS
-#undef TINYI_CONV_WRITE
-#undef TINYI_CONV_WRITES
-#undef TINYI_CONV_TILE
-#undef TINYI_CONV_BACK
-#undef TINYI_CONV_ROWS
-#undef TINYI_CONV_THIRD
-
-static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
-{
-    TINYI_USE(k, conv_pack_f32);
-    TINYI_USE(k, conv_strip_f32);
-    TINYI_USE(k, conv_depth_f32);
-    TINYI_USE(k, conv_depth3_f32);
-}
-
 /* src/math/layout.simd.h - rows copied, blocks turned in registers, rows added by index */
 
 /* ---- rows */
@@ -3803,569 +3520,6 @@ static void TINY_FN(tinyi_use_sort)(tinyi_kernels *k)
     TINYI_USE(k, cumsum_f32);
     TINYI_USE(k, cumsum_total_f32);
 }
-
-/* src/math/fft.simd.h - the steps of math/fft.c
- *
- * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
- * n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham (W. Cochran
- * et al., Proc. IEEE 55(10), 1967):
- *
- *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q < s, p < m
- *
- * Only the forward sign: the inverse exchanges real and imaginary parts on the way in and out. Blocks are turned by
- * tinyi_layout_turn_b4 of math/layout.simd.h.                                                                        */
-#define F_W (2 * V_LANES)
-
-#if V_AVX512
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
-    *im = _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = _mm512_permutex2var_ps(re, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), im);
-    *b = _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
-{
-    return _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), a);
-}
-#elif V_AVX2
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
-    *im = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    const v_f32 low = _mm256_unpacklo_ps(re, im), high = _mm256_unpackhi_ps(re, im);
-    *a = _mm256_permute2f128_ps(low, high, 0x20);
-    *b = _mm256_permute2f128_ps(low, high, 0x31);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)); }
-#elif V_NEON
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = vuzp1q_f32(a, b);
-    *im = vuzp2q_f32(a, b);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = vzip1q_f32(re, im);
-    *b = vzip2q_f32(re, im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
-{
-    const v_f32 r = vrev64q_f32(a);
-    return vextq_f32(r, r, 2);
-}
-#elif V_W128
-#if TINYI_W128_SIMDE
-#define F_SSE(f) simde_mm_##f
-#else
-#define F_SSE(f) _mm_##f
-#endif
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = F_SSE(shuffle_ps)(a, b, 0x88);
-    *im = F_SSE(shuffle_ps)(a, b, 0xdd);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = F_SSE(unpacklo_ps)(re, im);
-    *b = F_SSE(unpackhi_ps)(re, im);
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return F_SSE(shuffle_ps)(a, a, 0x1b); }
-#else
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
-{
-    *re = a;
-    *im = b;
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
-{
-    *a = re;
-    *b = im;
-}
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return a; }
-#endif
-
-/* ---- complex vectors */
-
-typedef struct { v_f32 r, i; } TINY_FN(tinyi_fft_c);
-#define f_c TINY_FN(tinyi_fft_c)
-#define f_add TINY_FN(tinyi_fft_add)
-#define f_sub TINY_FN(tinyi_fft_sub)
-#define f_times TINY_FN(tinyi_fft_times)
-#define f_by TINY_FN(tinyi_fft_by)
-#define f_mi TINY_FN(tinyi_fft_mi)
-#define f_get TINY_FN(tinyi_fft_get)
-#define f_put TINY_FN(tinyi_fft_put)
-#define f_read TINY_FN(tinyi_fft_read)
-#define f_write TINY_FN(tinyi_fft_write)
-
-TINYI_FORCE_INLINE f_c f_add(f_c a, f_c b) { f_c c; c.r = v_add(a.r, b.r); c.i = v_add(a.i, b.i); return c; }
-TINYI_FORCE_INLINE f_c f_sub(f_c a, f_c b) { f_c c; c.r = v_sub(a.r, b.r); c.i = v_sub(a.i, b.i); return c; }
-TINYI_FORCE_INLINE f_c f_times(f_c a, v_f32 wr, v_f32 wi)
-{
-    f_c c;
-    c.r = v_fnma(a.i, wi, v_mul(a.r, wr));
-    c.i = v_fma(a.i, wr, v_mul(a.r, wi));
-    return c;
-}
-/* by the twiddle at w, the same for all lanes */
-TINYI_FORCE_INLINE f_c f_by(f_c a, const float *w) { return f_times(a, v_set(w[0]), v_set(w[1])); }
-/* -i a */
-TINYI_FORCE_INLINE f_c f_mi(f_c a) { f_c c; c.r = a.i; c.i = v_neg(a.r); return c; }
-TINYI_FORCE_INLINE f_c f_get(const float *z) { f_c c; c.r = v_load(z); c.i = v_load(z + V_LANES); return c; }
-TINYI_FORCE_INLINE void f_put(float *z, f_c a) { v_store(z, a.r); v_store(z + V_LANES, a.i); }
-
-/* n <= V_LANES complex values as they lie in tensors */
-TINYI_FORCE_INLINE f_c f_read(const float *x, size_t n, int swap)
-{
-    f_c c;
-    v_f32 a, b;
-    if (n == V_LANES) {
-        a = v_load(x);
-        b = v_load(x + V_LANES);
-    } else {
-        a = v_load_n(x, TINYI_MIN(2 * n, V_LANES));
-        b = 2 * n > V_LANES ? v_load_n(x + V_LANES, 2 * n - V_LANES) : v_zero();
-    }
-    if (swap) TINY_FN(tinyi_fft_part)(a, b, &c.i, &c.r);
-    else TINY_FN(tinyi_fft_part)(a, b, &c.r, &c.i);
-    return c;
-}
-TINYI_FORCE_INLINE void f_write(float *y, f_c c, size_t n, v_f32 scale, int swap)
-{
-    v_f32 a, b;
-    c.r = v_mul(c.r, scale);
-    c.i = v_mul(c.i, scale);
-    if (swap) TINY_FN(tinyi_fft_join)(c.i, c.r, &a, &b);
-    else TINY_FN(tinyi_fft_join)(c.r, c.i, &a, &b);
-    if (n == V_LANES) {
-        v_store(y, a);
-        v_store(y + V_LANES, b);
-    } else {
-        v_store_n(y, a, TINYI_MIN(2 * n, V_LANES));
-        if (2 * n > V_LANES) v_store_n(y + V_LANES, b, 2 * n - V_LANES);
-    }
-}
-
-/* ---- small transforms in registers */
-
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft3)(f_c *a, f_c *b, f_c *c)
-{
-    const v_f32 half = v_set(0.5f), root = v_set(0.866025404f);
-    const f_c s = f_add(*b, *c), d = f_mi(f_sub(*b, *c));
-    f_c m, e;
-    m.r = v_fnma(half, s.r, a->r);
-    m.i = v_fnma(half, s.i, a->i);
-    e.r = v_mul(root, d.r);
-    e.i = v_mul(root, d.i);
-    *a = f_add(*a, s);
-    *b = f_add(m, e);
-    *c = f_sub(m, e);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft4)(f_c *a, f_c *b, f_c *c, f_c *d)
-{
-    const f_c s = f_add(*a, *c), t = f_sub(*a, *c), u = f_add(*b, *d), v = f_mi(f_sub(*b, *d));
-    *a = f_add(s, u);
-    *b = f_add(t, v);
-    *c = f_sub(s, u);
-    *d = f_sub(t, v);
-}
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft5)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e)
-{
-    const v_f32 c1 = v_set(0.309016994f), c2 = v_set(-0.809016994f), s1 = v_set(0.951056516f), s2 = v_set(0.587785252f);
-    const f_c p = f_add(*b, *e), q = f_add(*c, *d), u = f_mi(f_sub(*b, *e)), v = f_mi(f_sub(*c, *d));
-    f_c m, n, x, y;
-    m.r = v_fma(c2, q.r, v_fma(c1, p.r, a->r));
-    m.i = v_fma(c2, q.i, v_fma(c1, p.i, a->i));
-    n.r = v_fma(c1, q.r, v_fma(c2, p.r, a->r));
-    n.i = v_fma(c1, q.i, v_fma(c2, p.i, a->i));
-    x.r = v_fma(s2, v.r, v_mul(s1, u.r));
-    x.i = v_fma(s2, v.i, v_mul(s1, u.i));
-    y.r = v_fnma(s1, v.r, v_mul(s2, u.r));
-    y.i = v_fnma(s1, v.i, v_mul(s2, u.i));
-    *a = f_add(*a, f_add(p, q));
-    *b = f_add(m, x);
-    *c = f_add(n, y);
-    *d = f_sub(n, y);
-    *e = f_sub(m, x);
-}
-/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi / 4) */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e, f_c *f, f_c *g, f_c *h)
-{
-    const v_f32 root = v_set(0.707106781f);
-    f_c even0 = *a, even1 = *c, even2 = *e, even3 = *g, odd0 = *b, odd1 = *d, odd2 = *f, odd3 = *h, t;
-    TINY_FN(tinyi_fft_dft4)(&even0, &even1, &even2, &even3);
-    TINY_FN(tinyi_fft_dft4)(&odd0, &odd1, &odd2, &odd3);
-    t.r = v_mul(root, v_add(odd1.r, odd1.i));
-    t.i = v_mul(root, v_sub(odd1.i, odd1.r));
-    odd1 = t;
-    odd2 = f_mi(odd2);
-    t.r = v_mul(root, v_sub(odd3.i, odd3.r));
-    t.i = v_neg(v_mul(root, v_add(odd3.r, odd3.i)));
-    odd3 = t;
-    *a = f_add(even0, odd0);
-    *b = f_add(even1, odd1);
-    *c = f_add(even2, odd2);
-    *d = f_add(even3, odd3);
-    *e = f_sub(even0, odd0);
-    *f = f_sub(even1, odd1);
-    *g = f_sub(even2, odd2);
-    *h = f_sub(even3, odd3);
-}
-
-/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w: twiddles of
- * bins 1 to r - 1, or NULL */
-static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots, size_t r)
-{
-    f_c a[16], b[16], sum = f_get(x), first = sum, middle = sum;
-    const size_t h = (r - 1) / 2;
-    size_t t, u, k;
-    for (u = 1; u <= h; u++) {
-        const f_c p = f_get(x + u * xs), q = f_get(x + (r - u) * xs);
-        a[u] = f_add(p, q);
-        b[u] = f_mi(f_sub(p, q));
-        sum = f_add(sum, a[u]);
-    }
-    if (r % 2 == 0) {
-        middle = f_get(x + r / 2 * xs);
-        sum = f_add(sum, middle);
-    }
-    for (t = 1; t <= r / 2; t++) {
-        f_c even = first, odd;
-        odd.r = odd.i = v_zero();
-        if (r % 2 == 0) even = t & 1 ? f_sub(first, middle) : f_add(first, middle);
-        for (u = 1, k = t; u <= h; u++, k = k + t >= r ? k + t - r : k + t) {
-            const v_f32 c = v_set(roots[2 * k]), s = v_set(roots[2 * k + 1]);
-            even.r = v_fma(c, a[u].r, even.r);
-            even.i = v_fma(c, a[u].i, even.i);
-            odd.r = v_fma(s, b[u].r, odd.r);
-            odd.i = v_fma(s, b[u].i, odd.i);
-        }
-        a[0] = f_add(even, odd);
-        b[0] = f_sub(even, odd);
-        f_put(y + t * ys, w ? f_by(a[0], w + 2 * (t - 1)) : a[0]);
-        if (2 * t < r) f_put(y + (r - t) * ys, w ? f_by(b[0], w + 2 * (r - t - 1)) : b[0]);
-    }
-    f_put(y, sum);
-}
-
-/* ---- a pass */
-
-#define F_AT(u) f_get(x + (u) * xs)
-#define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
-/* the first of the p has no twiddles: the compiler makes two loops of it */
-#define F_LOOP(R, BODY)                                              \
-    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
-        const float *x = from + p * ys;                              \
-        float *y = to + p * R * ys;                                  \
-        if (p == 0)                                                  \
-            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
-        else                                                         \
-            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
-    }
-
-/* tw: r - 1 twiddles for each p */
-static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
-{
-    const size_t ys = s * F_W, xs = m * ys;
-    size_t p, q;
-    switch (r) {
-    case 2:
-        F_LOOP(2, const f_c a = F_AT(0); const f_c b = F_AT(1); f_put(y, f_add(a, b)); F_TO(1, f_sub(a, b));)
-        break;
-    case 3:
-        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a); F_TO(1, b); F_TO(2, c);)
-        break;
-    case 4:
-        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
-        break;
-    case 5:
-        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e);)
-        break;
-    case 8:
-        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5); f_c g = F_AT(6); f_c h = F_AT(7);
-               TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h);
-               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
-        break;
-    default:
-        for (p = 0; p < m; p++)
-            for (q = 0; q < s; q++)
-                TINY_FN(tinyi_fft_dft)(to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
-    }
-}
-
-/* ---- numbers in and out */
-
-static size_t TINY_FN(tinyi_fft_lanes)(void) { return V_LANES; }
-
-/* z[i] = the `lanes` complex values from x + i * step (in floats) */
-static void TINY_FN(tinyi_fft_in)(float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap)
-{
-    for (; n; n--, x += step, z += F_W) f_put(z, f_read(x, lanes, swap));
-}
-static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap)
-{
-    const v_f32 f = v_set(scale);
-    for (; n; n--, y += step, z += F_W) f_write(y, f_get(z), lanes, f, swap);
-}
-
-/* room of n floats on a cache line */
-#define F_ROOM(name, n)                  \
-    float name##_room[(n) + 16];         \
-    float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
-
-/* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
-{
-#if V_SCALAR
-    *y = *x;
-    (void)ys;
-    (void)xs;
-#else
-    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
-#endif
-}
-
-/* z[j], lane l = rows[l][j] for j < n; z has room for n rounded up to V_LANES numbers */
-static void TINY_FN(tinyi_fft_in_rows)(float *z, const float *const *rows, size_t n_rows, size_t n, int swap)
-{
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    size_t j, l;
-    for (l = n_rows; l < V_LANES; l++) {
-        v_store(re + l * V_LANES, v_zero());
-        v_store(im + l * V_LANES, v_zero());
-    }
-    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
-        const size_t k = TINYI_MIN(n - j, V_LANES);
-        for (l = 0; l < n_rows; l++) {
-            const f_c c = f_read(rows[l] + 2 * j, k, swap);
-            v_store(re + l * V_LANES, c.r);
-            v_store(im + l * V_LANES, c.i);
-        }
-        TINY_FN(tinyi_fft_turn)(z, F_W, re, V_LANES);
-        TINY_FN(tinyi_fft_turn)(z + V_LANES, F_W, im, V_LANES);
-    }
-}
-static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap)
-{
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    const v_f32 f = v_set(scale);
-    size_t j, l;
-    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
-        const size_t k = TINYI_MIN(n - j, V_LANES);
-        TINY_FN(tinyi_fft_turn)(re, V_LANES, z, F_W);
-        TINY_FN(tinyi_fft_turn)(im, V_LANES, z + V_LANES, F_W);
-        for (l = 0; l < n_rows; l++) {
-            f_c c;
-            c.r = v_load(re + l * V_LANES);
-            c.i = v_load(im + l * V_LANES);
-            f_write(rows[l] + 2 * j, c, k, f, swap);
-        }
-    }
-}
-
-/* ---- the last step of one long row: z holds m numbers whose lanes l < split were transformed apart; tw: m numbers of
- * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks of
- * V_LANES values of k, turned so that lanes count k. */
-static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)
-{
-    const v_f32 f = v_set(scale);
-    F_ROOM(re, V_LANES * V_LANES)
-    F_ROOM(im, V_LANES * V_LANES)
-    F_ROOM(u, V_LANES * F_W)
-    F_ROOM(v, V_LANES * F_W)
-    size_t k, j, l, n;
-    for (l = 0; l < V_LANES * V_LANES; l += V_LANES) {
-        v_store(re + l, v_zero());
-        v_store(im + l, v_zero());
-    }
-    for (k = 0; k < m; k += V_LANES) {
-        float *out = y + 2 * k;
-        const size_t os = 2 * m;
-        n = TINYI_MIN(m - k, V_LANES);
-        for (j = 0; j < n; j++, z += F_W, tw += F_W) {
-            const f_c w = f_get(tw), c = f_times(f_get(z), w.r, w.i);
-            v_store(re + j * V_LANES, c.r);
-            v_store(im + j * V_LANES, c.i);
-        }
-        TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
-        TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
-#define F_U(l) f_get(u + (l) * F_W)
-#define F_Y(t, c) f_write(out + (t) * os, c, n, f, swap)
-        switch (split) {
-        case 1: F_Y(0, F_U(0)); break;
-#if V_LANES >= 4
-        case 2: {
-            const f_c a = F_U(0), b = F_U(1);
-            F_Y(0, f_add(a, b)); F_Y(1, f_sub(a, b));
-            break;
-        }
-        case 4: {
-            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3);
-            TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d);
-            break;
-        }
-#endif
-#if V_LANES >= 8
-        case 8: {
-            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3), e = F_U(4), g = F_U(5), h = F_U(6), i = F_U(7);
-            TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &g, &h, &i);
-            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d); F_Y(4, e); F_Y(5, g); F_Y(6, h); F_Y(7, i);
-            break;
-        }
-#endif
-#if V_LANES >= 16
-        case 16:                            /* 4 x 4; roots hold exp(+2 pi i k / 16) */
-            for (l = 0; l < 4; l++) {
-                f_c a = F_U(l), b = F_U(l + 4), c = F_U(l + 8), d = F_U(l + 12);
-                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-                f_put(v + 4 * l * F_W, a);
-                f_put(v + (4 * l + 1) * F_W, f_times(b, v_set(roots[2 * l]), v_set(-roots[2 * l + 1])));
-                f_put(v + (4 * l + 2) * F_W, f_times(c, v_set(roots[4 * l]), v_set(-roots[4 * l + 1])));
-                f_put(v + (4 * l + 3) * F_W, f_times(d, v_set(roots[6 * l]), v_set(-roots[6 * l + 1])));
-            }
-            for (l = 0; l < 4; l++) {
-                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W), d = f_get(v + (l + 12) * F_W);
-                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
-                F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
-            }
-            break;
-#endif
-        default:
-            TINY_FN(tinyi_fft_dft)(v, F_W, u, F_W, NULL, roots, split);
-            for (l = 0; l < split; l++) F_Y(l, f_get(v + l * F_W));
-        }
-#undef F_U
-#undef F_Y
-    }
-}
-
-/* ---- products and the two ends of real transforms; complex values as they lie in tensors */
-
-/* y = scale * x * w */
-static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out)
-{
-    const v_f32 f = v_set(scale);
-    size_t k;
-    for (; n; n -= k, y += 2 * k, x += 2 * k, w += 2 * k) {
-        f_c a, b;
-        k = TINYI_MIN(n, V_LANES);
-        a = f_read(x, k, swap_in);
-        b = f_read(w, k, 0);
-        f_write(y, f_times(a, b.r, b.i), k, f, swap_out);
-    }
-}
-
-/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2 and
- * O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k <= h / 2. */
-static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
-{
-    const v_f32 one = v_set(1.0f), half = v_set(0.5f);
-    size_t k = 1;
-    y[0] = z[0] + z[1];
-    y[2 * h] = z[0] - z[1];
-    y[1] = y[2 * h + 1] = 0.0f;
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(z + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(z + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        e.r = v_mul(half, v_add(a.r, b.r));
-        e.i = v_mul(half, v_add(a.i, b.i));
-        o.r = v_mul(half, v_sub(a.r, b.r));
-        o.i = v_mul(half, v_sub(a.i, b.i));
-        o = f_times(f_mi(o), t.r, t.i);
-        f_write(y + 2 * k, f_add(e, o), V_LANES, one, 0);
-        b = f_sub(e, o);
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        f_write(y + 2 * m, b, V_LANES, one, 0);
-    }
-    for (; k <= h / 2; k++) {
-        const float ar = z[2 * k], ai = z[2 * k + 1], br = z[2 * (h - k)], bi = -z[2 * (h - k) + 1];
-        const float er = 0.5f * (ar + br), ei = 0.5f * (ai + bi), dr = 0.5f * (ar - br), di = 0.5f * (ai - bi);
-        const float tr = di * w[2 * k] + dr * w[2 * k + 1], ti = di * w[2 * k + 1] - dr * w[2 * k];
-        y[2 * k] = er + tr;
-        y[2 * k + 1] = ei + ti;
-        y[2 * (h - k)] = er - tr;
-        y[2 * (h - k) + 1] = ti - ei;
-    }
-}
-
-/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj x[h-k]);
- * the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
-static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
-{
-    const v_f32 one = v_set(1.0f);
-    size_t k = 1;
-    z[0] = x[0] + x[2 * h];
-    z[1] = x[0] - x[2 * h];
-    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
-        const size_t m = h - k - (V_LANES - 1);
-        const f_c a = f_read(x + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
-        f_c b = f_read(x + 2 * m, V_LANES, 0), e, o;
-        b.r = TINY_FN(tinyi_fft_back)(b.r);
-        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
-        e = f_add(a, b);
-        o = f_times(f_sub(a, b), t.r, v_neg(t.i));
-        b.r = v_sub(e.r, o.i);
-        b.i = v_add(e.i, o.r);
-        f_write(z + 2 * k, b, V_LANES, one, 0);
-        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i));
-        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i));
-        f_write(z + 2 * m, b, V_LANES, one, 0);
-    }
-    for (; k <= h / 2; k++) {
-        const float ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (h - k)], bi = -x[2 * (h - k) + 1];
-        const float er = ar + br, ei = ai + bi, dr = ar - br, di = ai - bi;
-        const float pr = dr * w[2 * k] + di * w[2 * k + 1], pi = di * w[2 * k] - dr * w[2 * k + 1];
-        z[2 * k] = er - pi;
-        z[2 * k + 1] = ei + pr;
-        z[2 * (h - k)] = er + pi;
-        z[2 * (h - k) + 1] = pr - ei;
-    }
-}
-
-static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
-{
-    TINYI_USE(k, fft_lanes);
-    TINYI_USE(k, fft_pass);
-    TINYI_USE(k, fft_in);
-    TINYI_USE(k, fft_out);
-    TINYI_USE(k, fft_in_rows);
-    TINYI_USE(k, fft_out_rows);
-    TINYI_USE(k, fft_last);
-    TINYI_USE(k, fft_mul);
-    TINYI_USE(k, fft_real);
-    TINYI_USE(k, fft_unreal);
-}
-#undef F_W
-#undef F_SSE
-#undef F_AT
-#undef F_TO
-#undef F_LOOP
-#undef f_c
-#undef f_add
-#undef f_sub
-#undef f_times
-#undef f_by
-#undef f_mi
-#undef f_get
-#undef f_put
-#undef f_read
-#undef f_write
 
 /* src/math/gemm_f32.simd.h - tiles of the f32 product
  *
@@ -4980,6 +4134,8 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
                                             size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
     {                                                                                                                           \
+        for (; n_x > 2 && V_AVX2; n_x -= 2, x += 2 * x_row, y += 2 * y_col)    /* 16 sums and what they meet want more than 16 registers */ \
+            TINY_FN(tinyi_gemv_dot2_##W)(y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, 2, k);                     \
         (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
             (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
     }
@@ -5037,10 +4193,58 @@ static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff
     else TINY_FN(tinyi_gemv_axpy_f32)(y, (const float *)w, w_k, x, x_k, k, n);
 }
 
+/* The same for the rows that a list names, in its order. While four are added the next four are asked for: nothing else would, as they
+ * lie anywhere. */
+#define TINYI_GEMV_PICK(name, W_TYPE, LOAD, LOAD_N)                                                                             \
+    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n) \
+    {                                                                                                                           \
+        size_t i = 0, j;                                                                                                        \
+        for (; i + 4 <= k; i += 4) {                                                                                            \
+            const W_TYPE *w0 = w + list[i] * w_k, *w1 = w + list[i + 1] * w_k, *w2 = w + list[i + 2] * w_k, *w3 = w + list[i + 3] * w_k; \
+            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
+            const W_TYPE *p0 = w + list[next] * w_k, *p1 = w + list[next + 1] * w_k, *p2 = w + list[next + 2] * w_k, *p3 = w + list[next + 3] * w_k; \
+            const float x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];                                                 \
+            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
+                v_f32 a, b;                                                                                                     \
+                TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                                 \
+                TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                                 \
+                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
+                b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                                                       \
+                v_store(y + j, a);                                                                                              \
+                v_store(y + j + V_LANES, b);                                                                                    \
+            }                                                                                                                   \
+            for (; j < n; j += V_LANES) {                                                                                       \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_f32 a = v_load_n(y + j, r);                                                                                   \
+                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
+                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
+                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
+                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
+                v_store_n(y + j, a, r);                                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+        for (; i < k; i++)                                                                                                      \
+            for (j = 0; j < n; j += V_LANES) {                                                                                  \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_store_n(y + j, v_fma(v_set(x[i]), LOAD_N(w + list[i] * w_k + j, r), v_load_n(y + j, r)), r);                  \
+            }                                                                                                                   \
+    }
+TINYI_GEMV_PICK(tinyi_gemv_pick_f32, float, v_load, v_load_n)
+TINYI_GEMV_PICK(tinyi_gemv_pick_f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_PICK(tinyi_gemv_pick_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_pick_f16)(y, (const uint16_t *)w, w_k, list, x, k, n);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
+    else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
+}
+
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
     TINYI_USE(k, gemv_dot);
     TINYI_USE(k, gemv_axpy);
+    TINYI_USE(k, gemv_pick);
 }
 
 #undef TINYI_GEMV_1
@@ -5055,6 +4259,930 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_DOTS
 #undef TINYI_GEMV_ADD
 #undef TINYI_GEMV_AXPY
+#undef TINYI_GEMV_PICK
+
+/* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
+#ifndef TINY_NO_TRAIN
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(v_sub(g, *m), v_set(s->b1), *m);
+    *v = v_fma(v_sub(v_mul(g, g), *v), v_set(s->b2), *v);
+    g = v_div(v_mul(*m, v_set(s->rate)), v_fma(v_sqrt(*v), v_set(s->root), v_set(s->eps)));
+    return v_sub(v_mul(w, v_set(s->keep)), g);
+}
+
+static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b, c;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        c = v_load(v + i);
+        a = TINY_FN(tinyi_optim_adam)(v_load(w + i), &b, &c, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+        v_store(v + i, c);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        c = v_load_n(v + i, n - i);
+        a = TINY_FN(tinyi_optim_adam)(v_load_n(w + i, n - i), &b, &c, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+        v_store_n(v + i, c, n - i);
+    }
+}
+
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_sgd)(v_f32 w, v_f32 *m, v_f32 g, const tinyi_sgd_step *s)
+{
+    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
+    *m = v_fma(*m, v_set(s->momentum), g);
+    return v_fnma(s->nesterov ? v_fma(*m, v_set(s->momentum), g) : *m, v_set(s->rate), w);
+}
+
+static void TINY_FN(tinyi_optim_sgd_f32)(float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s)
+{
+    size_t i = 0;
+    v_f32 a, b;
+    for (; i + V_LANES <= n; i += V_LANES) {
+        b = v_load(m + i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load(w + i), &b, v_load(g + i), s);
+        v_store(w + i, a);
+        v_store(m + i, b);
+    }
+    if (i < n) {
+        b = v_load_n(m + i, n - i);
+        a = TINY_FN(tinyi_optim_sgd)(v_load_n(w + i, n - i), &b, v_load_n(g + i, n - i), s);
+        v_store_n(w + i, a, n - i);
+        v_store_n(m + i, b, n - i);
+    }
+}
+
+static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
+{
+    TINYI_USE(k, optim_adam_f32);
+    TINYI_USE(k, optim_sgd_f32);
+}
+#endif
+
+#ifndef TINY_ONLY_MODELS
+/* src/math/conv.simd.h - the tile of a convolution: output channels by output positions, sums in registers */
+
+/* registers: rows x vectors of sums, the vectors of x, one weight */
+#if V_AVX512 || V_NEON
+#define TINYI_CONV_EIGHT 1                  /* 8 x 3 of 32 */
+#define TINYI_CONV_WIDE 3
+#elif V_AVX2
+#define TINYI_CONV_EIGHT 0                  /* 4 x 3 of 16 */
+#define TINYI_CONV_WIDE 3
+#else
+#define TINYI_CONV_EIGHT 0                  /* 4 x 2: a multiplication needs a register too */
+#define TINYI_CONV_WIDE 2
+#endif
+
+#define TINYI_CONV_1(F, N) F(0, N)
+#define TINYI_CONV_4(F, N) F(0, N) F(1, N) F(2, N) F(3, N)
+#define TINYI_CONV_8(F, N) TINYI_CONV_4(F, N) F(4, N) F(5, N) F(6, N) F(7, N)
+/* per vector of x, number v; the last one may have fewer than V_LANES outputs */
+#define TINYI_CONV_EACH1(G, j) G(j, 0)
+#define TINYI_CONV_EACH2(G, j) G(j, 0) G(j, 1)
+#define TINYI_CONV_EACH3(G, j) G(j, 0) G(j, 1) G(j, 2)
+#define TINYI_CONV_EACH6(G, j) G(j, 0) G(j, 1) G(j, 2) G(j, 3) G(j, 4) G(j, 5)
+#define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
+#define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
+#define TINYI_CONV_READ(j, v) \
+    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
+#define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
+#define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
+#define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
+#define TINYI_CONV_FMAS(j, N) const v_f32 c##j = v_set(w[(j) * ws + (ptrdiff_t)t]); TINYI_CONV_EACH##N(TINYI_CONV_FMA, j)
+#define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
+#define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
+#define TINYI_CONV_WRITE(j, v)                                                                              \
+    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
+    else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
+#define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
+
+/* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
+#define TINYI_CONV_TILE(R, N)                                                                               \
+    do {                                                                                                    \
+        size_t t;                                                                                           \
+        TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
+        if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \
+        for (t = 0; t < taps; t++) {                                                                        \
+            const float *p = x + off[t] + i;                                                                \
+            TINYI_CONV_EACH##N(TINYI_CONV_X, 0)                                                             \
+            TINYI_CONV_##R(TINYI_CONV_FMAS, N)                                                   \
+        }                                                                                                   \
+        if (relu) { TINYI_CONV_##R(TINYI_CONV_CLIPS, N) }                                        \
+        TINYI_CONV_##R(TINYI_CONV_WRITES, N)                                                     \
+    } while (0)
+
+/* A tile that ends inside a vector starts earlier instead: some outputs are made twice, the same. */
+#define TINYI_CONV_BACK                                                                                     \
+    if (first && m % V_LANES) {                                                                             \
+        const size_t whole = (m + V_LANES - 1) / V_LANES * V_LANES;                                         \
+        if (whole <= n) {                                                                                   \
+            i = n - whole;                                                                                  \
+            m = whole;                                                                                      \
+        }                                                                                                   \
+    }
+
+#define TINYI_CONV_ROWS(R)                                                                                  \
+    static void TINY_FN(tinyi_conv_rows##R)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, \
+                                            const float *bias, size_t n, int first, int relu)               \
+    {                                                                                                       \
+        size_t i = 0, m;                                                                                    \
+        for (; i < n; i += m) {                                                                             \
+            m = n - i < TINYI_CONV_WIDE * V_LANES ? n - i : TINYI_CONV_WIDE * V_LANES;                      \
+            TINYI_CONV_BACK;                                                                                \
+            if (m <= V_LANES) TINYI_CONV_TILE(R, 1);                                                        \
+            else if (m <= 2 * V_LANES) TINYI_CONV_TILE(R, 2);                                               \
+            TINYI_CONV_THIRD(R)                                                                             \
+        }                                                                                                   \
+    }
+#if TINYI_CONV_WIDE == 3
+#define TINYI_CONV_THIRD(R) else TINYI_CONV_TILE(R, 3);
+#else
+#define TINYI_CONV_THIRD(R)
+#endif
+#if TINYI_CONV_EIGHT
+TINYI_CONV_ROWS(8)
+#endif
+TINYI_CONV_ROWS(4)
+
+/* a single row: more vectors, because each sum waits for the one before */
+static void TINY_FN(tinyi_conv_rows1)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias, size_t n,
+                                      int first, int relu)
+{
+    size_t i = 0, m;
+    for (; i + 5 * V_LANES < n; i += m) {
+        m = n - i < 6 * V_LANES ? n - i : 6 * V_LANES;
+        TINYI_CONV_BACK;
+        TINYI_CONV_TILE(1, 6);
+    }
+    for (; i < n; i += m) {
+        m = n - i < 2 * V_LANES ? n - i : 2 * V_LANES;
+        TINYI_CONV_BACK;
+        if (m <= V_LANES) TINYI_CONV_TILE(1, 1);
+        else TINYI_CONV_TILE(1, 2);
+    }
+}
+
+static void TINY_FN(tinyi_conv_strip_f32)(float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w, ptrdiff_t ws, const float *bias,
+                                          size_t rows, size_t n, int first, int relu)
+{
+#if TINYI_CONV_EIGHT
+    for (; rows >= 8; rows -= 8, y += 8 * ys, w += 8 * ws, bias = bias ? bias + 8 : bias) TINY_FN(tinyi_conv_rows8)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+#endif
+    for (; rows >= 4; rows -= 4, y += 4 * ys, w += 4 * ws, bias = bias ? bias + 4 : bias) TINY_FN(tinyi_conv_rows4)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+    for (; rows >= 1; rows -= 1, y += ys, w += ws, bias = bias ? bias + 1 : bias) TINY_FN(tinyi_conv_rows1)(y, ys, x, off, taps, w, ws, bias, n, first, relu);
+}
+
+/* ---- one channel to one channel: four rows at a time; the last rows and the last vector overlap those before */
+
+#define TINYI_CONV_PUT(i, a)                                                                                \
+    do {                                                                                                    \
+        const v_f32 v = relu ? v_max(v_zero(), a) : a;                                                      \
+        if (m == V_LANES) v_store(y + (ptrdiff_t)(i) * ys + j, v);                                          \
+        else v_store_n(y + (ptrdiff_t)(i) * ys + j, v, m);                                                  \
+    } while (0)
+
+static void TINY_FN(tinyi_conv_depth_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps, const float *w, float start, size_t rows,
+                                          size_t n, int relu)
+{
+    const v_f32 s = v_set(start);
+    size_t i, j, t, m;
+    for (i = 0; i < rows; i += 4) {
+        if (i + 4 > rows && rows >= 4) i = rows - 4;
+        for (j = 0; j < n; j += m) {
+            m = n - j < V_LANES ? n - j : V_LANES;
+            if (m < V_LANES && n >= V_LANES) {
+                j = n - V_LANES;
+                m = V_LANES;
+            }
+            if (rows >= 4) {
+                v_f32 a0 = s, a1 = s, a2 = s, a3 = s;
+                for (t = 0; t < taps; t++) {
+                    const float *p = x + off[t] + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
+                    const v_f32 c = v_set(w[t]);
+                    a0 = v_fma(c, v_load(p), a0);
+                    a1 = v_fma(c, v_load(p + pitch), a1);
+                    a2 = v_fma(c, v_load(p + 2 * pitch), a2);
+                    a3 = v_fma(c, v_load(p + 3 * pitch), a3);
+                }
+                TINYI_CONV_PUT(i, a0);
+                TINYI_CONV_PUT(i + 1, a1);
+                TINYI_CONV_PUT(i + 2, a2);
+                TINYI_CONV_PUT(i + 3, a3);
+            } else {
+                size_t r;
+                for (r = 0; r < rows; r++) {
+                    v_f32 a = s;
+                    for (t = 0; t < taps; t++) a = v_fma(v_set(w[t]), v_load(x + off[t] + (ptrdiff_t)r * pitch + (ptrdiff_t)j), a);
+                    TINYI_CONV_PUT(r, a);
+                }
+            }
+        }
+    }
+}
+
+/* a row of x serves three rows of y: 18 loads for 36 products */
+static void TINY_FN(tinyi_conv_depth3_f32)(float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start, size_t rows, size_t n, int relu)
+{
+    const v_f32 w0 = v_set(w[0]), w1 = v_set(w[1]), w2 = v_set(w[2]), w3 = v_set(w[3]), w4 = v_set(w[4]), w5 = v_set(w[5]), w6 = v_set(w[6]), w7 = v_set(w[7]), w8 = v_set(w[8]);
+    const v_f32 s = v_set(start);
+    size_t i, j, m;
+    for (i = 0; i < rows; i += rows >= 4 ? 4 : 1) {
+        if (i + 4 > rows && rows >= 4) i = rows - 4;
+        for (j = 0; j < n; j += m) {
+            const float *p;
+            v_f32 a0, a1, a2, a3, x0, x1, x2;
+            m = n - j < V_LANES ? n - j : V_LANES;
+            if (m < V_LANES && n >= V_LANES) {
+                j = n - V_LANES;
+                m = V_LANES;
+            }
+            p = x + (ptrdiff_t)i * pitch + (ptrdiff_t)j;
+#define TINYI_CONV_NEXT (x0 = v_load(p), x1 = v_load(p + 1), x2 = v_load(p + 2), p += pitch)
+#define TINYI_CONV_ADD(a, c0, c1, c2) a = v_fma(c2, x2, v_fma(c1, x1, v_fma(c0, x0, a)))
+            a0 = s;
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w3, w4, w5);
+            a1 = s;
+            TINYI_CONV_ADD(a1, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a0, w6, w7, w8);
+            TINYI_CONV_PUT(i, a0);
+            if (rows < 4) continue;
+            a2 = s;
+            TINYI_CONV_ADD(a1, w3, w4, w5);
+            TINYI_CONV_ADD(a2, w0, w1, w2);
+            TINYI_CONV_NEXT;
+            a3 = s;
+            TINYI_CONV_ADD(a1, w6, w7, w8);
+            TINYI_CONV_ADD(a2, w3, w4, w5);
+            TINYI_CONV_ADD(a3, w0, w1, w2);
+            TINYI_CONV_PUT(i + 1, a1);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a2, w6, w7, w8);
+            TINYI_CONV_ADD(a3, w3, w4, w5);
+            TINYI_CONV_PUT(i + 2, a2);
+            TINYI_CONV_NEXT;
+            TINYI_CONV_ADD(a3, w6, w7, w8);
+            TINYI_CONV_PUT(i + 3, a3);
+#undef TINYI_CONV_NEXT
+#undef TINYI_CONV_ADD
+        }
+    }
+}
+#undef TINYI_CONV_PUT
+
+/* every second float of 2 * V_LANES */
+#if V_AVX512
+#define TINYI_CONV_EVEN(p) _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps((p) + 16))
+#elif V_AVX2
+#define TINYI_CONV_EVEN(p) _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps((p) + 8), 0x88)), 0xd8))
+#elif V_NEON
+#define TINYI_CONV_EVEN(p) vld2q_f32(p).val[0]
+#elif V_W128 && TINYI_W128_SIMDE
+#define TINYI_CONV_EVEN(p) simde_mm_shuffle_ps(simde_mm_loadu_ps(p), simde_mm_loadu_ps((p) + 4), 0x88)
+#elif V_W128
+#define TINYI_CONV_EVEN(p) _mm_shuffle_ps(_mm_loadu_ps(p), _mm_loadu_ps((p) + 4), 0x88)
+#endif
+
+static void TINY_FN(tinyi_conv_pack_f32)(float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows, size_t low, size_t high, size_t width)
+{
+    const size_t n = high - low;
+    size_t i, j;
+#if V_AVX512
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#endif
+    for (i = 0; i < rows; i++, slab += pitch, x += row) {
+        float *to = slab + low;
+        for (j = 0; j < low; j++) slab[j] = 0.0f;
+        j = 0;
+        if (step == 1) {
+            for (; j + 4 * V_LANES <= n; j += 4 * V_LANES) {
+                const v_f32 a = v_load(x + j), b = v_load(x + j + V_LANES), c = v_load(x + j + 2 * V_LANES), d = v_load(x + j + 3 * V_LANES);
+                v_store(to + j, a);
+                v_store(to + j + V_LANES, b);
+                v_store(to + j + 2 * V_LANES, c);
+                v_store(to + j + 3 * V_LANES, d);
+            }
+            for (; j + V_LANES <= n; j += V_LANES) v_store(to + j, v_load(x + j));
+            if (j < n) v_store_n(to + j, v_load_n(x + j, n - j), n - j);
+        } else {
+#ifdef TINYI_CONV_EVEN
+            /* the last read ends one past the last float that is wanted: stop before */
+            if (step == 2)
+                for (; j + V_LANES < n; j += V_LANES) v_store(to + j, TINYI_CONV_EVEN(x + 2 * j));
+#endif
+            for (; j < n; j++) to[j] = x[(ptrdiff_t)j * step];
+        }
+        for (j = high; j < width; j++) slab[j] = 0.0f;
+    }
+}
+#undef TINYI_CONV_EVEN
+
+#undef TINYI_CONV_EIGHT
+#undef TINYI_CONV_WIDE
+#undef TINYI_CONV_1
+#undef TINYI_CONV_4
+#undef TINYI_CONV_8
+#undef TINYI_CONV_EACH1
+#undef TINYI_CONV_EACH2
+#undef TINYI_CONV_EACH3
+#undef TINYI_CONV_EACH6
+#undef TINYI_CONV_SUM
+#undef TINYI_CONV_SUMS
+#undef TINYI_CONV_READ
+#undef TINYI_CONV_READS
+#undef TINYI_CONV_X
+#undef TINYI_CONV_FMA
+#undef TINYI_CONV_FMAS
+#undef TINYI_CONV_CLIP
+#undef TINYI_CONV_CLIPS
+#undef TINYI_CONV_WRITE
+#undef TINYI_CONV_WRITES
+#undef TINYI_CONV_TILE
+#undef TINYI_CONV_BACK
+#undef TINYI_CONV_ROWS
+#undef TINYI_CONV_THIRD
+
+static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
+{
+    TINYI_USE(k, conv_pack_f32);
+    TINYI_USE(k, conv_strip_f32);
+    TINYI_USE(k, conv_depth_f32);
+    TINYI_USE(k, conv_depth3_f32);
+}
+
+/* src/math/fft.simd.h - the steps of math/fft.c
+ *
+ * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
+ * n = r m numbers in s interleaved sequences, decimation in frequency in the self-sorting order of T. Stockham (W. Cochran
+ * et al., Proc. IEEE 55(10), 1967):
+ *
+ *   y[q + s (r p + t)] = w^(p t) * sum over u < r of x[q + s (p + m u)] exp(-2 pi i u t / r),  w = exp(-2 pi i / n), q < s, p < m
+ *
+ * Only the forward sign: the inverse exchanges real and imaginary parts on the way in and out. Blocks are turned by
+ * tinyi_layout_turn_b4 of math/layout.simd.h.                                                                        */
+#define F_W (2 * V_LANES)
+
+#if V_AVX512
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+    *im = _mm512_permutex2var_ps(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = _mm512_permutex2var_ps(re, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), im);
+    *b = _mm512_permutex2var_ps(re, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+{
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), a);
+}
+#elif V_AVX2
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
+    *im = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    const v_f32 low = _mm256_unpacklo_ps(re, im), high = _mm256_unpackhi_ps(re, im);
+    *a = _mm256_permute2f128_ps(low, high, 0x20);
+    *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return _mm256_permutevar8x32_ps(a, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)); }
+#elif V_NEON
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = vuzp1q_f32(a, b);
+    *im = vuzp2q_f32(a, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = vzip1q_f32(re, im);
+    *b = vzip2q_f32(re, im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a)
+{
+    const v_f32 r = vrev64q_f32(a);
+    return vextq_f32(r, r, 2);
+}
+#elif V_W128
+#if TINYI_W128_SIMDE
+#define F_SSE(f) simde_mm_##f
+#else
+#define F_SSE(f) _mm_##f
+#endif
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = F_SSE(shuffle_ps)(a, b, 0x88);
+    *im = F_SSE(shuffle_ps)(a, b, 0xdd);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = F_SSE(unpacklo_ps)(re, im);
+    *b = F_SSE(unpackhi_ps)(re, im);
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return F_SSE(shuffle_ps)(a, a, 0x1b); }
+#else
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_part)(v_f32 a, v_f32 b, v_f32 *re, v_f32 *im)
+{
+    *re = a;
+    *im = b;
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_join)(v_f32 re, v_f32 im, v_f32 *a, v_f32 *b)
+{
+    *a = re;
+    *b = im;
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_fft_back)(v_f32 a) { return a; }
+#endif
+
+/* ---- complex vectors */
+
+typedef struct { v_f32 r, i; } TINY_FN(tinyi_fft_c);
+#define f_c TINY_FN(tinyi_fft_c)
+#define f_add TINY_FN(tinyi_fft_add)
+#define f_sub TINY_FN(tinyi_fft_sub)
+#define f_times TINY_FN(tinyi_fft_times)
+#define f_by TINY_FN(tinyi_fft_by)
+#define f_mi TINY_FN(tinyi_fft_mi)
+#define f_get TINY_FN(tinyi_fft_get)
+#define f_put TINY_FN(tinyi_fft_put)
+#define f_read TINY_FN(tinyi_fft_read)
+#define f_write TINY_FN(tinyi_fft_write)
+
+TINYI_FORCE_INLINE f_c f_add(f_c a, f_c b) { f_c c; c.r = v_add(a.r, b.r); c.i = v_add(a.i, b.i); return c; }
+TINYI_FORCE_INLINE f_c f_sub(f_c a, f_c b) { f_c c; c.r = v_sub(a.r, b.r); c.i = v_sub(a.i, b.i); return c; }
+TINYI_FORCE_INLINE f_c f_times(f_c a, v_f32 wr, v_f32 wi)
+{
+    f_c c;
+    c.r = v_fnma(a.i, wi, v_mul(a.r, wr));
+    c.i = v_fma(a.i, wr, v_mul(a.r, wi));
+    return c;
+}
+/* by the twiddle at w, the same for all lanes */
+TINYI_FORCE_INLINE f_c f_by(f_c a, const float *w) { return f_times(a, v_set(w[0]), v_set(w[1])); }
+/* -i a */
+TINYI_FORCE_INLINE f_c f_mi(f_c a) { f_c c; c.r = a.i; c.i = v_neg(a.r); return c; }
+TINYI_FORCE_INLINE f_c f_get(const float *z) { f_c c; c.r = v_load(z); c.i = v_load(z + V_LANES); return c; }
+TINYI_FORCE_INLINE void f_put(float *z, f_c a) { v_store(z, a.r); v_store(z + V_LANES, a.i); }
+
+/* n <= V_LANES complex values as they lie in tensors */
+TINYI_FORCE_INLINE f_c f_read(const float *x, size_t n, int swap)
+{
+    f_c c;
+    v_f32 a, b;
+    if (n == V_LANES) {
+        a = v_load(x);
+        b = v_load(x + V_LANES);
+    } else {
+        a = v_load_n(x, TINYI_MIN(2 * n, V_LANES));
+        b = 2 * n > V_LANES ? v_load_n(x + V_LANES, 2 * n - V_LANES) : v_zero();
+    }
+    if (swap) TINY_FN(tinyi_fft_part)(a, b, &c.i, &c.r);
+    else TINY_FN(tinyi_fft_part)(a, b, &c.r, &c.i);
+    return c;
+}
+TINYI_FORCE_INLINE void f_write(float *y, f_c c, size_t n, v_f32 scale, int swap)
+{
+    v_f32 a, b;
+    c.r = v_mul(c.r, scale);
+    c.i = v_mul(c.i, scale);
+    if (swap) TINY_FN(tinyi_fft_join)(c.i, c.r, &a, &b);
+    else TINY_FN(tinyi_fft_join)(c.r, c.i, &a, &b);
+    if (n == V_LANES) {
+        v_store(y, a);
+        v_store(y + V_LANES, b);
+    } else {
+        v_store_n(y, a, TINYI_MIN(2 * n, V_LANES));
+        if (2 * n > V_LANES) v_store_n(y + V_LANES, b, 2 * n - V_LANES);
+    }
+}
+
+/* ---- small transforms in registers */
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft3)(f_c *a, f_c *b, f_c *c)
+{
+    const v_f32 half = v_set(0.5f), root = v_set(0.866025404f);
+    const f_c s = f_add(*b, *c), d = f_mi(f_sub(*b, *c));
+    f_c m, e;
+    m.r = v_fnma(half, s.r, a->r);
+    m.i = v_fnma(half, s.i, a->i);
+    e.r = v_mul(root, d.r);
+    e.i = v_mul(root, d.i);
+    *a = f_add(*a, s);
+    *b = f_add(m, e);
+    *c = f_sub(m, e);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft4)(f_c *a, f_c *b, f_c *c, f_c *d)
+{
+    const f_c s = f_add(*a, *c), t = f_sub(*a, *c), u = f_add(*b, *d), v = f_mi(f_sub(*b, *d));
+    *a = f_add(s, u);
+    *b = f_add(t, v);
+    *c = f_sub(s, u);
+    *d = f_sub(t, v);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft5)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e)
+{
+    const v_f32 c1 = v_set(0.309016994f), c2 = v_set(-0.809016994f), s1 = v_set(0.951056516f), s2 = v_set(0.587785252f);
+    const f_c p = f_add(*b, *e), q = f_add(*c, *d), u = f_mi(f_sub(*b, *e)), v = f_mi(f_sub(*c, *d));
+    f_c m, n, x, y;
+    m.r = v_fma(c2, q.r, v_fma(c1, p.r, a->r));
+    m.i = v_fma(c2, q.i, v_fma(c1, p.i, a->i));
+    n.r = v_fma(c1, q.r, v_fma(c2, p.r, a->r));
+    n.i = v_fma(c1, q.i, v_fma(c2, p.i, a->i));
+    x.r = v_fma(s2, v.r, v_mul(s1, u.r));
+    x.i = v_fma(s2, v.i, v_mul(s1, u.i));
+    y.r = v_fnma(s1, v.r, v_mul(s2, u.r));
+    y.i = v_fnma(s1, v.i, v_mul(s2, u.i));
+    *a = f_add(*a, f_add(p, q));
+    *b = f_add(m, x);
+    *c = f_add(n, y);
+    *d = f_sub(n, y);
+    *e = f_sub(m, x);
+}
+/* even numbers and odd ones by four, then pairs: bin k is even + w^k odd, bin k + 4 even - w^k odd, w = exp(-i pi / 4) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_dft8)(f_c *a, f_c *b, f_c *c, f_c *d, f_c *e, f_c *f, f_c *g, f_c *h)
+{
+    const v_f32 root = v_set(0.707106781f);
+    f_c even0 = *a, even1 = *c, even2 = *e, even3 = *g, odd0 = *b, odd1 = *d, odd2 = *f, odd3 = *h, t;
+    TINY_FN(tinyi_fft_dft4)(&even0, &even1, &even2, &even3);
+    TINY_FN(tinyi_fft_dft4)(&odd0, &odd1, &odd2, &odd3);
+    t.r = v_mul(root, v_add(odd1.r, odd1.i));
+    t.i = v_mul(root, v_sub(odd1.i, odd1.r));
+    odd1 = t;
+    odd2 = f_mi(odd2);
+    t.r = v_mul(root, v_sub(odd3.i, odd3.r));
+    t.i = v_neg(v_mul(root, v_add(odd3.r, odd3.i)));
+    odd3 = t;
+    *a = f_add(even0, odd0);
+    *b = f_add(even1, odd1);
+    *c = f_add(even2, odd2);
+    *d = f_add(even3, odd3);
+    *e = f_sub(even0, odd0);
+    *f = f_sub(even1, odd1);
+    *g = f_sub(even2, odd2);
+    *h = f_sub(even3, odd3);
+}
+
+/* any r <= 31: pairs u and r - u; roots: r values exp(+2 pi i k / r). x and y: numbers xs and ys floats apart. w: twiddles of
+ * bins 1 to r - 1, or NULL */
+static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t xs, const float *w, const float *roots, size_t r)
+{
+    f_c a[16], b[16], sum = f_get(x), first = sum, middle = sum;
+    const size_t h = (r - 1) / 2;
+    size_t t, u, k;
+    for (u = 1; u <= h; u++) {
+        const f_c p = f_get(x + u * xs), q = f_get(x + (r - u) * xs);
+        a[u] = f_add(p, q);
+        b[u] = f_mi(f_sub(p, q));
+        sum = f_add(sum, a[u]);
+    }
+    if (r % 2 == 0) {
+        middle = f_get(x + r / 2 * xs);
+        sum = f_add(sum, middle);
+    }
+    for (t = 1; t <= r / 2; t++) {
+        f_c even = first, odd;
+        odd.r = odd.i = v_zero();
+        if (r % 2 == 0) even = t & 1 ? f_sub(first, middle) : f_add(first, middle);
+        for (u = 1, k = t; u <= h; u++, k = k + t >= r ? k + t - r : k + t) {
+            const v_f32 c = v_set(roots[2 * k]), s = v_set(roots[2 * k + 1]);
+            even.r = v_fma(c, a[u].r, even.r);
+            even.i = v_fma(c, a[u].i, even.i);
+            odd.r = v_fma(s, b[u].r, odd.r);
+            odd.i = v_fma(s, b[u].i, odd.i);
+        }
+        a[0] = f_add(even, odd);
+        b[0] = f_sub(even, odd);
+        f_put(y + t * ys, w ? f_by(a[0], w + 2 * (t - 1)) : a[0]);
+        if (2 * t < r) f_put(y + (r - t) * ys, w ? f_by(b[0], w + 2 * (r - t - 1)) : b[0]);
+    }
+    f_put(y, sum);
+}
+
+/* ---- a pass */
+
+#define F_AT(u) f_get(x + (u) * xs)
+#define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
+/* the first of the p has no twiddles: the compiler makes two loops of it */
+#define F_LOOP(R, BODY)                                              \
+    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
+        const float *x = from + p * ys;                              \
+        float *y = to + p * R * ys;                                  \
+        if (p == 0)                                                  \
+            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
+        else                                                         \
+            for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
+    }
+
+/* tw: r - 1 twiddles for each p */
+static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
+{
+    const size_t ys = s * F_W, xs = m * ys;
+    size_t p, q;
+    switch (r) {
+    case 2:
+        F_LOOP(2, const f_c a = F_AT(0); const f_c b = F_AT(1); f_put(y, f_add(a, b)); F_TO(1, f_sub(a, b));)
+        break;
+    case 3:
+        F_LOOP(3, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); TINY_FN(tinyi_fft_dft3)(&a, &b, &c); f_put(y, a); F_TO(1, b); F_TO(2, c);)
+        break;
+    case 4:
+        F_LOOP(4, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d);)
+        break;
+    case 5:
+        F_LOOP(5, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); TINY_FN(tinyi_fft_dft5)(&a, &b, &c, &d, &e);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e);)
+        break;
+    case 8:
+        F_LOOP(8, f_c a = F_AT(0); f_c b = F_AT(1); f_c c = F_AT(2); f_c d = F_AT(3); f_c e = F_AT(4); f_c f = F_AT(5); f_c g = F_AT(6); f_c h = F_AT(7);
+               TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &f, &g, &h);
+               f_put(y, a); F_TO(1, b); F_TO(2, c); F_TO(3, d); F_TO(4, e); F_TO(5, f); F_TO(6, g); F_TO(7, h);)
+        break;
+    default:
+        for (p = 0; p < m; p++)
+            for (q = 0; q < s; q++)
+                TINY_FN(tinyi_fft_dft)(to + p * r * ys + q * F_W, ys, from + p * ys + q * F_W, xs, p ? w + 2 * (r - 1) * p : NULL, roots, r);
+    }
+}
+
+/* ---- numbers in and out */
+
+static size_t TINY_FN(tinyi_fft_lanes)(void) { return V_LANES; }
+
+/* z[i] = the `lanes` complex values from x + i * step (in floats) */
+static void TINY_FN(tinyi_fft_in)(float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap)
+{
+    for (; n; n--, x += step, z += F_W) f_put(z, f_read(x, lanes, swap));
+}
+static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap)
+{
+    const v_f32 f = v_set(scale);
+    for (; n; n--, y += step, z += F_W) f_write(y, f_get(z), lanes, f, swap);
+}
+
+/* room of n floats on a cache line */
+#define F_ROOM(name, n)                  \
+    float name##_room[(n) + 16];         \
+    float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
+
+/* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
+{
+#if V_SCALAR
+    *y = *x;
+    (void)ys;
+    (void)xs;
+#else
+    TINY_FN(tinyi_layout_turn_b4)((unsigned char *)y, (ptrdiff_t)(ys * sizeof(float)), (const unsigned char *)x, (ptrdiff_t)(xs * sizeof(float)));
+#endif
+}
+
+/* z[j], lane l = rows[l][j] for j < n; z has room for n rounded up to V_LANES numbers */
+static void TINY_FN(tinyi_fft_in_rows)(float *z, const float *const *rows, size_t n_rows, size_t n, int swap)
+{
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    size_t j, l;
+    for (l = n_rows; l < V_LANES; l++) {
+        v_store(re + l * V_LANES, v_zero());
+        v_store(im + l * V_LANES, v_zero());
+    }
+    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
+        const size_t k = TINYI_MIN(n - j, V_LANES);
+        for (l = 0; l < n_rows; l++) {
+            const f_c c = f_read(rows[l] + 2 * j, k, swap);
+            v_store(re + l * V_LANES, c.r);
+            v_store(im + l * V_LANES, c.i);
+        }
+        TINY_FN(tinyi_fft_turn)(z, F_W, re, V_LANES);
+        TINY_FN(tinyi_fft_turn)(z + V_LANES, F_W, im, V_LANES);
+    }
+}
+static void TINY_FN(tinyi_fft_out_rows)(float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap)
+{
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    const v_f32 f = v_set(scale);
+    size_t j, l;
+    for (j = 0; j < n; j += V_LANES, z += V_LANES * F_W) {
+        const size_t k = TINYI_MIN(n - j, V_LANES);
+        TINY_FN(tinyi_fft_turn)(re, V_LANES, z, F_W);
+        TINY_FN(tinyi_fft_turn)(im, V_LANES, z + V_LANES, F_W);
+        for (l = 0; l < n_rows; l++) {
+            f_c c;
+            c.r = v_load(re + l * V_LANES);
+            c.i = v_load(im + l * V_LANES);
+            f_write(rows[l] + 2 * j, c, k, f, swap);
+        }
+    }
+}
+
+/* ---- the last step of one long row: z holds m numbers whose lanes l < split were transformed apart; tw: m numbers of
+ * exp(-2 pi i l k / n). Then y[k + m t] = sum over l of (tw z)[k], lane l, times exp(-2 pi i l t / split), for blocks of
+ * V_LANES values of k, turned so that lanes count k. */
+static void TINY_FN(tinyi_fft_last)(float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap)
+{
+    const v_f32 f = v_set(scale);
+    F_ROOM(re, V_LANES * V_LANES)
+    F_ROOM(im, V_LANES * V_LANES)
+    F_ROOM(u, V_LANES * F_W)
+    F_ROOM(v, V_LANES * F_W)
+    size_t k, j, l, n;
+    for (l = 0; l < V_LANES * V_LANES; l += V_LANES) {
+        v_store(re + l, v_zero());
+        v_store(im + l, v_zero());
+    }
+    for (k = 0; k < m; k += V_LANES) {
+        float *out = y + 2 * k;
+        const size_t os = 2 * m;
+        n = TINYI_MIN(m - k, V_LANES);
+        for (j = 0; j < n; j++, z += F_W, tw += F_W) {
+            const f_c w = f_get(tw), c = f_times(f_get(z), w.r, w.i);
+            v_store(re + j * V_LANES, c.r);
+            v_store(im + j * V_LANES, c.i);
+        }
+        TINY_FN(tinyi_fft_turn)(u, F_W, re, V_LANES);
+        TINY_FN(tinyi_fft_turn)(u + V_LANES, F_W, im, V_LANES);
+#define F_U(l) f_get(u + (l) * F_W)
+#define F_Y(t, c) f_write(out + (t) * os, c, n, f, swap)
+        switch (split) {
+        case 1: F_Y(0, F_U(0)); break;
+#if V_LANES >= 4
+        case 2: {
+            const f_c a = F_U(0), b = F_U(1);
+            F_Y(0, f_add(a, b)); F_Y(1, f_sub(a, b));
+            break;
+        }
+        case 4: {
+            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3);
+            TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d);
+            break;
+        }
+#endif
+#if V_LANES >= 8
+        case 8: {
+            f_c a = F_U(0), b = F_U(1), c = F_U(2), d = F_U(3), e = F_U(4), g = F_U(5), h = F_U(6), i = F_U(7);
+            TINY_FN(tinyi_fft_dft8)(&a, &b, &c, &d, &e, &g, &h, &i);
+            F_Y(0, a); F_Y(1, b); F_Y(2, c); F_Y(3, d); F_Y(4, e); F_Y(5, g); F_Y(6, h); F_Y(7, i);
+            break;
+        }
+#endif
+#if V_LANES >= 16
+        case 16:                            /* 4 x 4; roots hold exp(+2 pi i k / 16) */
+            for (l = 0; l < 4; l++) {
+                f_c a = F_U(l), b = F_U(l + 4), c = F_U(l + 8), d = F_U(l + 12);
+                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+                f_put(v + 4 * l * F_W, a);
+                f_put(v + (4 * l + 1) * F_W, f_times(b, v_set(roots[2 * l]), v_set(-roots[2 * l + 1])));
+                f_put(v + (4 * l + 2) * F_W, f_times(c, v_set(roots[4 * l]), v_set(-roots[4 * l + 1])));
+                f_put(v + (4 * l + 3) * F_W, f_times(d, v_set(roots[6 * l]), v_set(-roots[6 * l + 1])));
+            }
+            for (l = 0; l < 4; l++) {
+                f_c a = f_get(v + l * F_W), b = f_get(v + (l + 4) * F_W), c = f_get(v + (l + 8) * F_W), d = f_get(v + (l + 12) * F_W);
+                TINY_FN(tinyi_fft_dft4)(&a, &b, &c, &d);
+                F_Y(l, a); F_Y(l + 4, b); F_Y(l + 8, c); F_Y(l + 12, d);
+            }
+            break;
+#endif
+        default:
+            TINY_FN(tinyi_fft_dft)(v, F_W, u, F_W, NULL, roots, split);
+            for (l = 0; l < split; l++) F_Y(l, f_get(v + l * F_W));
+        }
+#undef F_U
+#undef F_Y
+    }
+}
+
+/* ---- products and the two ends of real transforms; complex values as they lie in tensors */
+
+/* y = scale * x * w */
+static void TINY_FN(tinyi_fft_mul)(float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out)
+{
+    const v_f32 f = v_set(scale);
+    size_t k;
+    for (; n; n -= k, y += 2 * k, x += 2 * k, w += 2 * k) {
+        f_c a, b;
+        k = TINYI_MIN(n, V_LANES);
+        a = f_read(x, k, swap_in);
+        b = f_read(w, k, 0);
+        f_write(y, f_times(a, b.r, b.i), k, f, swap_out);
+    }
+}
+
+/* From Z, the transform of x[2j] + i x[2j+1] (h values), the spectrum of the real x: with E = (Z[k] + conj Z[h-k]) / 2 and
+ * O = -i (Z[k] - conj Z[h-k]) / 2:  y[k] = E + w[k] O,  y[h-k] = conj(E - w[k] O);  w[k] = exp(-2 pi i k / 2h), k <= h / 2. */
+static void TINY_FN(tinyi_fft_real)(float *y, const float *z, const float *w, size_t h)
+{
+    const v_f32 one = v_set(1.0f), half = v_set(0.5f);
+    size_t k = 1;
+    y[0] = z[0] + z[1];
+    y[2 * h] = z[0] - z[1];
+    y[1] = y[2 * h + 1] = 0.0f;
+    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
+        const size_t m = h - k - (V_LANES - 1);
+        const f_c a = f_read(z + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
+        f_c b = f_read(z + 2 * m, V_LANES, 0), e, o;
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        e.r = v_mul(half, v_add(a.r, b.r));
+        e.i = v_mul(half, v_add(a.i, b.i));
+        o.r = v_mul(half, v_sub(a.r, b.r));
+        o.i = v_mul(half, v_sub(a.i, b.i));
+        o = f_times(f_mi(o), t.r, t.i);
+        f_write(y + 2 * k, f_add(e, o), V_LANES, one, 0);
+        b = f_sub(e, o);
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        f_write(y + 2 * m, b, V_LANES, one, 0);
+    }
+    for (; k <= h / 2; k++) {
+        const float ar = z[2 * k], ai = z[2 * k + 1], br = z[2 * (h - k)], bi = -z[2 * (h - k) + 1];
+        const float er = 0.5f * (ar + br), ei = 0.5f * (ai + bi), dr = 0.5f * (ar - br), di = 0.5f * (ai - bi);
+        const float tr = di * w[2 * k] + dr * w[2 * k + 1], ti = di * w[2 * k + 1] - dr * w[2 * k];
+        y[2 * k] = er + tr;
+        y[2 * k + 1] = ei + ti;
+        y[2 * (h - k)] = er - tr;
+        y[2 * (h - k) + 1] = ti - ei;
+    }
+}
+
+/* The way back: z[k] = E + i O, z[h-k] = conj(E) + i conj(O), E = x[k] + conj x[h-k], O = conj(w[k]) (x[k] - conj x[h-k]);
+ * the unscaled inverse transform of z is then 2h times the real rows, two values in a complex one. */
+static void TINY_FN(tinyi_fft_unreal)(float *z, const float *x, const float *w, size_t h)
+{
+    const v_f32 one = v_set(1.0f);
+    size_t k = 1;
+    z[0] = x[0] + x[2 * h];
+    z[1] = x[0] - x[2 * h];
+    for (; V_LANES > 1 && k + V_LANES <= h / 2 + 1; k += V_LANES) {
+        const size_t m = h - k - (V_LANES - 1);
+        const f_c a = f_read(x + 2 * k, V_LANES, 0), t = f_read(w + 2 * k, V_LANES, 0);
+        f_c b = f_read(x + 2 * m, V_LANES, 0), e, o;
+        b.r = TINY_FN(tinyi_fft_back)(b.r);
+        b.i = v_neg(TINY_FN(tinyi_fft_back)(b.i));
+        e = f_add(a, b);
+        o = f_times(f_sub(a, b), t.r, v_neg(t.i));
+        b.r = v_sub(e.r, o.i);
+        b.i = v_add(e.i, o.r);
+        f_write(z + 2 * k, b, V_LANES, one, 0);
+        b.r = TINY_FN(tinyi_fft_back)(v_add(e.r, o.i));
+        b.i = TINY_FN(tinyi_fft_back)(v_sub(o.r, e.i));
+        f_write(z + 2 * m, b, V_LANES, one, 0);
+    }
+    for (; k <= h / 2; k++) {
+        const float ar = x[2 * k], ai = x[2 * k + 1], br = x[2 * (h - k)], bi = -x[2 * (h - k) + 1];
+        const float er = ar + br, ei = ai + bi, dr = ar - br, di = ai - bi;
+        const float pr = dr * w[2 * k] + di * w[2 * k + 1], pi = di * w[2 * k] - dr * w[2 * k + 1];
+        z[2 * k] = er - pi;
+        z[2 * k + 1] = ei + pr;
+        z[2 * (h - k)] = er + pi;
+        z[2 * (h - k) + 1] = pr - ei;
+    }
+}
+
+static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
+{
+    TINYI_USE(k, fft_lanes);
+    TINYI_USE(k, fft_pass);
+    TINYI_USE(k, fft_in);
+    TINYI_USE(k, fft_out);
+    TINYI_USE(k, fft_in_rows);
+    TINYI_USE(k, fft_out_rows);
+    TINYI_USE(k, fft_last);
+    TINYI_USE(k, fft_mul);
+    TINYI_USE(k, fft_real);
+    TINYI_USE(k, fft_unreal);
+}
+#undef F_W
+#undef F_SSE
+#undef F_AT
+#undef F_TO
+#undef F_LOOP
+#undef f_c
+#undef f_add
+#undef f_sub
+#undef f_times
+#undef f_by
+#undef f_mi
+#undef f_get
+#undef f_put
+#undef f_read
+#undef f_write
 
 /* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block.h for what stands on them
  *
@@ -5748,71 +5876,6 @@ static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
     TINYI_USE(k, nearest_f32);
 }
 
-/* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
-#ifndef TINY_NO_TRAIN
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
-{
-    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
-    *m = v_fma(v_sub(g, *m), v_set(s->b1), *m);
-    *v = v_fma(v_sub(v_mul(g, g), *v), v_set(s->b2), *v);
-    g = v_div(v_mul(*m, v_set(s->rate)), v_fma(v_sqrt(*v), v_set(s->root), v_set(s->eps)));
-    return v_sub(v_mul(w, v_set(s->keep)), g);
-}
-
-static void TINY_FN(tinyi_optim_adam_f32)(float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)
-{
-    size_t i = 0;
-    v_f32 a, b, c;
-    for (; i + V_LANES <= n; i += V_LANES) {
-        b = v_load(m + i);
-        c = v_load(v + i);
-        a = TINY_FN(tinyi_optim_adam)(v_load(w + i), &b, &c, v_load(g + i), s);
-        v_store(w + i, a);
-        v_store(m + i, b);
-        v_store(v + i, c);
-    }
-    if (i < n) {
-        b = v_load_n(m + i, n - i);
-        c = v_load_n(v + i, n - i);
-        a = TINY_FN(tinyi_optim_adam)(v_load_n(w + i, n - i), &b, &c, v_load_n(g + i, n - i), s);
-        v_store_n(w + i, a, n - i);
-        v_store_n(m + i, b, n - i);
-        v_store_n(v + i, c, n - i);
-    }
-}
-
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_sgd)(v_f32 w, v_f32 *m, v_f32 g, const tinyi_sgd_step *s)
-{
-    g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
-    *m = v_fma(*m, v_set(s->momentum), g);
-    return v_fnma(s->nesterov ? v_fma(*m, v_set(s->momentum), g) : *m, v_set(s->rate), w);
-}
-
-static void TINY_FN(tinyi_optim_sgd_f32)(float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s)
-{
-    size_t i = 0;
-    v_f32 a, b;
-    for (; i + V_LANES <= n; i += V_LANES) {
-        b = v_load(m + i);
-        a = TINY_FN(tinyi_optim_sgd)(v_load(w + i), &b, v_load(g + i), s);
-        v_store(w + i, a);
-        v_store(m + i, b);
-    }
-    if (i < n) {
-        b = v_load_n(m + i, n - i);
-        a = TINY_FN(tinyi_optim_sgd)(v_load_n(w + i, n - i), &b, v_load_n(g + i, n - i), s);
-        v_store_n(w + i, a, n - i);
-        v_store_n(m + i, b, n - i);
-    }
-}
-
-static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
-{
-    TINYI_USE(k, optim_adam_f32);
-    TINYI_USE(k, optim_sgd_f32);
-}
-#endif
-
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
 /* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
@@ -6020,6 +6083,7 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
     TINYI_USE(k, edge_mix_f32);
 }
 
+#endif
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -6367,20 +6431,22 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_reduce)(k);
     TINY_FN(tinyi_use_softmax)(k);
     TINY_FN(tinyi_use_norm)(k);
-    TINY_FN(tinyi_use_conv)(k);
     TINY_FN(tinyi_use_layout)(k);
     TINY_FN(tinyi_use_sort)(k);
-    TINY_FN(tinyi_use_fft)(k);
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);
-    TINY_FN(tinyi_use_linalg)(k);
-    TINY_FN(tinyi_use_fwht)(k);
-    TINY_FN(tinyi_use_slope)(k);
 #ifndef TINY_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
 #endif
+#ifndef TINY_ONLY_MODELS
+    TINY_FN(tinyi_use_conv)(k);
+    TINY_FN(tinyi_use_fft)(k);
+    TINY_FN(tinyi_use_linalg)(k);
+    TINY_FN(tinyi_use_fwht)(k);
+    TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+#endif
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -7947,13 +8013,20 @@ static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order. An offset that all
  * codes share is taken off while everything is still exact.
  *
- * Many rows of activations: eight of them lie side by side, eight numbers of each, and a row of weights is spread eight numbers at a
- * time over a vector; two rows of weights share what is loaded.                                                            */
+ * A few rows of activations: codes and scales of a super-block stay in registers for all of them.
+ * Many rows: eight of them lie side by side, four numbers of each, and four numbers of a row of weights are spread over a vector: a
+ * lane is a row of activations, and nothing is shuffled. Rows that fill no group of eight are multiplied one by one.           */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TINYI_BLK_128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define TINYI_TREE_FIT(traits) (V_VNNI ? 0 : (traits) / TINYI_BLK_FITS)     /* pairs of products that a 16-bit number can sum */
+/* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
+#else
+#define TINYI_TREE_IN_ORDER(v) ((void)0)
+#endif
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -8031,11 +8104,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 
 #define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
     TINYI_BLK_EACH(i, 4) {
-        const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p + i * step)), TINYI_BLK_128(p + (i + 4) * step), 1);
+        const v_i8 x = TINY_FN(tinyi_tree_halves)(p + i * step, 4 * step);
         c[2 * i] = vb_and(x, vb_set(15));
         c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
     }
@@ -8243,14 +8317,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
-            v_f32 acc[2];                                                                                                               \
+            v_f32 acc[TINYI_BLK_FEW][2];                                                                                                \
             const unsigned char *b = w;                                                                                                 \
             unsigned char last[256 / (values) * (bytes)];                                                                               \
-            size_t at;                                                                                                                  \
-            acc[0] = acc[1] = v_zero();                                                                                                 \
+            size_t at, r;                                                                                                               \
+            for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();                                                                   \
             for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
                 v_i8 c[8];                                                                                                              \
                 v_f32 s[2], m[2];                                                                                                       \
@@ -8266,10 +8340,21 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
                         TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
                     }                                                                                                                   \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
-                TINY_FN(tinyi_tree_step)(acc, c, s, m, shared, x->code + at, x->d + at / 16, x->sum + at / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                for (r = 0; r < n; r++) {                                                                                               \
+                    const size_t p = r * 256 * x->blocks + at;                                                                          \
+                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                }                                                                                                                       \
             }                                                                                                                           \
-            *y = v_sum(v_add(acc[0], acc[1]));                                                                                          \
+            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
         }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                                       \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
     {                                                                                                                                   \
@@ -8285,7 +8370,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
                 w = last;                                                                                                               \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
-                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
             TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
@@ -8309,42 +8394,50 @@ TINYI_BLKS(TINYI_BLK_KERNELS)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
 #define TINYI_TREE_BYTES (TINYI_BLK_FITS | (V_VNNI ? TINYI_BLK_MINIMA : TINYI_BLK_HAS_SIGN))
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s16, const float *m16, const tinyi_q8 *x, size_t n, int traits)
+/* a block of expanded rows times one to TINYI_BLK_REST rows of activations, these PAIRED where groups are coarse */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned char *code, size_t rows, const tinyi_q8 *x, size_t b, size_t n, int traits)
 {
-    size_t r, b;
-    for (r = 0; r < n; r++, y += y_step) {
-        v_f32 acc[2];
-        acc[0] = acc[1] = v_zero();
-        for (b = 0; b < x->blocks; b++) {
-            const size_t at = r * x->blocks + b;
-            v_i8 c[8];
-            v_f32 s[2], m[2];
-            int i;
-            TINYI_BLK_EACH(i, 8) c[i] = vb_load(code + 256 * b + (size_t)(32 * i));
-            TINYI_BLK_EACH(i, 2) {
-                s[i] = v_load(s16 + 16 * b + (size_t)(8 * i));
-                m[i] = v_load(m16 + 16 * b + (size_t)(8 * i));
-            }
-            TINY_FN(tinyi_tree_step)(acc, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, 0);
+    for (; rows; rows--, code += TINYI_BLK_PANEL) {
+        const float *scale = (const float *)(const void *)(code + 256);
+        v_i8 c[8];
+        v_f32 s[2], m[2];
+        size_t r;
+        int i;
+        TINYI_BLK_EACH(i, 8)
+            if (traits & TINYI_BLK_FINE) c[i] = vb_load(code + 32 * i);
+            else c[i] = TINY_FN(tinyi_tree_halves)(code + i / 2 * 32 + i % 2 * 16, 128);
+        TINYI_BLK_EACH(i, 2) {
+            s[i] = v_load(scale + 8 * i);
+            m[i] = v_load(scale + 16 + 8 * i);
         }
-        *y = v_sum(v_add(acc[0], acc[1]));
+        for (r = 0; r < n; r++, acc += 8) {
+            const size_t at = r * x->blocks + b;
+            v_f32 sum[2];
+            sum[0] = v_load(acc);
+            sum[1] = v_zero();
+            TINY_FN(tinyi_tree_step)(sum, c, s, m, 0.0f, x->code + 256 * at, x->d + 16 * at, x->sum + 16 * at, traits, !(traits & TINYI_BLK_FINE));
+            v_store(acc, traits & TINYI_BLK_FINE ? v_add(sum[0], sum[1]) : sum[0]);
+        }
     }
 }
-static void TINY_FN(tinyi_tree_rows)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_SIX);
-    else TINY_FN(tinyi_tree_dots)(y, y_step, code, s, m, x, n, TINYI_TREE_FIVE);
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SMALL);
+}
+static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
+{
+    for (; n; n--, acc += 8) *y++ = v_sum(v_load(acc));
 }
 
 /* ---- many rows of activations */
 
-/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of eight numbers of rows 0 1 4 5 or 2 3 6 7 - the
- * order in which two shuffles bring their sums into that of the rows - then d, sums of 32, sums of 16 and of the other 16. block,
- * group: bytes from one to the next. */
+/* Eight rows side by side: for each 256 numbers and each 32 of them, eight vectors of four numbers of each row, then d, sums of 32, sums of
+ * the first 16 and of the other 16, times d. block, group: bytes from one to the next. */
 static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group)
 {
-    static const unsigned char place[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
     size_t b, r;
     int g, i;
     for (b = 0; b < x->blocks; b++, to += block)
@@ -8354,96 +8447,98 @@ static void TINY_FN(tinyi_tree_turn)(unsigned char *to, const tinyi_q8 *x, size_
             if (n < 8) memset(p, 0, TINYI_BLK_PANEL);
             for (r = 0; r < n; r++) {
                 const size_t at = r * x->blocks + b;
-                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4;
-                for (i = 0; i < 4; i++) memcpy(p + 64 * i + 8 * place[r], x->code + 256 * at + 32 * g + 8 * i, 8);
-                f[r] = x->d[16 * at + (size_t)g];
-                f[8 + r] = x->d[16 * at + 8 + (size_t)g];
-                f[16 + r] = halves[0];
-                f[24 + r] = halves[4];
+                const float *halves = x->sum + 16 * at + g / 4 * 8 + g % 4, d = x->d[16 * at + (size_t)g];
+                for (i = 0; i < 8; i++) memcpy(p + 32 * i + 4 * r, x->code + 256 * at + 32 * g + 4 * i, 4);
+                f[r] = d;
+                f[8 + r] = d * x->d[16 * at + 8 + (size_t)g];
+                f[16 + r] = d * halves[0];
+                f[24 + r] = d * halves[4];
             }
         }
 }
 
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_spread)(const unsigned char *p) { return _mm256_castpd_si256(_mm256_broadcast_sd((const double *)(const void *)p)); }
-
-/* sums of `steps` products of 8 numbers each of a row of weights with 8 rows of activations: lanes of rows 0..7 */
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_tree_columns)(const v_i8 *w, const unsigned char *x, int steps, int traits)
+/* Sums of `steps` times 4 numbers of `high` rows of weights with `wide` times 8 rows of activations: to sum[high * wide], whose lanes are
+ * rows of activations. Products are added in 16 bits as long as they fit. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_sums)(v_i32 *sum, const unsigned char *w, const unsigned char *x, int steps, int high, int wide, int traits)
 {
-    v_i32 p[2], t;
-    int h, i, terms = 1;
+    const int fit = TINYI_TREE_FIT(traits) < steps ? TINYI_TREE_FIT(traits) : steps;
+    v_i32 part[8];
+    int i, r, c;
+    TINYI_BLK_EACH(i, steps) {
+        v_i8 q[2];
+        TINYI_BLK_EACH(c, wide) q[c] = vb_load(x + c * TINYI_BLK_PANEL + 32 * i);
+        TINYI_BLK_EACH(r, high) {
+            const v_i8 k = vb_set4(w + r * TINYI_BLK_PANEL + 4 * i);
+            TINYI_BLK_EACH(c, wide) {
+                v_i32 *to = &sum[r * wide + c], *of = &part[r * wide + c];
 #if V_VNNI
-    p[0] = p[1] = vi_zero();
-    TINYI_BLK_EACH(i, steps)
-        TINYI_BLK_EACH(h, 2) p[h] = v_dot_u8i8(p[h], w[i], vb_load(x + 64 * i + 32 * h));
-    terms = steps;
+                (void)of;
+                (void)fit;
+                *to = v_dot_u8i8(i ? *to : vi_zero(), k, q[c]);
 #else
-    v_i32 q[8];
-    TINYI_BLK_EACH(i, steps)
-        TINYI_BLK_EACH(h, 2) q[2 * i + h] = TINY_FN(tinyi_tree_product)(w[i], vb_load(x + 64 * i + 32 * h), traits);
-    TINY_FN(tinyi_tree_widen)(q, 2 * steps, 1, 2, traits);
-    TINYI_BLK_EACH(i, steps) q[i] = TINY_FN(tinyi_tree_add)(q[2 * (i / 2 * 2) + i % 2], q[2 * (i / 2 * 2) + 2 + i % 2], 2, traits);
-    terms = 2;
-    if (steps == 4) {
-        TINY_FN(tinyi_tree_widen)(q, 4, 2, 4, traits);
-        TINYI_BLK_EACH(i, 2) q[i] = TINY_FN(tinyi_tree_add)(q[i], q[i + 2], 4, traits);
-        terms = 4;
-    }
-    TINY_FN(tinyi_tree_widen)(q, 2, terms, 2 * terms, traits);
-    p[0] = q[0];
-    p[1] = q[1];
+                const v_i32 product = TINY_FN(tinyi_tree_product)(k, q[c], traits);
+                *of = i % fit ? _mm256_add_epi16(*of, product) : product;
+                if (i % fit == fit - 1) *to = i >= fit ? vi_add(*to, _mm256_madd_epi16(*of, _mm256_set1_epi16(1))) : _mm256_madd_epi16(*of, _mm256_set1_epi16(1));
+                TINYI_TREE_IN_ORDER(*of);
+                if (i >= fit) { TINYI_TREE_IN_ORDER(*to); }
 #endif
-    t = TINY_FN(tinyi_tree_add)(_mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0x88)),
-                                _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(p[0]), _mm256_castsi256_ps(p[1]), 0xdd)), 2 * terms, traits);
-    TINY_FN(tinyi_tree_widen)(&t, 1, 2 * terms, 1 << 20, traits);
-    return t;
-}
-
-/* One block of 256 numbers of `rows` expanded rows, together at most `count` groups of 8 rows of activations: y[row][8 * group] += */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
-{
-    enum { TOGETHER = 2 };
-    size_t r, j;
-    int g, i, t, h;
-    for (g = 0; g < 8; g++, x += x_group)
-        for (r = 0; r < rows; r += TOGETHER) {
-            v_i8 w[TOGETHER][4];
-            v_f32 s[TOGETHER][2], m[TOGETHER][2];
-            TINYI_BLK_EACH(t, TOGETHER) {
-                const unsigned char *row = code + (ptrdiff_t)(r + (size_t)t) * code_row;
-                const float *scale = (const float *)(const void *)(row + 256);
-                const int at = traits & TINYI_BLK_FINE ? g / 4 * 8 + g % 4 : g;
-                TINYI_BLK_EACH(i, 4) w[t][i] = TINY_FN(tinyi_tree_spread)(row + 32 * g + 8 * i);
-                TINYI_BLK_EACH(h, 2) {
-                    s[t][h] = v_set(scale[at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
-                    m[t][h] = v_set(scale[16 + at + 4 * h * !!(traits & TINYI_BLK_FINE)]);
-                }
-            }
-            for (j = 0; j < count; j++) {
-                const unsigned char *p = x + j * TINYI_BLK_PANEL;
-                const float *f = (const float *)(const void *)(p + 256);
-                TINYI_BLK_EACH(t, TOGETHER) {
-                    float *to = y + (ptrdiff_t)(r + (size_t)t) * y_row + 8 * j;
-                    v_f32 sum = v_load(to);
-                    if (traits & TINYI_BLK_FINE) {
-                        TINYI_BLK_EACH(h, 2) {
-                            const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t] + 2 * h, p + 128 * h, 2, traits));
-                            sum = v_fma(v_load(f), v_fma(s[t][h], c, v_mul(m[t][h], v_load(f + 16 + 8 * h))), sum);
-                        }
-                    } else {
-                        const v_f32 c = v_from_i32(TINY_FN(tinyi_tree_columns)(w[t], p, 4, traits));
-                        sum = v_fma(v_load(f), traits & TINYI_BLK_MINIMA ? v_fma(s[t][0], c, v_mul(m[t][0], v_load(f + 8))) : v_mul(s[t][0], c), sum);
-                    }
-                    v_store(to, sum);
-                }
             }
         }
+    }
 }
-static void TINY_FN(tinyi_tree_all)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+
+/* 32 numbers (`steps` 8) or 16 (4) of `high` rows of weights and `wide` times 8 rows of activations: y += s d sum + m (d sum of codes) */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_piece)(float *y, const unsigned char *w, const float *s, const unsigned char *x, const float *d, const float *offset, int steps, int high, int wide,
+                                                  int traits)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SIX);
-    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_FIVE);
-    else TINY_FN(tinyi_tree_panel)(y, y_row, code, code_row, rows, x, x_group, count, TINYI_TREE_SMALL);
+    v_i32 sum[8];
+    v_f32 each[2], more[2];
+    int r, c;
+    TINY_FN(tinyi_tree_sums)(sum, w, x, steps, high, wide, traits);
+    TINYI_BLK_EACH(c, wide) {               /* before the first number is stored: it might be one of these, as far as a compiler knows */
+        each[c] = v_load(d + c * (TINYI_BLK_PANEL / 4));
+        if (traits & TINYI_BLK_MINIMA) more[c] = v_load(offset + c * (TINYI_BLK_PANEL / 4));
+    }
+    TINYI_BLK_EACH(r, high) {
+        const v_f32 scale = v_set(s[r * (TINYI_BLK_PANEL / 4)]), low = v_set(s[r * (TINYI_BLK_PANEL / 4) + 16]);
+        TINYI_BLK_EACH(c, wide) {
+            float *to = y + 8 * r + c * 8 * TINYI_BLK_LOW;
+            v_f32 t = v_load(to);
+            if (traits & TINYI_BLK_MINIMA) t = v_fma(low, more[c], t);
+            v_store(to, v_fma(v_mul(scale, each[c]), v_from_i32(sum[r * wide + c]), t));
+        }
+    }
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_column)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, int g, int high, int wide, int traits)
+{
+    const float *d = (const float *)(const void *)(x + 256);
+    size_t r;
+    for (r = 0; r < rows; r += (size_t)high, code += high * TINYI_BLK_PANEL, y += high * 8) {
+        const float *s = (const float *)(const void *)(code + 256);
+        if (traits & TINYI_BLK_FINE) {
+            const int at = g / 4 * 8 + g % 4;
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + at, x, d, d + 16, 4, high, wide, traits);
+            TINY_FN(tinyi_tree_piece)(y, code + 32 * g + 16, s + at + 4, x + 128, d, d + 24, 4, high, wide, traits);
+        } else TINY_FN(tinyi_tree_piece)(y, code + 32 * g, s + g, x, d, d + 8, 8, high, wide, traits);
+    }
+}
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char *code, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count, int traits)
+{
+    const int one_sum = V_VNNI || TINYI_TREE_FIT(traits) == 1 || TINYI_TREE_FIT(traits) >= 8;      /* registers for twice as many */
+    size_t j;
+    int g;
+    for (g = 0; g < 8; g++, x += x_group) {
+        for (j = 0; j + 2 <= count; j += 2) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 4 : 2, 2, traits);
+        if (j < count) TINY_FN(tinyi_tree_column)(y + j * 8 * TINYI_BLK_LOW, code, rows, x + j * TINYI_BLK_PANEL, g, one_sum ? 8 : 4, 1, traits);
+    }
+}
+static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
+{
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
+    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
+    else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
 }
 
 /* ---- activations */
@@ -8493,10 +8588,12 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
+#define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_tree_rows), NULL, TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all)
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total)
 };
 
 #undef TINYI_BLK_EACH
@@ -8505,9 +8602,11 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_IN_ORDER
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE
@@ -8530,7 +8629,11 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 
 #define TINYI_BLK_N (64 / V_LANES)          /* vectors of 256 codes */
 #define TINYI_BLK_S (16 / V_LANES)          /* vectors of 16 floats */
+#if V_LANES == 1                            /* 64 of what is one number there: unrolled, that is a quarter of the code of all targets */
+#define TINYI_BLK_EACH(i, n) for (i = 0; i < (n); i++)
+#else
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+#endif
 
 #if V_AVX512
 #define TINYI_BLK_256(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -9118,7 +9221,7 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
     TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), NULL, NULL
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), { NULL }, NULL, NULL, NULL, NULL
 };
 
 #undef TINYI_BLK_N
@@ -9284,7 +9387,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x1457e3cc
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x2584fc42
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9841,7 +9944,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x1457e3cc
+#define TINYI_SHARED_DECLARED 0x2584fc42
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -9854,13 +9957,20 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
+ *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
+ *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
+
+#if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
+#define TINY_NO_TRAIN
+#endif
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11093,6 +11203,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
  *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
+ *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
  *   gemm_i8_*       see math/gemm_i8.h                                                                               */
 /* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
 #ifndef TINYI_GEMV_BYTES
@@ -11111,6 +11222,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
                        const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
     K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
+    K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
                            size_t k, const int32_t *start, int rows, int columns))                                          \
@@ -11200,11 +11312,13 @@ typedef struct tiny_conv1d_params {
     int relu;
 } tiny_conv1d_params;
 
+#ifndef TINY_ONLY_MODELS
 /* bias and params may be NULL. */
 TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
                                  const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
@@ -11215,6 +11329,7 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  * bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
  * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_CONV(K)                                                                                               \
     K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
                             size_t low, size_t high, size_t width))                                                         \
@@ -11224,6 +11339,9 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                              const float *w, float start, size_t rows, size_t n, int relu))                                 \
     K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
                               size_t rows, size_t n, int relu))
+#else
+#define TINYI_KERNELS_CONV(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11293,6 +11411,7 @@ TINYI_C_END
 #ifndef TINYI_LINALG_LU_H
 #define TINYI_LINALG_LU_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* LU with partial pivoting: P A = L U
  * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
@@ -11303,6 +11422,7 @@ TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const t
 TINY_API tiny_status tiny_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
 TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -11310,6 +11430,7 @@ TINYI_C_END
 #ifndef TINYI_LINALG_QR_H
 #define TINYI_LINALG_QR_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* QR: A = Q R, k = min(m, n); a (m, n), q (m, k) with orthonormal columns, r (k, n) upper with a diagonal >= 0.
  * q or r may be NULL. */
@@ -11319,6 +11440,7 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
  * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
 TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -11326,12 +11448,14 @@ TINYI_C_END
 #ifndef TINYI_LINALG_EIG_H
 #define TINYI_LINALG_EIG_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
  * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n) with the vectors as columns, orthonormal, the
  * largest component of each (the first of equals) positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -11339,12 +11463,14 @@ TINYI_C_END
 #ifndef TINYI_LINALG_SVD_H
 #define TINYI_LINALG_SVD_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* singular values: A = U diag(s) Vt, k = min(m, n)
  * a (m, n), u (m, k), s (k) descending, vt (k, n); orthonormal columns of u and rows of vt, the largest component of
  * each row of vt positive. u and vt may be NULL. */
 TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -11368,6 +11494,7 @@ TINYI_C_END
 #define TINYI_LINALG_H
 TINYI_C_BEGIN
 
+#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
  * TINY_E_NUMERIC and a sentence with its number and value. */
@@ -11376,6 +11503,7 @@ TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const ti
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
+#endif
 
 /* ---- triangles; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
@@ -11383,12 +11511,15 @@ typedef struct tiny_tri_params {            /* all zero: lower, as it stands, wi
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */
 } tiny_tri_params;
+#ifndef TINY_ONLY_MODELS
 /* T X = B; t (n, n), b and x (n, r) or (n); a zero on the diagonal gives TINY_E_NUMERIC. params may be NULL. */
 TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
+#endif
 
 /* kernels: see math/linalg.simd.h */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
     K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
@@ -11400,6 +11531,9 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
     K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
     K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
+#else
+#define TINYI_KERNELS_LINALG(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11429,6 +11563,7 @@ typedef struct tiny_fft_params {
     const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
 } tiny_fft_params;
 
+#ifndef TINY_ONLY_MODELS
 /* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y must
  * not overlap x.
  *   fft     (..., n, 2) -> (..., n, 2)
@@ -11455,9 +11590,11 @@ TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of
  * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan do
  * not fit. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
+#endif
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FFT(K)                                                                                                                \
     K(fft_lanes, size_t, (void))                                                                                                            \
     K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
@@ -11469,6 +11606,9 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
     K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
+#else
+#define TINYI_KERNELS_FFT(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11487,11 +11627,17 @@ typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal
     float scale;                            /* 0: 1 / sqrt(block) */
 } tiny_fwht_params;
 
+#ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FWHT(K) K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))
+#else
+#define TINYI_KERNELS_FWHT(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11568,16 +11714,22 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
+#ifndef TINY_ONLY_MODELS
 /* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on as it
  * is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_SLOPE(K)                                                              \
     K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
     K(nearest_f32, void, (float *y, const float *x, size_t n))
+#else
+#define TINYI_KERNELS_SLOPE(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11592,12 +11744,13 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: rows with the label -1 are left out */
 } tiny_cross_entropy_params;
 
+#ifndef TINY_ONLY_MODELS
 /* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of rank 0;
  * 0 where no row is left. The labels must stand ready when the call is made. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
-/* label of row r; -1: the row is left out */
 
 TINYI_C_END
 #endif
@@ -11640,10 +11793,12 @@ typedef struct tiny_patch_params {
     int image[2];                           /* col2im: H, W */
 } tiny_patch_params;
 
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
 
@@ -11705,6 +11860,7 @@ typedef struct tiny_sparse_desc {           /* all zero: COO */
 /* How many elements each array of a result has; 0: the array is not used. */
 typedef struct tiny_sparse_room { size_t offset, row, col, bits, value, source; } tiny_sparse_room;
 
+#ifndef TINY_ONLY_MODELS
 /* Order and range of everything, with a sentence that names the first fault. */
 TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 
@@ -11721,6 +11877,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
+#endif
 
 TINYI_C_END
 #endif
@@ -11746,16 +11903,19 @@ typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TI
  *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y);
 /* The same for a matrix: a in CSR form; its values are the weights. */
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+#endif
 
 /* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
  *   DOT    scale * sum_c a[r][h c] t[h c]
  *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
  * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
 typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
 
@@ -11766,6 +11926,7 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
  * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
 
@@ -11787,6 +11948,7 @@ typedef struct tinyi_edges {
 } tinyi_edges;
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
     /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
     K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
@@ -11798,6 +11960,9 @@ typedef struct tinyi_edges {
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
     /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
     K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+#else
+#define TINYI_KERNELS_EDGES(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -11807,11 +11972,13 @@ TINYI_C_END
 #define TINYI_OPS_H
 TINYI_C_BEGIN
 
-#define TINYI_OPS(ROW)                                                                                  \
+/* ROW(KIND, name) for what models compute with, MORE for what TINY_ONLY_MODELS leaves out: a kind is the same number with and without */
+#define TINYI_OPS_OF(ROW, MORE)                                                                         \
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(ROW) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(ROW) TINYI_OPS_FWHT(ROW) TINYI_OPS_ATTENTION(ROW)    \
-    TINYI_OPS_SLOPE(ROW) TINYI_OPS_LOSS(ROW) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(ROW) TINYI_OPS_EDGES(ROW)
+    TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE)
+#define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
 enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
@@ -11917,8 +12084,10 @@ TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, dou
 TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
 TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
 TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
+#ifndef TINY_ONLY_MODELS
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+#endif
 
 typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
 typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
@@ -12294,8 +12463,12 @@ TINY_API tiny_status tinyllm_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinyllm_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tinyllm_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
 TINY_API tiny_status tinyllm_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinyllm_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinyllm_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinyllm_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags);
@@ -12306,52 +12479,140 @@ TINY_API tiny_status tinyllm_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinyllm_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset);
 TINY_API tiny_status tinyllm_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index);
 TINY_API tiny_status tinyllm_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinyllm_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API size_t tinyllm_fft_plan_bytes(const tiny_fft_plan *plan);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
+#endif
 TINY_API tiny_status tinyllm_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 #endif
@@ -12382,7 +12643,9 @@ TINY_API tiny_status tinyllm_init_constant(tiny_ctx *ctx, const tiny_tensor *w, 
 TINY_API tiny_status tinyllm_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
 TINY_API tiny_status tinyllm_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
 TINY_API tiny_status tinyllm_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out);
 #endif
@@ -12566,42 +12829,44 @@ TINYI_C_BEGIN
 
 /* name, GGUF type id, values in a block, bytes in a block, type of the activations in a product, packs (1) or not (0), what is
  * true of it */
-#define TINYI_FORMATS(F) \
-    F(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
-    F(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
-    F(BF16, 30, 1, 2, 30, 1, TLLM_FORMAT_PLAIN) \
-    F(Q8_0, 8, 32, 34, 8, 1, TLLM_FORMAT_DIRECT) \
-    F(Q4_0, 2, 32, 18, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
-    F(Q4_1, 3, 32, 20, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
-    F(Q5_0, 6, 32, 22, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
-    F(Q5_1, 7, 32, 24, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
-    F(Q8_1, 9, 32, 36, 9, 1, TLLM_FORMAT_ACTIVATIONS) \
-    F(Q2_K, 10, 256, 84, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(Q3_K, 11, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(Q4_K, 12, 256, 144, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(Q5_K, 13, 256, 176, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(Q6_K, 14, 256, 210, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(Q8_K, 15, 256, 292, 15, 1, TLLM_FORMAT_ACTIVATIONS) \
-    F(IQ2_XXS, 16, 256, 66, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(IQ2_XS, 17, 256, 74, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(IQ3_XXS, 18, 256, 98, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(IQ1_S, 19, 256, 50, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(IQ4_NL, 20, 32, 18, 8, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(IQ3_S, 21, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(IQ2_S, 22, 256, 82, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(IQ4_XS, 23, 256, 136, 15, 1, TLLM_FORMAT_IMPORTANCE) \
-    F(IQ1_M, 29, 256, 56, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
-    F(TQ1_0, 34, 256, 54, 15, 1, TLLM_FORMAT_DIRECT) \
-    F(TQ2_0, 35, 256, 66, 15, 1, TLLM_FORMAT_DIRECT) \
-    F(MXFP4, 39, 32, 17, 8, 1, TLLM_FORMAT_DIRECT) \
-    F(NVFP4, 40, 64, 36, 8, 1, TLLM_FORMAT_DIRECT) \
-    F(Q1_0, 41, 128, 18, 8, 1, TLLM_FORMAT_DIRECT) \
-    F(Q2_0, 42, 64, 18, 8, 1, TLLM_FORMAT_DIRECT) \
-    F(I8, 24, 1, 1, 24, 0, TLLM_FORMAT_PLAIN) \
-    F(I16, 25, 1, 2, 25, 0, TLLM_FORMAT_PLAIN) \
-    F(I32, 26, 1, 4, 26, 0, TLLM_FORMAT_PLAIN) \
-    F(I64, 27, 1, 8, 27, 0, TLLM_FORMAT_PLAIN) \
-    F(F64, 28, 1, 8, 28, 1, TLLM_FORMAT_PLAIN)
+/* FEW: those that TINYLLM_FEW_FORMATS leaves, MORE: the others */
+#define TINYI_FORMATS_OF(FEW, MORE) \
+    FEW(F32, 0, 1, 4, 0, 1, TLLM_FORMAT_PLAIN) \
+    FEW(F16, 1, 1, 2, 1, 1, TLLM_FORMAT_PLAIN) \
+    FEW(BF16, 30, 1, 2, 30, 1, TLLM_FORMAT_PLAIN) \
+    FEW(Q8_0, 8, 32, 34, 8, 1, TLLM_FORMAT_DIRECT) \
+    FEW(Q4_0, 2, 32, 18, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q4_1, 3, 32, 20, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q5_0, 6, 32, 22, 8, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q5_1, 7, 32, 24, 9, 1, TLLM_FORMAT_DIRECT | TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q8_1, 9, 32, 36, 9, 1, TLLM_FORMAT_ACTIVATIONS) \
+    MORE(Q2_K, 10, 256, 84, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q3_K, 11, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    FEW(Q4_K, 12, 256, 144, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q5_K, 13, 256, 176, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    FEW(Q6_K, 14, 256, 210, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(Q8_K, 15, 256, 292, 15, 1, TLLM_FORMAT_ACTIVATIONS) \
+    MORE(IQ2_XXS, 16, 256, 66, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    MORE(IQ2_XS, 17, 256, 74, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    MORE(IQ3_XXS, 18, 256, 98, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(IQ1_S, 19, 256, 50, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    MORE(IQ4_NL, 20, 32, 18, 8, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(IQ3_S, 21, 256, 110, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(IQ2_S, 22, 256, 82, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(IQ4_XS, 23, 256, 136, 15, 1, TLLM_FORMAT_IMPORTANCE) \
+    MORE(IQ1_M, 29, 256, 56, 15, 1, TLLM_FORMAT_IMPORTANCE | TLLM_FORMAT_WANTS_IMPORTANCE) \
+    MORE(TQ1_0, 34, 256, 54, 15, 1, TLLM_FORMAT_DIRECT) \
+    MORE(TQ2_0, 35, 256, 66, 15, 1, TLLM_FORMAT_DIRECT) \
+    MORE(MXFP4, 39, 32, 17, 8, 1, TLLM_FORMAT_DIRECT) \
+    MORE(NVFP4, 40, 64, 36, 8, 1, TLLM_FORMAT_DIRECT) \
+    MORE(Q1_0, 41, 128, 18, 8, 1, TLLM_FORMAT_DIRECT) \
+    MORE(Q2_0, 42, 64, 18, 8, 1, TLLM_FORMAT_DIRECT) \
+    FEW(I8, 24, 1, 1, 24, 0, TLLM_FORMAT_PLAIN) \
+    FEW(I16, 25, 1, 2, 25, 0, TLLM_FORMAT_PLAIN) \
+    FEW(I32, 26, 1, 4, 26, 0, TLLM_FORMAT_PLAIN) \
+    FEW(I64, 27, 1, 8, 27, 0, TLLM_FORMAT_PLAIN) \
+    FEW(F64, 28, 1, 8, 28, 1, TLLM_FORMAT_PLAIN)
+#define TINYI_FORMATS(F) TINYI_FORMATS_OF(F, F)
 
 #define TINYI_FORMAT_ENUM(name, id, values, bytes, dot, packs, flags) TLLM_FORMAT_##name = id,
 typedef enum tllm_format_id { TINYI_FORMATS(TINYI_FORMAT_ENUM) TLLM_FORMAT_ID_END = 64 } tllm_format_id;
@@ -12659,6 +12924,58 @@ typedef struct tllm_matmul_params {
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
+
+TINYI_C_END
+#endif
+
+/* src/llm/quant/sparse.h - products with some rows of a matrix, and the feed-forward network that lives of them
+ *
+ *   y (n, d) = sum over i in list of x[., i] w[i, .]
+ *
+ * w lies row by row (k rows of d numbers), x says how much of each row is wanted, and rows that the list does not name are not
+ * read. A layer y = W_down h whose h is mostly zero, as after a squared ReLU, reads so only the neurons that fired; for that W_down
+ * must lie neuron by neuron: files have it the other way round, tllm_turn_rows makes the copy.
+ *
+ *   tllm_relu2_ffn_desc f = { 0 };
+ *   f.d = 2048; f.n_ff = 8192; f.up = w_up; f.down = turned; f.format_up = f.format_down = TLLM_FORMAT_F16;
+ *   tllm_relu2_ffn(ctx, &f, x, 1, work, y, &stats);          y = down(relu(up x)^2)                                          */
+#ifndef TINYI_SPARSE_ROWS_H
+#define TINYI_SPARSE_ROWS_H
+TINYI_C_BEGIN
+
+typedef struct tllm_mix_params {
+    int format;                             /* tllm_format id of w where it is bytes; for f32, f16, bf16 not read */
+    int magnitude;                          /* nonzero: the reference adds up absolute values, which its bound is made of */
+} tllm_mix_params;
+
+/* x (n, k) f32; w (k, d) f32, f16, bf16, or u8 (k, bytes of a row), rows dense in themselves; list (m) i32, any rows in any order, NULL: all
+ * in theirs; y (n, d) f32. */
+TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *list, const tiny_tensor *y);
+/* the row of the operation: for conformance tests, recorders and accelerators */
+TINY_API const tiny_op_row *tllm_mix_rows_row(void);
+
+/* The columns of h (n, k) that are not zero in some row, ascending, NaN among them; list has room for k. How many there are. */
+TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list);
+
+/* The n_in columns of w (n_out rows of n_in numbers in a format) as rows of n_out numbers in another format, n_in rows one behind the other.
+ * importance-weighted formats are packed without importance. */
+TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, void *turned);
+/* Are rows the columns of w? One product is made both ways and compared, within what the formats round: for copies that come from elsewhere. */
+TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned);
+
+typedef struct tllm_relu2_ffn_desc {
+    tiny_idx d, n_ff, d_out;                /* d_out 0: d */
+    const void *up, *down;                  /* n_ff rows of d numbers; n_ff rows of d_out numbers, neuron by neuron */
+    int format_up, format_down;
+    float most;                             /* active share of the neurons up to which the list is used; 0: 0.5 */
+} tllm_relu2_ffn_desc;
+typedef struct tllm_relu2_stats {
+    tiny_idx n_active;                      /* neurons that fired for some row of x */
+    int sparse;                             /* only their rows were read */
+} tllm_relu2_stats;
+TINY_API size_t tllm_relu2_ffn_work(const tllm_relu2_ffn_desc *desc, tiny_idx n);      /* bytes of work; 0: too many */
+/* x (n, d), y (n, d_out), dense f32; work: 64-byte aligned; stats may be NULL */
+TINY_API tiny_status tllm_relu2_ffn(tiny_ctx *ctx, const tllm_relu2_ffn_desc *desc, const float *x, tiny_idx n, void *work, float *y, tllm_relu2_stats *stats);
 
 TINYI_C_END
 #endif
@@ -13386,6 +13703,52 @@ TINYI_INLINE unsigned char *tinyi_pool_row(const tinyi_pool *p, int32_t page, ti
 TINYI_C_END
 #endif
 
+/* src/llm/attention/latent.h - latent attention: one short row a token stands for the keys and values of all heads
+ *
+ *   tllm_latent_params p = { 0 };
+ *   p.d_nope = 128; p.d_v = 128;
+ *   tllm_latent_attention(ctx, &q, &latents, &table, &rows, &w, &p, &o);
+ *
+ *   q        (n_query, n_head, d_nope + d_rope) f32: for each head what has no position, then what was rotated
+ *   latents  (n_block, 1, block, d_c + d_rope): pages, as tllm_paged_attention has them with one part. Of each token its latent row c,
+ *            normed, then its one rotated key, shared by all heads: rotated before it is kept. f32, f16, or bytes of a format.
+ *   table    (n_seq, n_table), rows (n_query, 4), i32: as in tllm_paged_attention
+ *   w        (n_head (d_nope + d_v), d_c): for each head d_nope rows K_h, then d_v rows V_h. f32, f16, bf16, or u8: rows of a format
+ *   o        (n_query, n_head, d_v) f32
+ *
+ * It is what attention with the keys [K_h c, rotated key] and the values V_h c would give, which are kept nowhere:
+ *
+ *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c + d_rope numbers, once
+ *              for all heads: for few queries, which wait for memory. All heads of a token stand in one tile, a page is read once.
+ *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
+ *              which share the making.
+ *
+ * AUTO takes the second where a sequence has more queries in the call than tllm_latent_turn says, by multiply-adds.         */
+#ifndef TINYI_LATENT_H
+#define TINYI_LATENT_H
+TINYI_C_BEGIN
+
+typedef enum tllm_latent_form { TLLM_LATENT_AUTO, TLLM_LATENT_ABSORBED, TLLM_LATENT_EXPANDED } tllm_latent_form;
+typedef struct tllm_latent_params {
+    float scale;                            /* 0: 1 / sqrt(d_nope + d_rope) */
+    int form;                               /* tllm_latent_form */
+    int format_k, format_w;                 /* tllm_format ids of latents and w, where these are bytes */
+    tiny_idx d_nope, d_v;                   /* numbers of a head: its key without the rotated part, its value */
+    const tllm_tree_plan *tree;             /* as in tllm_paged_params; the absorbed form takes it */
+} tllm_latent_params;
+
+#define TLLM_LATENT_MOST 4096               /* numbers of a latent row at most */
+
+TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
+                                           const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o);
+/* queries of a sequence from which on expanding costs fewer multiply-adds; TINY_IDX_MAX: never */
+TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c);
+/* the row of the operation: for conformance tests, recorders and accelerators */
+TINY_API const tiny_op_row *tllm_latent_attention_row(void);
+
+TINYI_C_END
+#endif
+
 /* src/llm/attention/position.h - how positions enter attention: frequencies of rotations in all their scalings, slopes of ALiBi
  *
  *   tllm_rope_desc d = { 0 };  d.n_rot = 128;  d.kind = TLLM_ROPE_YARN;  d.factor = 16;  d.trained = 4096;
@@ -13642,6 +14005,12 @@ TINY_API void tllm_model_about(const tllm_model *model, tllm_about *about);
 /* "llama", "qwen3", ...: the architectures that are known; NULL past the last */
 TINY_API const char *tllm_arch_name(size_t i);
 
+/* Networks with squared ReLU write with few of their neurons at a time. Their last matrices are kept a second time, column by column, in
+ * memory of the model: *bytes of it (bytes may be NULL). format: TLLM_FORMAT_..., -1: as the file has them where it is F32, F16 or BF16, and
+ * F16 for blocks. From then on steps of up to 8 tokens read the columns of the neurons that fired, wherever these are few enough (the rule
+ * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
+TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
+
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
@@ -13676,6 +14045,13 @@ TINY_API tiny_status tllm_forward_batch(tllm_state *state, const tllm_item *item
  * with a decoder keep what it will look at, all sequences the same, and start them anew. */
 TINY_API tiny_status tllm_forward_all(tllm_state *state, const int32_t *tokens, tiny_idx n, float *out);
 
+/* What networks with squared ReLU did in steps of up to 8 tokens, with tllm_model_sparse and without: zeros for models without them. */
+typedef struct tllm_sparsity {
+    double fired;                           /* share of the neurons, on average; of several tokens: for any of them */
+    uint64_t n_products, n_sparse;          /* products with a last matrix; those that read a list of columns */
+} tllm_sparsity;
+TINY_API void tllm_state_sparsity(const tllm_state *state, tllm_sparsity *out);
+
 /* ---- sequences of a state ---- */
 TINY_API tiny_idx tllm_state_sequences(const tllm_state *state);
 TINY_API tiny_idx tllm_state_free_cells(const tllm_state *state);   /* tokens that whole free pages can take */
@@ -13701,9 +14077,9 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *state, tiny_idx seq, tiny_idx fi
 TINY_API tiny_status tllm_seq_share(tllm_state *state, tiny_idx seq, const int32_t *tokens, tiny_idx n, tiny_idx *n_held);
 
 /* ---- kept in a file ----
- * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model and
- * formats only; what is there already is replaced. A file that is cut, changed, or of another model is refused with its
- * sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
+ * One sequence (seq) or all (-1): keys and values in the formats of the state, recurrent states, positions. For the same model,
+ * the same merged and attached adapters and the same formats only; what is there already is replaced. A file that is cut, changed, or of
+ * another model is refused with its sentence, and the state is as it was. Written beside and renamed. Saving takes memory of the size of the file for a moment. */
 TINY_API tiny_status tllm_state_save(tllm_state *state, tiny_idx seq, const char *path);
 TINY_API tiny_status tllm_state_load(tllm_state *state, tiny_idx seq, const char *path);
 /* The same as bytes, for tiny_free; n_tokens tokens are kept beside (the text that a session holds). */
@@ -13886,6 +14262,31 @@ TINY_API void tllm_stop_reset(tllm_stop *stop);
 TINYI_C_END
 #endif
 
+/* src/llm/sample/pieces.h - the pieces of a vocabulary in the order of their bytes
+ *
+ *   tllm_pieces *p;
+ *   tllm_pieces_open(ctx, bytes, end, n, &p);      piece i is bytes[end[i - 1]] to bytes[end[i] - 1]; an empty one never may come
+ *   tllm_grammar_mask(ctx, state, p, may);         may[i]: piece i may come next
+ *
+ * Neighbours in this order begin alike, and each knows how many bytes it shares with the one before: a walk over the pieces is a walk
+ * over the tree of their beginnings, which need not be built. Sorted once, read by any number of threads. */
+#ifndef TINYI_PIECES_H
+#define TINYI_PIECES_H
+TINYI_C_BEGIN
+
+typedef struct tllm_pieces tllm_pieces;
+
+/* All is copied. On failure *out is NULL. */
+TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n, tllm_pieces **out);
+TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p);     /* takes NULL */
+TINY_API size_t tllm_pieces_count(const tllm_pieces *p);
+
+/* Place i of those that are not empty: the piece, its bytes, and how many of them the one before has too. */
+typedef struct tinyi_piece { const unsigned char *at; uint32_t n, same, id; } tinyi_piece;
+
+TINYI_C_END
+#endif
+
 /* src/llm/sample/grammar.h - texts that follow a grammar: which pieces may come next
  *
  *   static const char yes_no[] = "root ::= \"yes\" | \"no\" [.!]{1,3}";
@@ -13895,6 +14296,7 @@ TINYI_C_END
  *   if (tllm_grammar_open(ctx, yes_no, sizeof yes_no - 1, "root", &g)) ... the sentence names the line ...
  *   if (tllm_grammar_begin(ctx, g, &s)) ...
  *   for each candidate: if (!tllm_grammar_accepts(ctx, s, piece, n, &may) && !may) ... its logit becomes -infinity ...
+ *   or for a whole vocabulary: tllm_grammar_mask(ctx, s, pieces, may)
  *   tllm_grammar_advance(ctx, s, chosen, n);
  *   if (tllm_grammar_may_end(s)) ... the end of the text may come ...
  *
@@ -13929,6 +14331,9 @@ TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s);          
 
 /* *yes: the piece may come next. s works as scratch and is as before. */
 TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes);
+/* may[i]: whether piece i may come next, for all of them at once: what pieces have in common at their start is tried once, and what
+ * begins with a refused start not at all. s works as scratch and is as before. */
+TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may);
 /* Takes the piece; TINY_E_ARGUMENT and s as before when it may not come. */
 TINY_API tiny_status tllm_grammar_advance(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n);
 /* 1: what was taken is a whole text of the grammar */
@@ -13982,7 +14387,8 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
 /* The bytes of a file that stay where they are: a model linked into the program. */
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out);
 /* What tllm_session_open of the same path and description takes beside the mapped file, to the end: the tables of the file, its vocabulary,
- * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides. */
+ * keys and values, scratch. It opens the file to tell, and closes it again. tllm_generate takes its sampler besides, and under a grammar the
+ * sorted pieces of the vocabulary, which the session keeps from the first token on that the model draws and the grammar refuses. */
 TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, size_t *bytes);
 TINY_API void tllm_session_close(tllm_session *s);              /* takes NULL */
 
@@ -14011,6 +14417,8 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
 /* tllm_state_attach and tllm_adapter_merge for the model of the session (tllm_session_model). What is held stays, computed with the
  * weights of its time, when weights change; tllm_session_set(s, NULL, 0, NULL, NULL) forgets it. Merging forgets it. */
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
+/* tllm_model_sparse for the model of the session */
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes);
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {
@@ -14343,7 +14751,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014347
+#line 0014755
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14372,9 +14780,9 @@ TINYI_FN void tinyi_json_space(tinyi_json *j);
 /* Skips space; takes the character when it comes next. */
 TINYI_FN int tinyi_json_is(tinyi_json *j, int c);
 TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted);
-/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, never more than t.n, unless that is
- * NULL; returns how many */
-TINYI_FN size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t);
+/* a text that tinyi_json_string has taken, without its escapes: the bytes go to `to`, as far as the room goes, unless that is
+ * NULL; returns how many they are, never more than t.n as long as the text is the one that was taken */
+TINYI_FN size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t);
 TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
 
 /* n bytes, refused when they are more than most */
@@ -14442,10 +14850,6 @@ TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const vo
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
 TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
-TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
-TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
-TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);       /* with the defaults put in */
-TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -16346,7 +16750,7 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
     return TINY_OK;
 }
 
-size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
+size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
 {
     const unsigned char *p = t.at, *end = t.at + t.n;
     size_t n_all = 0;
@@ -16355,7 +16759,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
         unsigned v, low;
         size_t n = 1;
         if (*p != '\\') {
-            if (to) to[n_all] = *p;
+            if (to && n_all < room) to[n_all] = *p;
             n_all++;
             p++;
             continue;
@@ -16395,7 +16799,7 @@ size_t tinyi_json_plain(unsigned char *to, tinyi_json_text t)
             utf8[3] = (unsigned char)(0x80 | (v & 63));
             n = 4;
         }
-        if (to) memcpy(to + n_all, utf8, n);
+        if (to && n_all < room && n <= room - n_all) memcpy(to + n_all, utf8, n);
         n_all += n;
     }
     return n_all;
@@ -18585,6 +18989,12 @@ TINYI_C_BEGIN
 TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
 #undef TINYI_GRAD_DECLARE
 
+/* What rows tell their gradients: the label of row r, -1 where it is left out; sizes of windows; params with the defaults put in. */
+TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
+TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
+
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
 /* What gradients are written with: a tensor of one number; y = x * factor; x itself where it is dense, else a copy; dense x under another shape. */
@@ -18639,7 +19049,13 @@ typedef struct tinyi_kernels {
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_NOT(KIND, name)
+TINYI_OPS_OF(TINYI_ROW_DECLARE, TINYI_ROW_NOT)
+#undef TINYI_ROW_NOT
+#else
 TINYI_OPS(TINYI_ROW_DECLARE)
+#endif
 #undef TINYI_ROW_DECLARE
 #endif
 
@@ -21815,7 +22231,7 @@ typedef struct tinyi_gemm_plan {
 } tinyi_gemm_plan;
 
 #define TINYI_GEMM_SHARED ((tiny_idx)4 << 20)   /* most floats that are packed for all: 16 MB */
-#define TINYI_GEMM_THIN 8                   /* rows up to which a product is matrix times vectors */
+#define TINYI_GEMM_THIN 12                  /* rows up to which a product is matrix times vectors */
 #define TINYI_GEMM_NARROW 96                /* rows of the narrow factor in ROWS */
 #define TINYI_GEMM_FEW 64                   /* rows that are few for PANELS */
 #define TINYI_GEMM_MR_MAX 12                /* the largest values of any target */
@@ -22992,6 +23408,7 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
  * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* One or two dimensions, as two; channels within a group. */
 typedef struct tinyi_conv {
     tiny_idx n, g, c, h, w, k, r, s, oh, ow;
@@ -23493,6 +23910,8 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 {
     return tinyi_conv_run(ctx, TINY_OP_CONV1D, x, w, bias, params, y);
 }
+
+#endif
 
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
@@ -24395,6 +24814,7 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 #ifndef TINYI_LINALG_BLOCK_H
 #define TINYI_LINALG_BLOCK_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* ---- the way in and out */
 
@@ -24529,6 +24949,7 @@ TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig 
 /* -1 when the largest of x (the first of equals) is negative, else 1 */
 TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -24543,6 +24964,7 @@ TINYI_C_END
  * Left out complete pivoting, iterative refinement, updates of factors                                            */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
 #define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
 
@@ -24877,6 +25299,8 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
     return st ? st : tinyi_lu_go(ctx, "inverse", &job);
 }
 
+#endif
+
 /* src/math/linalg_qr.c - Householder QR and least squares
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
@@ -24894,6 +25318,7 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 typedef struct tinyi_qr_job {
     tinyi_la_run run;
     tinyi_la_view a, b, q, r, x;            /* QR: a, q, r; least squares: a, b, x */
@@ -25224,6 +25649,8 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     return st;
 }
 
+#endif
+
 /* src/math/linalg_eig.c - eigenvalues and vectors of a symmetric matrix
  *
  * Paper    n <= 32: C. Jacobi's rotations, cyclic by rows, with the formulas of H. Rutishauser, Numer. Math. 9, 1966.
@@ -25243,6 +25670,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
  * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
 #define TINYI_EIG_SMALL 8                   /* and in the fast one */
 #define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
@@ -25732,6 +26160,8 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
     return st;
 }
 
+#endif
+
 /* src/math/linalg_svd.c - singular values and vectors
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR",
@@ -25748,6 +26178,7 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
  * Left out bidiagonalization with divide and conquer (fewer operations); the largest few singular values only     */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
@@ -26127,6 +26558,8 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
     return st;
 }
 
+#endif
+
 /* src/math/linalg.c - Cholesky factors and triangles
  *
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
@@ -26140,6 +26573,7 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
  * Left out pivoting for semidefinite matrices (add to the diagonal instead, as GPTQ does); packed storage          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky */
 
 typedef struct tinyi_chol_job {
@@ -26395,12 +26829,15 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     return tinyi_tri_go(ctx, "tri_inverse", t, 0, NULL, params, 0, inverse);
 }
 
+#endif
+
 /* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
  *
  * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
 #ifndef TINYI_FFT_WAY_H
 #define TINYI_FFT_WAY_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 #define TINYI_FFT_LANES 16                  /* of the widest target */
 
@@ -26459,6 +26896,7 @@ TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tiny
 TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
 TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
 
+#endif
 TINYI_C_END
 #endif
 
@@ -26486,6 +26924,7 @@ TINYI_C_END
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
@@ -26934,6 +27373,8 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     return TINY_OK;
 }
 
+#endif
+
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
@@ -26944,6 +27385,7 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
  * Left out Hadamard matrices of other orders (12, 20, ...); in place: the reference has no room for its block      */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 static size_t tinyi_fwht_block(const tiny_op *op)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
@@ -27076,6 +27518,8 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 {
     return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }
+
+#endif
 
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et al.,
@@ -27466,6 +27910,7 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
  *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
 
+#ifndef TINY_ONLY_MODELS
 static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_slope_params *p = (const tiny_slope_params *)op->params;
@@ -27637,6 +28082,8 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
 
+#endif
+
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
@@ -27647,6 +28094,7 @@ TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
  *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
  *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_LOSS_BLOCK 1024
 
 static const tiny_cross_entropy_params *tinyi_loss_params(const tiny_op *op)
@@ -27803,6 +28251,8 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
     return tinyi_call(ctx, TINY_OP_CROSS_ENTROPY, x, label, params, y);
 }
 
+#endif
+
 /* src/math/rope.c - rotary positions
  * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs them.
  * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
@@ -27956,6 +28406,7 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 static tiny_idx tinyi_patch_or(int v, tiny_idx other) { return v ? v : other; }
 
 /* Everything but what the row asks for; col2im: n and c from the columns. */
@@ -28244,10 +28695,13 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
+#endif
+
 /* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
 #ifndef TINYI_SPARSE_LINES_H
 #define TINYI_SPARSE_LINES_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_lines {
     tiny_idx n_lines;
@@ -28267,6 +28721,7 @@ TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
 TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
 
+#endif
 TINYI_C_END
 #endif
 
@@ -28274,6 +28729,7 @@ TINYI_C_END
 #ifndef TINYI_SPARSE_FORMS_H
 #define TINYI_SPARSE_FORMS_H
 TINYI_C_BEGIN
+#ifndef TINY_ONLY_MODELS
 
 /* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
  * what is needed is written, and out stays. */
@@ -28286,12 +28742,14 @@ TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_s
 TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
 TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
 
+#endif
 TINYI_C_END
 #endif
 
 /* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
 {
     static const char *const names[] = { "coo", "csr", "csc", "ell", "bsr", "bitmap" };
@@ -28593,6 +29051,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     return st;
 }
 
+#endif
+
 /* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
  * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
  *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
@@ -28611,6 +29071,7 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 #include <stdio.h>
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 
@@ -29473,12 +29934,20 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     return tiny_run(ctx, &op);
 }
 
+#endif
+
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS(TINYI_ROW_POINTER) };
+#ifdef TINY_ONLY_MODELS
+#define TINYI_ROW_MORE(KIND, name) NULL,
+#else
+#define TINYI_ROW_MORE(KIND, name) TINYI_ROW_POINTER(KIND, name)
+#endif
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
+#undef TINYI_ROW_MORE
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -29493,14 +29962,16 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
-    return i < (size_t)TINY_OP_COUNT - 1 ? tinyi_rows[i + 1] : NULL;
+    size_t at = 1;
+    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (!strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
     return NULL;
 }
 
@@ -30107,6 +30578,7 @@ TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
     return TINY_OK;
 }
 
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain)
 {
     tiny_status st = tinyi_init_check(ctx, w);
@@ -30130,6 +30602,7 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_free(ctx, room);
     return st;
 }
+#endif
 
 /* src/math/tape.c - the tape: what ran, and the walk back
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode. Segments:
@@ -32202,6 +32675,8 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 /* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
 #if TINYI_GCC >= 8
 #define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TINYI_UNROLL
 #endif
@@ -32274,6 +32749,10 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #if defined TINY_NO_AVX2
 #undef TINYI_HAVE_AVX2
 #define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#ifdef TINY_NO_VNNI
 #undef TINYI_HAVE_AVX2VNNI
 #define TINYI_HAVE_AVX2VNNI 0
 #endif
@@ -34510,6 +34989,7 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
 #include <stdio.h>
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 /* ---- the way in and out */
 
 tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
@@ -35038,9 +35518,12 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }
 
+#endif
+
 /* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 #define TINYI_FFT_MAX_PRIME 31
 
 float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
@@ -35450,6 +35933,8 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
         for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
 }
 
+#endif
+
 /* src/math/sparse_lines.c
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -35464,6 +35949,7 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
 
 int tinyi_sparse_bits(uint64_t w)
@@ -35921,9 +36407,12 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
     return st;
 }
 
+#endif
+
 /* src/math/sparse_forms.c */
 #include <string.h>
 
+#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
 
 tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
@@ -36124,6 +36613,8 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
     return TINY_OK;
 }
 
+#endif
+
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
  * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
@@ -36159,7 +36650,7 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
             const float *x = gathered ? gathered : (const float *)(const void *)one.a.data;
             n = TINYI_MIN(g->n - r, grain);
             if (p->form == TINYI_GEMM_DOT) {
-                const tiny_idx rows = g->m > 4 ? 4 : n;
+                const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
                         k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
@@ -36327,8 +36818,12 @@ TINY_API tiny_status tinyllm_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinyllm_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinygnn_transpose(ctx, x, y); }
 TINY_API tiny_status tinyllm_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinygnn_gather(ctx, x, index, y); }
 TINY_API tiny_status tinyllm_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinygnn_scatter_add(ctx, x, index, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y) { return tinygnn_conv2d(ctx, x, w, bias, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y) { return tinygnn_conv1d(ctx, x, w, bias, params, y); }
+#endif
 TINY_API tiny_status tinyllm_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags) { return tinygnn_sort_u32(ctx, key, payload, n, flags); }
 TINY_API tiny_status tinyllm_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags) { return tinygnn_sort_u64(ctx, key, payload, n, flags); }
 TINY_API tiny_status tinyllm_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags) { return tinygnn_sort_f32(ctx, key, payload, n, flags); }
@@ -36339,52 +36834,140 @@ TINY_API tiny_status tinyllm_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinyllm_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset) { return tinygnn_prefix_i64(ctx, count, n, offset); }
 TINY_API tiny_status tinyllm_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index) { return tinygnn_topk(ctx, x, k, value, index); }
 TINY_API tiny_status tinyllm_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y) { return tinygnn_cumsum(ctx, x, exclusive, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot) { return tinygnn_lu(ctx, a, lu, pivot); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x) { return tinygnn_lu_solve(ctx, lu, pivot, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x) { return tinygnn_solve(ctx, a, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse) { return tinygnn_inverse(ctx, a, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r) { return tinygnn_qr(ctx, a, q, r); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank) { return tinygnn_lstsq(ctx, a, b, tolerance, x, rank); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v) { return tinygnn_eigh(ctx, a, w, v); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt) { return tinygnn_svd(ctx, a, u, s, vt); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l) { return tinygnn_cholesky(ctx, a, l); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x) { return tinygnn_cholesky_solve(ctx, l, b, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse) { return tinygnn_cholesky_inverse(ctx, l, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x) { return tinygnn_tri_solve(ctx, t, b, params, x); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse) { return tinygnn_tri_inverse(ctx, t, params, inverse); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_fft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_rfft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_irfft(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_fft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_rfft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinygnn_irfft2(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out) { return tinygnn_fft_plan_open(ctx, n, kind, rows, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinyllm_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan) { tinygnn_fft_plan_close(ctx, plan); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API size_t tinyllm_fft_plan_bytes(const tiny_fft_plan *plan) { return tinygnn_fft_plan_bytes(plan); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work) { return tinygnn_fft_plan_run(plan, x, inverse, norm, y, work); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinygnn_fwht(ctx, x, params, y); }
+#endif
 TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinygnn_attention(ctx, q, k, v, bias, params, o); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinygnn_slope(ctx, of, x, dy, dx); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinygnn_round(ctx, x, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y) { return tinygnn_cross_entropy(ctx, x, label, params, y); }
+#endif
 TINY_API tiny_status tinyllm_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y) { return tinygnn_rope(ctx, x, position, params, y); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinygnn_im2col(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinygnn_col2im(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinygnn_max_pool(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinygnn_avg_pool(ctx, x, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_check(tiny_ctx *ctx, const tiny_sparse *a) { return tinygnn_sparse_check(ctx, a); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinygnn_sparse_convert(ctx, a, desc, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room) { return tinygnn_sparse_size(ctx, a, desc, room); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out) { return tinygnn_sparse_convert_into(ctx, a, desc, room, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinygnn_sparse_from_dense(ctx, x, desc, out); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinygnn_sparse_to_dense(ctx, a, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API void tinyllm_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinygnn_sparse_free(ctx, a); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API const char *tinyllm_sparse_form_name(tiny_sparse_form form) { return tinygnn_sparse_form_name(form); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y) { return tinygnn_spmm(ctx, offset, x, col, w, e, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y) { return tinygnn_spmm_csr(ctx, a, x, reduce, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s) { return tinygnn_sddmm(ctx, offset, col, a, b, att, e, params, s); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p) { return tinygnn_segment_softmax(ctx, offset, s, p); }
+#endif
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y) { return tinygnn_edge_attention(ctx, offset, col, a, b, v, att, params, y); }
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinygnn_optim_open(ctx, params, n_params, desc, out); }
 #endif
@@ -36415,7 +36998,9 @@ TINY_API tiny_status tinyllm_init_constant(tiny_ctx *ctx, const tiny_tensor *w, 
 TINY_API tiny_status tinyllm_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation) { return tinygnn_init_normal(ctx, rng, w, deviation); }
 TINY_API tiny_status tinyllm_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out) { return tinygnn_init_he(ctx, rng, w, fan_out); }
 TINY_API tiny_status tinyllm_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w) { return tinygnn_init_xavier(ctx, rng, w); }
+#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain) { return tinygnn_init_orthogonal(ctx, rng, w, gain); }
+#endif
 #ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinyllm_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out) { return tinygnn_tape_open(ctx, desc, out); }
 #endif
@@ -36602,6 +37187,9 @@ TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_ro
 
 /* points of the space that ranks (bits) span */
 TINYI_FN double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks);
+TINYI_FN size_t tinyi_pieces_filled(const tllm_pieces *p);
+TINYI_FN uint32_t tinyi_pieces_longest(const tllm_pieces *p);
+TINYI_FN tinyi_piece tinyi_pieces_at(const tllm_pieces *p, size_t i);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -36712,8 +37300,14 @@ TINYI_C_END
 #define TINYI_FORMAT_PACK_1(name) tinyi_pack_##name
 #define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
     { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name) },
-static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS(TINYI_FORMAT_ROW) };
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags)
+#else
+#define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags) TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags)
+#endif
+static const tllm_format tinyi_format_rows[] = { TINYI_FORMATS_OF(TINYI_FORMAT_ROW, TINYI_FORMAT_MORE) };
 #undef TINYI_FORMAT_ROW
+#undef TINYI_FORMAT_MORE
 #undef TINYI_FORMAT_PACK_0
 #undef TINYI_FORMAT_PACK_1
 
@@ -36766,21 +37360,27 @@ TINYI_C_BEGIN
 enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_BLK_MINIMA = 8, TINYI_BLK_FITS = 16 };
 
 /* name, numbers in a block, bytes of a block, traits */
-#define TINYI_BLKS(F) \
+#define TINYI_BLKS_FEW(F) \
     F(Q8_0, 32, 34, TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN) \
     F(Q4_0, 32, 18, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
+    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE)
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_BLKS(F) TINYI_BLKS_FEW(F)
+#else
+#define TINYI_BLKS(F) \
+    TINYI_BLKS_FEW(F) \
     F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q2_K, 256, 84, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE | TINYI_BLK_MINIMA) \
     F(Q3_K, 256, 110, 8 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
-    F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
-    F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE) \
     F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
     F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+#endif
 #define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
@@ -36788,6 +37388,9 @@ enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 /* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
  * them otherwise, see tree.simd.h. */
 #define TINYI_BLK_PANEL 384
+#define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
+#define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
+#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once */
 typedef struct tinyi_q8 {
     const int8_t *code;
     const float *d, *sum;
@@ -36804,16 +37407,23 @@ typedef struct tinyi_blk_kernels {
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
     /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
-    /* one expanded row times n rows of x: y[i * y_step] */
+    /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
+    /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
+     * `dot`; NULL: there is `dots` */
+    void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
      * bytes from one 256, one 32 to the next */
     void (*turn)(unsigned char *to, const tinyi_q8 *x, size_t n, ptrdiff_t block, ptrdiff_t group);
-    /* a block of 256 numbers of `rows` expanded rows (an even number; 256 codes, 16 s, 16 m, code_row bytes apart) times `count` times 8 rows
-     * of x: y[row][x] += */
-    void (*panel)(float *y, ptrdiff_t y_row, const unsigned char *code, ptrdiff_t code_row, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
+    /* a block of 256 numbers of `rows` expanded rows (a multiple of 8, at most TINYI_BLK_LOW; 256 codes, 16 s, 16 m, TINYI_BLK_PANEL bytes
+     * apart) times `count` times 8 rows of x: y[group of x][TINYI_BLK_LOW][8] += */
+    void (*panel)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count);
+    /* the same block times 1 to TINYI_BLK_REST rows of x that fill no group of 8: block b of them, paired where groups are coarse; acc[row][row of x][8] +=, whose totals
+     * are what is wanted */
+    void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
+    void (*total)(float *y, const float *acc, size_t n);
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
@@ -36840,7 +37450,7 @@ TINYI_C_END
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
- *          INTEGERS many rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
+ *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
  *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
@@ -36856,16 +37466,15 @@ TINYI_C_END
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
- * Left out  keeping quantized activations from one product to the next: they cost less than a hundredth of the product. */
+ * Left out  keeping quantized activations from one product to the next: they cost 0.015 of a batch of 16 and less of one row. */
 #include <string.h>
 
-#define TINYI_BLK_FEW 8                     /* rows of x up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
+#define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel` */
 #define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
-#define TINYI_BLK_LOW 32                    /* rows of w that INTEGERS expand at once, and how many times 8 rows of x they meet: */
-#define TINYI_BLK_GROUPS 16                 /* their sums lie in the first level */
+#define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
@@ -37007,12 +37616,12 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
     p->flags = tinyi_blk_up((size_t)few);
-    p->columns = p->n >= TINYI_BLK_TILES ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
+    p->columns = p->n >= TINYI_BLK_GROUP ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
     p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
     p->own_row = tinyi_blk_q8_bytes(p, 1);
     p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
     p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
-    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 16)) * sizeof(float)) : 0;
+    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float)) : 0;
 }
 
 static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
@@ -37060,7 +37669,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
-    const int paired = rows == 1 && kn->traits[p->blk] & TINYI_BLK_PAIRED;
+    const int few = kn->few[p->blk] && rows <= TINYI_BLK_FEW, paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
     if (alone)
@@ -37079,6 +37688,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     team->ran_on = kn->from;
     while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
         if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+        else if (few) kn->few[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k, (size_t)rows);
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
@@ -37191,45 +37801,57 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
 static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
-    const tiny_idx rows = i1 - i0, groups = (rows + 7) / 8, x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group, step = 8 * groups + 16;
+    const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8, rest = TINYI_MAX(rows - 8 * groups, 0);
+    const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
-    float *sums = (float *)(void *)(panel + p->own_panel);
+    unsigned char *last = flags + tinyi_blk_up((size_t)rows);
+    float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * 8;
     tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
     int strange = 0;
     tinyi_q8 x;
-    while (tiny_take(team, groups, 1, &q0, &q1))
+    x.blocks = (size_t)p->blocks;
+    while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
         for (; q0 < q1; q0++) {
-            int8_t *code = (int8_t *)own;
-            float *d = (float *)(void *)(own + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
+            int8_t *code = (int8_t *)(q0 < groups ? own : last);
+            float *d = (float *)(void *)(code + 8 * 256 * p->blocks), *sum = d + 8 * 16 * p->blocks;
             n = TINYI_MIN(rows - 8 * q0, 8);
             for (i = 0; i < n; i++)
-                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k, 0);
+                flags[8 * q0 + i] = (unsigned char)kn->quantize(code + 256 * i * p->blocks, d + 16 * i * p->blocks, sum + 16 * i * p->blocks, p->x + (i0 + 8 * q0 + i) * p->x_row, (size_t)p->k,
+                                                                   q0 == groups && !(kn->traits[p->blk] & TINYI_BLK_FINE));
             x.code = code;
             x.d = d;
             x.sum = sum;
-            x.blocks = (size_t)p->blocks;
-            kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
+            if (q0 < groups) kn->turn(shared + q0 * TINYI_BLK_PANEL, &x, (size_t)n, x_block, x_group);
         }
     tiny_barrier(team);
     for (i = 0; i < rows; i++) strange |= !flags[i];
+    x.code = (const int8_t *)last;
+    x.d = (const float *)(const void *)(last + 8 * 256 * p->blocks);
+    x.sum = x.d + 8 * 16 * p->blocks;
     while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
     team->ran_on = kn->from;
     while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
         for (; q0 < q1; q0++) {
             r0 = q0 * high;
             r1 = TINYI_MIN(r0 + high, p->n_out);
-            memset(sums, 0, (size_t)(high * step) * sizeof *sums);
+            memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
             for (at = 0; at < p->blocks; at++) {
                 for (r = r0; r < r1; r++) {
                     unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256), p->w_row);
+                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                       (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
                 }
-                if ((r1 - r0) % 2) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, TINYI_BLK_PANEL);    /* rows go in twos */
+                if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
                 for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                    kn->panel(sums + 8 * j, step, panel, TINYI_BLK_PANEL, kn->traits[p->blk], (size_t)(r1 - r0 + 1) / 2 * 2, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                    kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
                               (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+                if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
             }
-            tinyi_blk_give(team->k, p, sums, step, i0, rows, r0, r1);
+            for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
+            if (rest) {                     /* totals as columns of 8, like those of a group */
+                for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
+                tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
+            }
             if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
         }
 }
@@ -37259,7 +37881,8 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
     }
     integers = p.blk >= 0 && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
-    if (tiles || integers) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
+    else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;
     else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
     else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
     for (i = 0; i < in_panels; i += p.tokens, began = 1) {
@@ -37355,6 +37978,439 @@ TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format
     op.out[0] = y;
     op.params = &p;
     return tiny_run(ctx, &op);
+}
+
+/* src/llm/quant/sparse.c - products with some rows of a matrix; the squared-ReLU feed-forward network
+ * Papers   D. So et al., "Primer", 2021 (arXiv 2109.08668): squared ReLU; C. Deng et al., "PLM", 2025 (arXiv 2503.12167): sparse in decode.
+ * Formula  h = max(W_up x, 0)^2; y = sum over h[i] != 0 of h[i] W_down[i], W_down[i] what neuron i writes
+ * Fast     threads take ranges of columns of y, so that the sum of a number is that of one thread, in the order of the list. Four rows at
+ *          a time are added, the next four are asked for meanwhile; rows of blocks are unpacked first, 64 at a time.
+ * Cost     the bytes of the rows in the list
+ * Error    a sum of m products in the order of the list: LINEAR, m + 2 units                                                   */
+#include <string.h>
+
+#define TINYI_MIX_TOKENS 16                 /* rows of x that share one reading of w */
+#define TINYI_MIX_ROWS 512                  /* rows of w whose factors are laid out at once */
+#define TINYI_MIX_BLOCK 64                  /* rows of w that are unpacked at once */
+#define TINYI_MIX_COLUMNS 256               /* a piece of columns is a multiple of it: no block is longer */
+
+typedef struct tinyi_mix {
+    const float *x;
+    float *y;
+    const unsigned char *w;
+    const int32_t *list;
+    const tllm_format *type;
+    int dtype;                              /* -1: blocks */
+    tiny_idx n, d, m, x_row, x_k, y_row, y_n;
+    size_t w_bytes, each;                   /* from row to row; of a number that is read in place */
+} tinyi_mix;
+
+static int tinyi_mix_format(const tiny_op *op, const tiny_tensor *w)
+{
+    return w->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : w->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : w->dtype == TINY_BF16 ? (int)TLLM_FORMAT_BF16 :
+           op->params ? ((const tllm_mix_params *)op->params)->format : 0;
+}
+
+static void tinyi_mix_read(const tiny_op *op, tinyi_mix *p)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *list = op->in[2], *y = op->out[0];
+    memset(p, 0, sizeof *p);
+    p->x = (const float *)x->data;
+    p->x_row = x->stride[0];
+    p->x_k = x->stride[1];
+    p->w = (const unsigned char *)w->data;
+    p->type = tllm_format_of(tinyi_mix_format(op, w));
+    p->dtype = w->dtype == TINY_U8 ? -1 : (int)w->dtype;
+    p->each = tiny_dtype_bytes(w->dtype);
+    p->w_bytes = (size_t)w->stride[0] * p->each;
+    p->list = list ? (const int32_t *)list->data : NULL;
+    p->m = list ? list->dim[0] : w->dim[0];
+    p->n = x->dim[0];
+    p->d = p->dtype >= 0 ? w->dim[1] : w->dim[1] / p->type->bytes * p->type->values;
+    if (!y) return;
+    p->y = (float *)y->data;
+    p->y_row = y->stride[0];
+    p->y_n = y->stride[1];
+}
+
+/* ---- reference -------------------------------------------------------------------------------------------------- */
+
+TINY_REF_BEGIN
+static void tinyi_mix_ref(const tiny_op *op)
+{
+    const int magnitude = op->params && ((const tllm_mix_params *)op->params)->magnitude;
+    tinyi_mix p;
+    tiny_idx t, i, j, j0, n;
+    tinyi_mix_read(op, &p);
+    for (t = 0; t < p.n; t++)
+        for (j0 = 0; j0 < p.d; j0 += n) {
+            double sum[TINYI_MIX_COLUMNS];
+            n = TINYI_MIN(p.d - j0, TINYI_MIX_COLUMNS);
+            for (j = 0; j < n; j++) sum[j] = 0.0;
+            for (i = 0; i < p.m; i++) {
+                const tiny_idx at = p.list ? p.list[i] : i;
+                const unsigned char *row = p.w + (size_t)at * p.w_bytes;
+                const double x = (double)p.x[t * p.x_row + at * p.x_k];
+                float w[TINYI_MIX_COLUMNS];
+                if (p.dtype < 0) p.type->unpack(row + (size_t)(j0 / p.type->values) * (size_t)p.type->bytes, w, (size_t)n);
+                else if (p.dtype == TINY_F32) memcpy(w, row + (size_t)j0 * 4, (size_t)n * 4);
+                else
+                    for (j = 0; j < n; j++) {
+                        const uint16_t b = ((const uint16_t *)(const void *)row)[j0 + j];
+                        w[j] = p.dtype == TINY_F16 ? tinyi_f16_to_f32(b) : tinyi_bf16_to_f32(b);
+                    }
+                for (j = 0; j < n; j++) {
+                    const double v = x * (double)w[j];
+                    sum[j] += magnitude && v < 0.0 ? -v : v;
+                }
+            }
+            for (j = 0; j < n; j++) p.y[t * p.y_row + (j0 + j) * p.y_n] = tinyi_round_f32(sum[j]);
+        }
+}
+TINY_REF_END
+
+/* ---- fast ------------------------------------------------------------------------------------------------------- */
+
+static tiny_idx tinyi_mix_columns(tiny_idx d, int n_threads)
+{
+    return ((d / (4 * n_threads) + TINYI_MIX_COLUMNS - 1) / TINYI_MIX_COLUMNS + (d < 4 * n_threads)) * TINYI_MIX_COLUMNS;
+}
+
+static void tinyi_mix_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tiny_tensor *w = op->in[1];
+    const tllm_format *f = tllm_format_of(tinyi_mix_format(op, w));
+    const tiny_idx d = w->dtype != TINY_U8 || !f ? w->dim[1] : w->dim[1] / f->bytes * f->values;
+    *shared_bytes = 0;
+    *own_bytes = sizeof(float) * ((size_t)tinyi_mix_columns(d, n_threads > 0 ? n_threads : 1) * (TINYI_MIX_TOKENS + TINYI_MIX_BLOCK) + TINYI_MIX_ROWS);
+}
+
+static void tinyi_mix_unpack(tiny_team *team, const tinyi_mix *p, const unsigned char *at, float *to, tiny_idx n)
+{
+    tiny_idx b;
+    if (p->type->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        for (b = 0; b < n; b += 32, at += 34) unpack(to + b, (const int8_t *)at + 2, 32, tinyi_f16_to_f32((uint16_t)(at[0] | at[1] << 8)));
+    } else p->type->unpack(at, to, (size_t)n);
+}
+
+/* columns j0 .. j0 + n of the rows of x from t0 on, into acc (n_t, n) */
+static void tinyi_mix_piece(tiny_team *team, const tinyi_mix *p, float *acc, float *factor, float *room, tiny_idx t0, tiny_idx n_t, tiny_idx j0, tiny_idx n)
+{
+    const tinyi_fn_gemv_axpy axpy = TINYI_K(team, gemv_axpy);
+    const tinyi_fn_gemv_pick pick = TINYI_K(team, gemv_pick);
+    const tiny_idx step = p->dtype < 0 ? TINYI_MIX_BLOCK : TINYI_MIX_ROWS;
+    tiny_idx i0, i, t, rows;
+    memset(acc, 0, (size_t)(n_t * n) * sizeof *acc);
+    for (i0 = 0; i0 < p->m; i0 += rows) {
+        rows = TINYI_MIN(p->m - i0, step);
+        for (i = 0; i < rows && p->dtype < 0; i++) {
+            const unsigned char *row = p->w + (size_t)(p->list ? p->list[i0 + i] : i0 + i) * p->w_bytes;
+            tinyi_mix_unpack(team, p, row + (size_t)(j0 / p->type->values) * (size_t)p->type->bytes, room + i * n, n);
+        }
+        for (t = 0; t < n_t; t++) {
+            const float *x = p->x + (t0 + t) * p->x_row;
+            const void *w = p->w + (size_t)j0 * p->each;
+            for (i = 0; i < rows; i++) factor[i] = x[(p->list ? p->list[i0 + i] : i0 + i) * p->x_k];
+            if (p->dtype < 0) axpy(acc + t * n, room, TINY_F32, n, factor, 1, (size_t)rows, (size_t)n);
+            else if (p->list) pick(acc + t * n, w, p->dtype, (ptrdiff_t)(p->w_bytes / p->each), p->list + i0, factor, (size_t)rows, (size_t)n);
+            else axpy(acc + t * n, (const unsigned char *)w + (size_t)i0 * p->w_bytes, p->dtype, (ptrdiff_t)(p->w_bytes / p->each), factor, 1, (size_t)rows, (size_t)n);
+        }
+    }
+}
+
+static void tinyi_mix_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_mix p;
+    float *acc = (float *)team->own, *factor, *room;
+    tiny_idx columns, pieces, q, q0, q1, t0, t, j;
+    (void)TINYI_K(team, gemv_axpy);         /* thread 0 tells where it ran, with a piece or without */
+    tinyi_mix_read(op, &p);
+    columns = tinyi_mix_columns(p.d, team->n);
+    pieces = (p.d + columns - 1) / columns;
+    factor = acc + columns * TINYI_MIX_TOKENS;
+    room = factor + TINYI_MIX_ROWS;
+    while (tiny_take(team, pieces, 1, &q0, &q1))
+        for (q = q0; q < q1; q++) {
+            const tiny_idx j0 = q * columns, n = TINYI_MIN(p.d - j0, columns);
+            for (t0 = 0; t0 < p.n; t0 += TINYI_MIX_TOKENS) {
+                const tiny_idx n_t = TINYI_MIN(p.n - t0, TINYI_MIX_TOKENS);
+                tinyi_mix_piece(team, &p, acc, factor, room, t0, n_t, j0, n);
+                for (t = 0; t < n_t; t++) {
+                    float *y = p.y + (t0 + t) * p.y_row + j0 * p.y_n;
+                    for (j = 0; j < n; j++) y[j * p.y_n] = acc[t * n + j];
+                }
+            }
+        }
+}
+
+/* ---- the row ---------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_mix_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[0], *w = op->in[1], *list = op->in[2];
+    const tllm_format *f = tllm_format_of(tinyi_mix_format(op, w));
+    tiny_idx dim[2], i;
+    char text[96];
+    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "mix_rows: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
+    if (w->rank != 2 || (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16 && w->dtype != TINY_U8) || w->dim[0] != x->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "mix_rows: w is %s, it must be %td rows of f32, f16, bf16 or bytes", tinyi_shape_text(w, text), x->dim[1]);
+    if (!f || (f->flags & TLLM_FORMAT_ACTIVATIONS) || w->dim[1] % (w->dtype == TINY_U8 ? f->bytes : 1))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "mix_rows: rows of %td bytes are not whole blocks of format %d", w->dim[1], op->params ? ((const tllm_mix_params *)op->params)->format : 0);
+    if ((w->dim[1] > 1 && w->stride[1] != 1) || (w->dim[0] > 1 && w->stride[0] < w->dim[1]))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "mix_rows: the numbers of a row of w must lie side by side and rows behind each other, not %td and %td apart", w->stride[1], w->stride[0]);
+    if (w->dim[1] > TINY_IDX_MAX / 4096) return tinyi_fail(ctx, TINY_E_OVERFLOW, "mix_rows: rows of %td; a piece of them is more than this machine can address", w->dim[1]);
+    if (list && (list->dtype != TINY_I32 || list->rank != 1 || !tiny_tensor_is_dense(list)))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "mix_rows: the list is %s, it must be dense i32 of one axis", tinyi_shape_text(list, text));
+    for (i = 0; list && list->data && i < list->dim[0]; i++) {         /* data, but it leads to memory */
+        const int32_t at = ((const int32_t *)list->data)[i];
+        if (at < 0 || at >= w->dim[0]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "mix_rows: entry %td of the list is row %d, there are %td", i, (int)at, w->dim[0]);
+    }
+    dim[0] = x->dim[0];
+    dim[1] = w->dtype == TINY_U8 ? w->dim[1] / f->bytes * f->values : w->dim[1];
+    tinyi_want(want, TINY_F32, 2, dim);
+    return TINY_OK;
+}
+
+static void tinyi_mix_cost(const tiny_op *op, tiny_cost *c)
+{
+    tinyi_mix p;
+    tinyi_mix_read(op, &p);
+    c->flops = 2.0 * (double)p.n * (double)p.m * (double)p.d;
+    c->bytes = (double)p.m * (double)op->in[1]->dim[1] * (double)p.each + 4.0 * (double)p.n * ((double)p.m + (double)p.d);
+}
+static double tinyi_mix_terms(const tiny_op *op) { return (double)(op->in[2] ? op->in[2]->dim[0] : op->in[1]->dim[0]); }
+
+static void tinyi_mix_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_tensor *t = &c->in[i_input];
+    tllm_mix_params params;
+    const tllm_format *f;
+    unsigned char *to = (unsigned char *)data;
+    tiny_idx i, j;
+    memcpy(&params, c->params.bytes, sizeof params);
+    if (i_input == 2) {
+        for (i = 0; i < t->dim[0]; i++) ((int32_t *)data)[i] = tiny_case_pick(c, (int)c->in[1].dim[0]);
+        return;
+    }
+    f = tllm_format_of(params.format);
+    for (i = 0; i < t->dim[0] * (t->dim[1] / f->bytes); i++, to += f->bytes) {
+        float x[256];
+        for (j = 0; j < f->values; j++) x[j] = tiny_rng_normal(&c->rng);
+        f->pack(x, to, (size_t)f->values, NULL);
+    }
+}
+
+static void tinyi_mix_cases(tiny_case *c)
+{
+    static const short formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_K };
+    tllm_mix_params params;
+    const tllm_format *f = tllm_format_of(formats[(size_t)c->index % TINYI_COUNT(formats)]);
+    memset(&params, 0, sizeof params);
+    params.format = f->id;
+    c->in[0].rank = c->in[1].rank = 2;
+    c->in[0].dim[0] = tiny_case_pick(c, 3) ? 1 : tiny_case_dim(c, 40);
+    c->in[0].dim[1] = c->in[1].dim[0] = tiny_case_dim(c, 700);
+    c->in[1].dtype = f->id == TLLM_FORMAT_F32 ? TINY_F32 : f->id == TLLM_FORMAT_F16 ? TINY_F16 : f->id == TLLM_FORMAT_BF16 ? TINY_BF16 : TINY_U8;
+    c->in[1].dim[1] = f->values > 1 ? (1 + tiny_case_pick(c, 5)) * f->bytes : tiny_case_dim(c, 600);
+    c->in[2].dtype = TINY_I32;
+    c->in[2].rank = tiny_case_pick(c, 3) ? 1 : -1;
+    c->in[2].dim[0] = tiny_case_dim(c, 300);
+    c->fill[1] = f->values > 1 ? TINY_FILL_TABLE : TINY_FILL_NORMAL;
+    c->fill[2] = TINY_FILL_TABLE;
+    c->dense[1] = c->dense[2] = 1;
+    c->fill_table = tinyi_mix_fill;
+    c->no_specials = 1;                     /* what the list leaves out is not there: the magnitude would see it */
+    memcpy(c->params.bytes, &params, sizeof params);
+    params.magnitude = 1;
+    c->has_magnitude_params = 1;
+    memcpy(c->magnitude_params.bytes, &params, sizeof params);
+}
+
+static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };
+static const tiny_op_row tinyi_row_mix_rows = {
+    "mix_rows", 0, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
+    tinyi_mix_shape, tinyi_mix_ref, tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, tinyi_mix_cases,
+    { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_mix_terms, NULL, NULL, tinyi_mix_kernels,
+    "y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"
+};
+TINY_API const tiny_op_row *tllm_mix_rows_row(void) { return &tinyi_row_mix_rows; }
+
+TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *list, const tiny_tensor *y)
+{
+    tllm_mix_params p;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(&p, 0, sizeof p);
+    p.format = format;
+    op.row = &tinyi_row_mix_rows;
+    op.in[0] = x;
+    op.in[1] = w;
+    op.in[2] = list;
+    op.out[0] = y;
+    op.params = &p;
+    return tiny_run(ctx, &op);
+}
+
+/* ---- lists and copies ------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list)
+{
+    tiny_idx i, t, m = 0;
+    for (i = 0; i < k; i++) {
+        int active = 0;
+        for (t = 0; t < n; t++) active |= h[t * k + i] != 0.0f;
+        list[m] = (int32_t)i;               /* written over when it is none: no branch to guess */
+        m += active;
+    }
+    return m;
+}
+
+/* both formats known, whole blocks in each direction, sizes that can be counted */
+static tiny_status tinyi_turn_check(tiny_ctx *ctx, const char *call, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned)
+{
+    const tllm_format *f = tllm_format_of(format), *g = tllm_format_of(to);
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!w || !turned || n_out < 1 || n_in < 1 || n_in > INT32_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td rows of %td numbers, or no memory for them", call, n_out, n_in);
+    if (!f || !f->unpack || !g || !g->pack || !g->unpack || !tllm_format_bytes(f, (uint64_t)n_in) || !tllm_format_bytes(g, (uint64_t)n_out))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: rows of %td numbers as %s, and of %td as %s: both must be whole blocks, the second of a format that is written", call, n_in,
+                          f ? f->name : "?", n_out, g ? g->name : "?");
+    return TINY_OK;
+}
+
+#define TINYI_TURN 256                      /* columns that are turned at once: a multiple of every block */
+typedef struct tinyi_turn { const tllm_format *f, *g; const unsigned char *w; unsigned char *to; size_t row, row_to; tiny_idx n_out, n_in; } tinyi_turn;
+static void tinyi_turn_team(tiny_team *team, void *arg)
+{
+    const tinyi_turn *t = (const tinyi_turn *)arg;
+    float *columns = (float *)team->own, *x = columns + TINYI_TURN * t->n_out;
+    tiny_idx q0, q1, r, i;
+    while (tiny_take(team, (t->n_in + TINYI_TURN - 1) / TINYI_TURN, 1, &q0, &q1))
+        for (; q0 < q1; q0++) {
+            const tiny_idx i0 = q0 * TINYI_TURN, n = TINYI_MIN(t->n_in - i0, TINYI_TURN);
+            for (r = 0; r < t->n_out; r++) {
+                t->f->unpack(t->w + (size_t)r * t->row + (size_t)(i0 / t->f->values) * (size_t)t->f->bytes, x, (size_t)n);
+                for (i = 0; i < n; i++) columns[i * t->n_out + r] = x[i];
+            }
+            for (i = 0; i < n; i++) t->g->pack(columns + i * t->n_out, t->to + (size_t)(i0 + i) * t->row_to, (size_t)t->n_out, NULL);
+        }
+}
+
+TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, void *turned)
+{
+    tinyi_turn t;
+    size_t own;
+    tiny_status st = tinyi_turn_check(ctx, "tllm_turn_rows", format, w, n_out, n_in, to, turned);
+    if (st) return st;
+    t.f = tllm_format_of(format);
+    t.g = tllm_format_of(to);
+    t.w = (const unsigned char *)w;
+    t.to = (unsigned char *)turned;
+    t.row = tllm_format_bytes(t.f, (uint64_t)n_in);
+    t.row_to = tllm_format_bytes(t.g, (uint64_t)n_out);
+    t.n_out = n_out;
+    t.n_in = n_in;
+    if (!tinyi_size_mul((size_t)n_out, TINYI_TURN * sizeof(float), &own) || own > SIZE_MAX - 4096)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tllm_turn_rows: columns of %td numbers are more than this machine can address", n_out);
+    return tiny_parallel(ctx, 0, 0, own + TINYI_TURN * sizeof(float), tinyi_turn_team, &t);
+}
+
+TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned)
+{
+    const tllm_format *f, *g;
+    double off = 0.0, size = 0.0, within;
+    tiny_idx r0, r, n, i, j;
+    tiny_status st = tinyi_turn_check(ctx, "tllm_turned_check", format, w, n_out, n_in, to, turned);
+    if (st) return st;
+    f = tllm_format_of(format);
+    g = tllm_format_of(to);
+    within = g->values == 1 ? 0.01 : (double)g->bytes * 8.0 / (double)g->values >= 8.0 ? 0.05 : 0.5;
+    for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways, b = -3 .. 3; another order is off by as much as y itself */
+        double rows[TINYI_TURN], neurons[TINYI_TURN];
+        float x[TINYI_TURN];
+        n = TINYI_MIN(n_out - r0, TINYI_TURN);
+        for (r = 0; r < n; r++)
+            for (rows[r] = neurons[r] = 0.0, i = 0; i < n_in; i += f->values) {
+                f->unpack((const unsigned char *)w + (size_t)(r0 + r) * tllm_format_bytes(f, (uint64_t)n_in) + (size_t)(i / f->values) * (size_t)f->bytes, x, (size_t)f->values);
+                for (j = 0; j < f->values; j++) rows[r] += ((double)((i + j) % 7) - 3.0) * (double)x[j];
+            }
+        for (i = 0; i < n_in; i++) {
+            g->unpack((const unsigned char *)turned + (size_t)i * tllm_format_bytes(g, (uint64_t)n_out) + (size_t)(r0 / g->values) * (size_t)g->bytes, x, (size_t)n);
+            for (r = 0; r < n; r++) neurons[r] += ((double)(i % 7) - 3.0) * (double)x[r];
+        }
+        for (r = 0; r < n; r++) {
+            off += (rows[r] - neurons[r]) * (rows[r] - neurons[r]);
+            size += rows[r] * rows[r];
+        }
+    }
+    if (!(off <= within * within * size))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "tllm_turned_check: a product with %td by %td numbers differs by %g of its size, by rows and by neurons: another order, or another matrix", n_out,
+                          n_in, size > 0.0 ? tinyi_sqrt64(off / size) : 0.0);
+    return TINY_OK;
+}
+
+/* ---- the network ------------------------------------------------------------------------------------------------ */
+
+TINY_API size_t tllm_relu2_ffn_work(const tllm_relu2_ffn_desc *f, tiny_idx n)
+{
+    size_t h, list;
+    if (!f || n < 0 || f->n_ff < 1 || !tinyi_size_mul((size_t)n, (size_t)f->n_ff, &h) || !tinyi_size_mul(h, sizeof(float), &h) ||
+        !tinyi_size_mul((size_t)f->n_ff, sizeof(int32_t), &list) || h > SIZE_MAX - 64 || !tinyi_size_add((h + 63) & ~(size_t)63, list, &h)) return 0;
+    return h;
+}
+
+static tiny_tensor tinyi_relu2_rows(const void *w, int format, tiny_idx n, tiny_idx d)
+{
+    const tllm_format *f = tllm_format_of(format);
+    const uint16_t one = 1;
+    const int little = *(const unsigned char *)&one == 1;
+    void *at = (void *)(uintptr_t)w;
+    if (little && f->id == TLLM_FORMAT_F32) return tiny_tensor_2d(at, TINY_F32, n, d);
+    if (little && f->id == TLLM_FORMAT_F16) return tiny_tensor_2d(at, TINY_F16, n, d);
+    if (little && f->id == TLLM_FORMAT_BF16) return tiny_tensor_2d(at, TINY_BF16, n, d);
+    return tiny_tensor_2d(at, TINY_U8, n, (tiny_idx)tllm_format_bytes(f, (uint64_t)d));
+}
+
+TINY_API tiny_status tllm_relu2_ffn(tiny_ctx *ctx, const tllm_relu2_ffn_desc *f, const float *x, tiny_idx n, void *work, float *y, tllm_relu2_stats *stats)
+{
+    const tllm_format *up = f ? tllm_format_of(f->format_up) : NULL, *down = f ? tllm_format_of(f->format_down) : NULL;
+    const tiny_idx d_out = f && f->d_out ? f->d_out : f ? f->d : 0;
+    tiny_tensor tx, tw, th, ty, tl;
+    float *h = (float *)work;
+    int32_t *list;
+    tllm_relu2_stats s;
+    tiny_op op;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (stats) memset(stats, 0, sizeof *stats);
+    if (st) return st;
+    if (!f || !x || !work || !y || !f->up || !f->down || n < 0 || f->d < 1 || d_out < 1 || !tllm_relu2_ffn_work(f, n) || f->n_ff > INT32_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "relu2_ffn: %td rows of %td numbers through %td neurons: sizes from 1 on, weights, x, work and y are needed", n, f ? f->d : 0, f ? f->n_ff : 0);
+    if (!up || !down || !up->unpack || !down->unpack || !tllm_format_bytes(up, (uint64_t)f->d) || !tllm_format_bytes(down, (uint64_t)d_out))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "relu2_ffn: rows of %td numbers as format %d and of %td as format %d are no whole blocks", f->d, f->format_up, d_out, f->format_down);
+    if (!(f->most >= 0.0f && f->most <= 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "relu2_ffn: a share of %g of the neurons is not in 0..1", (double)f->most);
+    list = (int32_t *)(void *)((unsigned char *)work + (((size_t)n * (size_t)f->n_ff * sizeof(float) + 63) & ~(size_t)63));
+    tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, f->d);
+    th = tiny_tensor_2d(h, TINY_F32, n, f->n_ff);
+    ty = tiny_tensor_2d(y, TINY_F32, n, d_out);
+    tw = tinyi_relu2_rows(f->up, f->format_up, f->n_ff, f->d);
+    if (tw.dtype == TINY_U8) st = tllm_matmul(ctx, &tx, f->format_up, &tw, NULL, &th);
+    else {
+        tiny_tensor turned = tiny_tensor_swap(tw, 0, 1);
+        st = tiny_matmul(ctx, &tx, &turned, NULL, TINY_ACT_RELU2, &th);
+    }
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_RELU2;
+    op.in[0] = op.out[0] = &th;
+    if (!st && tw.dtype == TINY_U8) st = tiny_run(ctx, &op);
+    if (st) return st;
+    s.n_active = tllm_active_list(h, n, f->n_ff, list);
+    s.sparse = (double)s.n_active <= (double)(f->most > 0.0f ? f->most : 0.5f) * (double)f->n_ff;
+    tl = tiny_tensor_1d(list, TINY_I32, s.n_active);
+    tw = tinyi_relu2_rows(f->down, f->format_down, f->n_ff, d_out);
+    st = tllm_mix_rows(ctx, &th, f->format_down, &tw, s.sparse ? &tl : NULL, &ty);
+    if (!st && stats) *stats = s;
+    return st;
 }
 
 /* src/llm/file/fd.c */
@@ -37502,15 +38558,17 @@ struct tllm_gguf {
     tllm_meta *meta;
     tllm_gguf_tensor *tensor;
     uint32_t *meta_order, *tensor_order;    /* by hash, then length, then bytes */
-    const unsigned char **step;             /* of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    const unsigned char **step;             /* (n_steps) of arrays of texts: where every TINYI_TEXT_STEP-th item starts */
+    size_t n_steps;
     void *tables;
     unsigned char *made;                    /* keys of a file that has none in GGUF form, then names; ours */
     size_t made_bytes;
     int kind;                               /* TLLM_FILE_ of llm/file/open.h */
 };
 
-/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. */
-typedef struct tinyi_made { unsigned char *at; size_t n, n_keys; } tinyi_made;
+/* Keys in GGUF form and names, written twice: with at NULL only n and n_keys grow. The second time the file may be another one, when
+ * somebody writes into it: nothing is written past the room, and n tells that it was not what was counted. */
+typedef struct tinyi_made { unsigned char *at; size_t n, n_keys, room; } tinyi_made;
 
 /* An array of more texts than this has a table of where every so many start; tllm_meta.at is that table. */
 #define TINYI_TEXT_STEP 8
@@ -37531,9 +38589,11 @@ TINYI_FN tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_st
 TINYI_FN tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g);
 
 /* Key i of n_meta at the cursor: its value is checked, *m filled, the cursor behind it. step may be NULL: then only *n_steps
- * grows. path stands in the sentences. */
+ * grows; else it has room for most_steps. path stands in the sentences. */
 TINYI_FN tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m,
-                                     const unsigned char **step, size_t *n_steps);
+                                     const unsigned char **step, size_t most_steps, size_t *n_steps);
+/* the sentence for a second walk that did not meet what the first one counted */
+TINYI_FN tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path);
 TINYI_FN void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n);
 TINYI_FN void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n);              /* n bytes, little endian */
 TINYI_FN void tinyi_made_key(tinyi_made *m, const char *key, int type);        /* the value comes next */
@@ -37674,7 +38734,7 @@ static tiny_status tinyi_gguf_skim(tiny_ctx *ctx, tinyi_store_part *p)
     p->alignment = TINYI_GGUF_ALIGNMENT;
     p->kv_at = p->file.n_bytes - c.left;
     for (i = 0; i < p->n_meta && !st; i++) {
-        st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &m, NULL, &p->n_steps);
+        st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &m, NULL, 0, &p->n_steps);
         if (!st) st = tinyi_gguf_special(ctx, p, &m);
     }
     if (st) return st;
@@ -37703,7 +38763,7 @@ static tiny_status tinyi_gguf_fill(tiny_ctx *ctx, tllm_gguf *g, size_t i_part, s
     tinyi_cursor c = tinyi_cursor_make(p->file.bytes + p->kv_at, p->file.n_bytes - p->kv_at);
     size_t i, n_steps = 0, room = p->file.n_bytes - p->data_at;
     tiny_status st = TINY_OK;
-    for (i = 0; !i_part && i < p->n_meta && !st; i++) st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, &n_steps);
+    for (i = 0; !i_part && i < p->n_meta && !st; i++) st = tinyi_store_key(ctx, p->path, &c, i, p->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
     c = tinyi_cursor_make(p->file.bytes + p->info_at, p->file.n_bytes - p->info_at);
     for (i = 0; i < p->n_tensors && !st; i++) {
         tllm_gguf_tensor *t = &g->tensor[first + i];
@@ -38473,7 +39533,8 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 
 /* src/llm/file/safetensors.c - the tables of a tllm_gguf, filled from a header that core/safetensors.h walks twice
  *
- * The first walk counts, the second fills tables of that size. Names without escapes stay views of the file. */
+ * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one by then.
+ * Names without escapes stay views of the file. */
 #include <string.h>
 
 typedef struct tinyi_st_fill {
@@ -38483,11 +39544,11 @@ typedef struct tinyi_st_fill {
     int fill;
 } tinyi_st_fill;
 
-static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at ? m->at + m->n : NULL, t); }
+static void tinyi_st_put(tinyi_made *m, tinyi_json_text t) { m->n += tinyi_json_plain(m->at && m->n < m->room ? m->at + m->n : NULL, m->room - m->n, t); }
 
 static void tinyi_st_put_counted(tinyi_made *m, tinyi_json_text t)
 {
-    tinyi_made_le(m, tinyi_json_plain(NULL, t), 8);
+    tinyi_made_le(m, tinyi_json_plain(NULL, 0, t), 8);
     tinyi_st_put(m, t);
 }
 
@@ -38513,16 +39574,17 @@ static void tinyi_st_take_tensor(void *arg, const tinyi_st_tensor *s)
     t.name.at = (const char *)s->name.at;
     t.name.n = s->name.n;
     if (s->name.escapes) {
-        if (w->fill) t.name.at = (const char *)w->names.at + w->names.n;
-        t.name.n = tinyi_json_plain(NULL, s->name);
+        const size_t from = w->names.n;
+        if (w->fill) t.name.at = (const char *)w->names.at + TINYI_MIN(from, w->names.room);
         tinyi_st_put(&w->names, s->name);
+        t.name.n = w->names.n - from;
     }
     t.type = tinyi_st_gguf_type[s->type];
     t.rank = s->rank;
     for (a = 0; a < TLLM_MAX_RANK; a++) t.dim[a] = a < s->rank ? s->dim[s->rank - 1 - a] : 1;
     t.data = s->data;
     t.bytes = s->bytes;
-    if (w->fill) w->g->tensor[w->n_tensors] = t;
+    if (w->fill && w->n_tensors < w->g->n_tensors) w->g->tensor[w->n_tensors] = t;
     w->n_tensors++;
 }
 
@@ -38562,9 +39624,12 @@ static tiny_status tinyi_st_build(tiny_ctx *ctx, const char *path, tiny_file *fi
         memset(&w, 0, sizeof w);
         w.g = g;
         w.keys.at = g->made;
+        w.keys.room = key_bytes;
         w.names.at = g->made + key_bytes;
+        w.names.room = g->made_bytes - key_bytes;
         w.fill = 1;
         if (!st) st = tinyi_st_walk(ctx, path, file->bytes, file->n_bytes, &sink);
+        if (!st && (w.n_tensors != g->n_tensors || w.keys.n_keys != g->n_meta || w.keys.n != w.keys.room || w.names.n != w.names.room)) st = tinyi_store_changed(ctx, path);
         if (!st) st = tinyi_store_made(ctx, g);
     }
     if (!st) st = tinyi_store_finish(ctx, g);
@@ -38780,7 +39845,7 @@ static void tinyi_l2c_name(int block, uint64_t layer, char name[64])
 static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *file, const char *tok_path, const tiny_file *tok_file, tllm_gguf **out)
 {
     tinyi_cursor c = tinyi_cursor_make(file->bytes, file->n_bytes);
-    tinyi_made made = { NULL, 0, 0 }, names = { NULL, 0, 0 }, all;
+    tinyi_made made = { NULL, 0, 0, 0 }, names = { NULL, 0, 0, 0 }, all;
     char name[64];
     tllm_gguf *g = NULL;
     tinyi_l2c h;
@@ -38812,7 +39877,9 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
             if (!st) st = tinyi_store_tables(ctx, g, tok_file ? ((size_t)h.n_vocab + TINYI_TEXT_STEP - 1) / TINYI_TEXT_STEP : 0, file_bytes);
             if (st) break;
             names.at = g->made + made.n;
+            names.room = names.n;
             made.at = g->made;
+            made.room = made.n;
             made.n = made.n_keys = names.n = 0;
         }
         st = tinyi_l2c_keys(ctx, &h, tok_path, tok_file, &made);
@@ -38840,6 +39907,7 @@ static tiny_status tinyi_l2c_build(tiny_ctx *ctx, const char *path, tiny_file *f
             at += (size_t)tinyi_l2c_floats(&h, block) * 4;      /* the sum is the size of the file */
         }
     }
+    if (!st && made.n != made.room) st = tinyi_store_changed(ctx, tok_path);
     if (!st) st = tinyi_store_made(ctx, g);
     if (!st) st = tinyi_store_finish(ctx, g);
     *file = tiny_file_memory(NULL, 0);
@@ -43534,6 +44602,653 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
     return tiny_run(ctx, &op);
 }
 
+/* src/llm/attention/latent.c - latent attention, absorbed and expanded
+ * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1 and appendix C; C. Deng et al., "PLM", 2025 (arXiv 2503.12167), 2.
+ * Formula  k_h = [K_h c, r], v_h = V_h c for the row [c, r] of a token; o_h = sum_j softmax_j(scale q_h . k_h) v_h.
+ *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head with keys
+ *          [c, r] of d_c + d_rope numbers, whose first d_c are the value.
+ * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that all heads of a token are
+ *          rows of the same tile; then heads again for V_h. One region.
+ *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
+ *          rows of queries) to meet them; softmax states wait in between.
+ * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope + d_rope + d_v) a
+ *          query and n_head d_c (d_nope + d_v) once a call. Bytes: d_c + d_rope numbers, whatever the number of heads.
+ * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
+ *          of the size of a few units                                                                                     */
+#include <string.h>
+
+#define TINYI_LATENT_CHUNK 256              /* cells whose keys and values are there at a time */
+
+typedef struct tinyi_latent {
+    const float *q;
+    float *o;
+    tinyi_pool c;
+    const unsigned char *w;
+    const tllm_format *w_type;
+    int w_dtype;                            /* of rows that are read in place; -1: bytes */
+    size_t w_bytes;                         /* of a row */
+    const int32_t *table, *rows;
+    tiny_idx n_query, n_head, d_nope, d_rope, d_c, d_v, n_table;
+    tiny_idx sq[3], so[3];
+    float scale;
+    int form;
+    const tllm_tree_plan *tree;
+} tinyi_latent;
+
+TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c)
+{
+    const tiny_idx saved = 2 * d_c - d_nope - d_v;
+    return saved > 0 ? d_c * (d_nope + d_v) / saved : TINY_IDX_MAX;
+}
+
+static void tinyi_latent_read(const tiny_op *op, tinyi_latent *a)
+{
+    const tllm_latent_params *p = (const tllm_latent_params *)op->params;
+    const tiny_tensor *q = op->in[0], *c = op->in[1], *w = op->in[4], *o = op->out[0];
+    int i;
+    memset(a, 0, sizeof *a);
+    a->q = (const float *)q->data;
+    a->c.at = (unsigned char *)c->data;
+    a->c.type = tllm_format_of(c->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : p->format_k);
+    a->c.n_part = 1;
+    a->c.block = c->dim[2];
+    a->c.row_bytes = (size_t)c->dim[3] * tiny_dtype_bytes(c->dtype);
+    a->c.d_part = a->c.type ? (tiny_idx)(a->c.row_bytes / (size_t)a->c.type->bytes) * a->c.type->values : 0;
+    a->table = (const int32_t *)op->in[2]->data;
+    a->rows = (const int32_t *)op->in[3]->data;
+    a->n_table = op->in[2]->dim[1];
+    a->n_query = q->dim[0];
+    a->n_head = q->dim[1];
+    a->d_nope = p->d_nope;
+    a->d_v = p->d_v;
+    a->d_rope = q->dim[2] - p->d_nope;
+    a->d_c = a->c.d_part - a->d_rope;
+    a->w = (const unsigned char *)w->data;
+    a->w_dtype = w->dtype == TINY_U8 ? -1 : (int)w->dtype;
+    a->w_type = tllm_format_of(w->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : w->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : w->dtype == TINY_BF16 ? (int)TLLM_FORMAT_BF16 : p->format_w);
+    a->w_bytes = (size_t)w->dim[1] * tiny_dtype_bytes(w->dtype);
+    for (i = 0; i < 3; i++) {
+        a->sq[i] = q->stride[i];
+        a->so[i] = o ? o->stride[i] : 0;
+    }
+    a->o = o ? (float *)o->data : NULL;
+    a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(q->dim[2] ? q->dim[2] : 1)));
+    a->form = p->form;
+    a->tree = p->tree;
+}
+
+/* ---- reference -------------------------------------------------------------------------------------------------- */
+
+#define TINYI_LATENT_PART 64                /* numbers that the reference unpacks at once where they are plain */
+TINY_REF_BEGIN
+/* numbers at .. at + n of a row, n <= TINYI_LATENT_PART; plain: numbers of this machine where the format has no blocks */
+static void tinyi_latent_some(const tllm_format *f, const unsigned char *row, tiny_idx at, tiny_idx n, int plain, float *x)
+{
+    float block[256];                       /* no format has more values in a block */
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        if (!plain || f->values > 1) {
+            if (i == 0 || (at + i) % f->values == 0) f->unpack(row + (size_t)((at + i) / f->values) * (size_t)f->bytes, block, (size_t)f->values);
+            x[i] = block[(at + i) % f->values];
+        } else if (f->id == TLLM_FORMAT_F32) x[i] = ((const float *)(const void *)row)[at + i];
+        else x[i] = f->id == TLLM_FORMAT_F16 ? tinyi_f16_to_f32(((const uint16_t *)(const void *)row)[at + i]) : tinyi_bf16_to_f32(((const uint16_t *)(const void *)row)[at + i]);
+    }
+}
+static void tinyi_latent_w(const tinyi_latent *a, tiny_idx row, tiny_idx at, tiny_idx n, float *x)
+{
+    tinyi_latent_some(a->w_type, a->w + (size_t)row * a->w_bytes, at, n, a->w_dtype >= 0, x);
+}
+
+/* scale [K^T q_n, q_r] . [c, r] */
+static double tinyi_latent_score(const tinyi_latent *a, const double *qa, tiny_idx t, tiny_idx j)
+{
+    const int32_t page = a->table[a->rows[4 * t] * a->n_table + j / a->c.block];
+    const unsigned char *row = tinyi_pool_row(&a->c, page, 0, j % a->c.block);
+    float c[TINYI_LATENT_PART];
+    double s = 0.0;
+    tiny_idx i, i0, n;
+    for (i0 = 0; i0 < a->c.d_part; i0 += n) {
+        n = TINYI_MIN(a->c.d_part - i0, TINYI_LATENT_PART);
+        tinyi_latent_some(a->c.type, row, i0, n, 1, c);
+        for (i = 0; i < n; i++) s += qa[i0 + i] * (double)c[i];
+    }
+    return s * (double)a->scale;
+}
+
+/* The absorbed form; three passes over the cells of a query and head, each score computed anew. */
+static void tinyi_latent_ref(const tiny_op *op)
+{
+    double qa[TLLM_LATENT_MOST], u[TLLM_LATENT_MOST];
+    float x[TINYI_LATENT_PART];
+    tinyi_latent a;
+    tiny_idx t, h, i, i0, j, r, n;
+    tinyi_latent_read(op, &a);
+    for (t = 0; t < a.n_query; t++)
+        for (h = 0; h < a.n_head; h++) {
+            const float *q = a.q + t * a.sq[0] + h * a.sq[1];
+            const int32_t *row = a.rows + 4 * t;
+            const tiny_idx w0 = h * (a.d_nope + a.d_v);
+            double m = -INFINITY, l = 0.0;
+            for (i0 = 0; i0 < a.d_c; i0 += n) {             /* K^T q_n */
+                n = TINYI_MIN(a.d_c - i0, TINYI_LATENT_PART);
+                for (i = 0; i < n; i++) qa[i0 + i] = 0.0;
+                for (r = 0; r < a.d_nope; r++) {
+                    tinyi_latent_w(&a, w0 + r, i0, n, x);
+                    for (i = 0; i < n; i++) qa[i0 + i] += (double)q[r * a.sq[2]] * (double)x[i];
+                }
+            }
+            for (i = 0; i < a.d_rope; i++) qa[a.d_c + i] = (double)q[(a.d_nope + i) * a.sq[2]];
+            for (j = row[1]; j < row[2]; j++) {
+                const double s = tinyi_latent_score(&a, qa, t, j);
+                if (s > m) m = s;
+            }
+            for (j = row[1]; j < row[2]; j++) {
+                const double s = tinyi_latent_score(&a, qa, t, j);
+                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+            }
+            for (i = 0; i < a.d_c; i++) u[i] = 0.0;
+            for (j = row[1]; j < row[2] && l != 0.0; j++) {
+                const double s = tinyi_latent_score(&a, qa, t, j), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m) / l;
+                const unsigned char *from = tinyi_pool_row(&a.c, a.table[row[0] * a.n_table + j / a.c.block], 0, j % a.c.block);
+                for (i0 = 0; i0 < a.d_c && s != -INFINITY; i0 += n) {
+                    n = TINYI_MIN(a.d_c - i0, TINYI_LATENT_PART);
+                    tinyi_latent_some(a.c.type, from, i0, n, 1, x);
+                    for (i = 0; i < n; i++) u[i0 + i] += p * (double)x[i];
+                }
+            }
+            for (r = 0; r < a.d_v; r++) {                   /* V u */
+                double s = 0.0;
+                for (i0 = 0; i0 < a.d_c; i0 += n) {
+                    n = TINYI_MIN(a.d_c - i0, TINYI_LATENT_PART);
+                    tinyi_latent_w(&a, w0 + a.d_nope + r, i0, n, x);
+                    for (i = 0; i < n; i++) s += (double)x[i] * u[i0 + i];
+                }
+                a.o[t * a.so[0] + h * a.so[1] + r * a.so[2]] = (float)s;
+            }
+        }
+}
+TINY_REF_END
+
+/* ---- fast: what both forms take ------------------------------------------------------------------------------- */
+
+/* n <= TINYI_ATT_KEYS rows of w as floats: where they lie, or in room */
+static const float *tinyi_latent_floats(tiny_team *team, const tinyi_latent *a, tiny_idx row, tiny_idx n, float *room)
+{
+    const unsigned char *at = a->w + (size_t)row * a->w_bytes;
+    const size_t count = (size_t)(n * a->d_c);
+    size_t b;
+    if (a->w_dtype == TINY_F32) return (const float *)(const void *)at;
+    if (a->w_dtype == TINY_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)at, count);
+    else if (a->w_dtype == TINY_BF16) TINYI_K(team, bf16_to_f32)(room, (const uint16_t *)(const void *)at, count);
+    else if (a->w_type->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        for (b = 0; b < count; b += 32, at += 34) unpack(room + b, (const int8_t *)at + 2, 32, tinyi_f16_to_f32((uint16_t)(at[0] | at[1] << 8)));
+    } else a->w_type->unpack(at, room, count);
+    return room;
+}
+
+/* a thread's own memory for products with w: rows of w, rows of tokens or columns of them, and what comes out */
+typedef struct tinyi_latent_room { float *w, *x, *s; } tinyi_latent_room;
+static size_t tinyi_latent_own(size_t d_c)
+{
+    return sizeof(float) * (TINYI_ATT_KEYS * d_c + TINYI_ATT_ROWS * d_c + TINYI_ATT_STEP + TINYI_ATT_KEYS * TINYI_ATT_ROWS + TINYI_ATT_ROWS + 64);
+}
+static tinyi_latent_room tinyi_latent_room_of(const tinyi_latent *a, void *own)
+{
+    tinyi_latent_room r;
+    r.s = (float *)own;
+    r.x = r.s + TINYI_ATT_KEYS * TINYI_ATT_ROWS + TINYI_ATT_ROWS;
+    r.w = r.x + TINYI_ATT_ROWS * a->d_c + TINYI_ATT_STEP;
+    return r;
+}
+
+/* qa (n_query, n_head, d_c + d_rope) = [K_h^T q_n, q_r] for the rows t0 .. t0 + n and one head */
+static void tinyi_latent_queries(tiny_team *team, const tinyi_latent *a, float *qa, tiny_idx h, tiny_idx t0, tiny_idx n)
+{
+    const tinyi_latent_room room = tinyi_latent_room_of(a, team->own);
+    const tiny_idx ld = a->c.d_part, step = a->n_head * ld, w0 = h * (a->d_nope + a->d_v);
+    const float *q = a->q + t0 * a->sq[0] + h * a->sq[1];
+    float one[TINYI_ATT_ROWS];
+    tiny_idx r0, i, j, rows;
+    float *to = qa + t0 * step + h * ld;
+    for (j = 0; j < n; j++)
+        for (i = 0; i < a->d_rope; i++) to[j * step + a->d_c + i] = q[j * a->sq[0] + (a->d_nope + i) * a->sq[2]];
+    if (n <= TINYI_ATT_FEW) {
+        const tinyi_fn_gemv_axpy axpy = TINYI_K(team, gemv_axpy);
+        for (j = 0; j < n; j++) memset(to + j * step, 0, (size_t)a->d_c * sizeof *to);
+        for (r0 = 0; r0 < a->d_nope; r0 += rows) {
+            const void *w = a->w + (size_t)(w0 + r0) * a->w_bytes;
+            rows = TINYI_MIN(a->d_nope - r0, TINYI_ATT_KEYS);
+            if (a->w_dtype < 0) w = tinyi_latent_floats(team, a, w0 + r0, rows, room.w);
+            for (j = 0; j < n; j++)
+                axpy(to + j * step, w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype, a->d_c, q + j * a->sq[0] + r0 * a->sq[2], a->sq[2], (size_t)rows, (size_t)a->d_c);
+        }
+        return;
+    }
+    memset(room.x, 0, (size_t)(n * a->d_c) * sizeof *room.x);
+    for (j = 0; j < n; j++) one[j] = 1.0f;
+    for (r0 = 0; r0 < a->d_nope; r0 += rows) {
+        rows = TINYI_MIN(a->d_nope - r0, TINYI_ATT_KEYS);
+        for (i = 0; i < rows; i++)
+            for (j = 0; j < n; j++) room.s[i * TINYI_ATT_ROWS + j] = q[j * a->sq[0] + (r0 + i) * a->sq[2]];
+        TINYI_K(team, attention_mix_f32)(room.x, a->d_c, room.s, TINYI_ATT_ROWS, one, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, (int)n);
+    }
+    for (j = 0; j < n; j++) memcpy(to + j * step, room.x + j * a->d_c, (size_t)a->d_c * sizeof *to);
+}
+
+/* o = V_h u, u (n_query, n_head, d_c) */
+static void tinyi_latent_values(tiny_team *team, const tinyi_latent *a, const float *u, tiny_idx h, tiny_idx t0, tiny_idx n)
+{
+    const tinyi_latent_room room = tinyi_latent_room_of(a, team->own);
+    const tiny_idx step = a->n_head * a->d_c, w0 = h * (a->d_nope + a->d_v) + a->d_nope;
+    const float *from = u + t0 * step + h * a->d_c;
+    float *to = a->o + t0 * a->so[0] + h * a->so[1];
+    tiny_idx r0, i, j, rows;
+    if (n > TINYI_ATT_FEW)
+        for (i = 0; i < a->d_c; i++) {
+            for (j = 0; j < n; j++) room.x[i * TINYI_ATT_ROWS + j] = from[j * step + i];
+            for (; j < TINYI_ATT_ROWS; j++) room.x[i * TINYI_ATT_ROWS + j] = 0.0f;
+        }
+    for (r0 = 0; r0 < a->d_v; r0 += rows) {
+        rows = TINYI_MIN(a->d_v - r0, TINYI_ATT_KEYS);
+        if (n > TINYI_ATT_FEW) {
+            TINYI_K(team, attention_scores_f32)(room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x, TINYI_ATT_ROWS, 0, (int)n, a->d_c);
+            for (i = 0; i < rows; i++)
+                for (j = 0; j < n; j++) to[j * a->so[0] + (r0 + i) * a->so[2]] = room.s[i * TINYI_ATT_ROWS + j];
+        } else {
+            const void *w = a->w + (size_t)(w0 + r0) * a->w_bytes;
+            if (a->w_dtype < 0) w = tinyi_latent_floats(team, a, w0 + r0, rows, room.w);
+            for (j = 0; j < n; j += 4)
+                TINYI_K(team, gemv_dot)(to + j * a->so[0] + r0 * a->so[2], a->so[2], a->so[0], w, a->w_dtype < 0 ? (int)TINY_F32 : a->w_dtype, a->d_c, (size_t)rows, from + j * step, step,
+                                        (int)TINYI_MIN(n - j, 4), (size_t)a->d_c);
+        }
+    }
+}
+
+/* ---- fast: absorbed --------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_latent_mix {           /* the part in the middle: one key head whose values lie inside its keys */
+    tiny_tensor q, o;
+    tllm_paged_params p;
+    tiny_op op;
+} tinyi_latent_mix;
+static void tinyi_latent_mix_of(const tinyi_latent *a, const tiny_op *op, float *qa, float *u, tinyi_latent_mix *x)
+{
+    memset(x, 0, sizeof *x);
+    x->q = tiny_tensor_3d(qa, TINY_F32, a->n_query, a->n_head, a->c.d_part);
+    x->o = tiny_tensor_3d(u, TINY_F32, a->n_query, a->n_head, a->d_c);
+    x->p.scale = a->scale;
+    x->p.format_k = ((const tllm_latent_params *)op->params)->format_k;
+    x->p.d_v = a->d_c;
+    x->p.tree = a->tree;
+    x->op.row = tllm_paged_attention_row();
+    x->op.in[0] = &x->q;
+    x->op.in[1] = op->in[1];
+    x->op.in[2] = op->in[2];
+    x->op.in[3] = op->in[3];
+    x->op.out[0] = &x->o;
+    x->op.params = &x->p;
+}
+static size_t tinyi_latent_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
+static size_t tinyi_latent_qa_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->c.d_part) * sizeof(float)); }
+static size_t tinyi_latent_u_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * a->d_c) * sizeof(float)); }
+
+static void tinyi_latent_absorbed(tiny_team *team, const tiny_op *op, const tinyi_latent *a)
+{
+    const tiny_idx tiles = (a->n_query + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+    unsigned char *shared = (unsigned char *)team->shared;
+    float *qa = (float *)(void *)shared, *u = (float *)(void *)(shared + tinyi_latent_qa_bytes(a));
+    tinyi_latent_mix mix;
+    tiny_idx task, end;
+    while (tiny_take(team, tiles * a->n_head, 1, &task, &end))
+        for (; task < end; task++) {
+            const tiny_idx t0 = task / a->n_head * TINYI_ATT_ROWS;
+            tinyi_latent_queries(team, a, qa, task % a->n_head, t0, TINYI_MIN(a->n_query - t0, TINYI_ATT_ROWS));
+        }
+    tiny_barrier(team);
+    tinyi_latent_mix_of(a, op, qa, u, &mix);
+    team->shared = shared + tinyi_latent_qa_bytes(a) + tinyi_latent_u_bytes(a);
+    mix.op.row->fast(team, &mix.op);
+    team->shared = shared;
+    tiny_barrier(team);
+    while (tiny_take(team, tiles * a->n_head, 1, &task, &end))
+        for (; task < end; task++) {
+            const tiny_idx t0 = task / a->n_head * TINYI_ATT_ROWS;
+            tinyi_latent_values(team, a, u, task % a->n_head, t0, TINYI_MIN(a->n_query - t0, TINYI_ATT_ROWS));
+        }
+}
+
+/* ---- fast: expanded --------------------------------------------------------------------------------------------- */
+
+/* row of a cell: the rotated key, then K c, then V c; so queries turn their two parts round */
+static tiny_idx tinyi_latent_wide(const tinyi_latent *a) { return a->d_rope + a->d_nope + a->d_v; }
+static size_t tinyi_latent_rows_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_head * TINYI_LATENT_CHUNK * tinyi_latent_wide(a)) * sizeof(float)); }
+static size_t tinyi_latent_state_bytes(const tinyi_latent *a) { return tinyi_latent_up((size_t)(a->n_query * a->n_head * (a->d_v + 2)) * sizeof(float)); }
+
+/* cells c0 .. c0 + n of one sequence for one head */
+static void tinyi_latent_expand(tiny_team *team, const tinyi_latent *a, const int32_t *table, float *to, tiny_idx h, tiny_idx c0, tiny_idx n)
+{
+    const tinyi_latent_room room = tinyi_latent_room_of(a, team->own);
+    const tiny_idx wide = tinyi_latent_wide(a), made = a->d_nope + a->d_v, w0 = h * made;
+    float *row = room.w;                    /* free until the weights come */
+    tiny_idx r0, i, j, rows;
+    for (j = 0; j < n; j++) {
+        tinyi_pool_read(&a->c, table[(c0 + j) / a->c.block], (c0 + j) % a->c.block, row);
+        for (i = 0; i < a->d_c; i++) room.x[i * TINYI_ATT_ROWS + j] = row[i];
+        memcpy(to + j * wide, row + a->d_c, (size_t)a->d_rope * sizeof *to);
+    }
+    for (i = 0; i < a->d_c; i++)
+        for (j = n; j < TINYI_ATT_ROWS; j++) room.x[i * TINYI_ATT_ROWS + j] = 0.0f;
+    for (r0 = 0; r0 < made; r0 += rows) {
+        rows = TINYI_MIN(made - r0, TINYI_ATT_KEYS);
+        TINYI_K(team, attention_scores_f32)(room.s, TINYI_ATT_ROWS, tinyi_latent_floats(team, a, w0 + r0, rows, room.w), a->d_c, (int)rows, room.x, TINYI_ATT_ROWS, 0, (int)n, a->d_c);
+        for (j = 0; j < n; j++)
+            for (i = 0; i < rows; i++) to[j * wide + a->d_rope + r0 + i] = room.s[i * TINYI_ATT_ROWS + j];
+    }
+}
+
+/* queries t0 .. t0 + n of one head against the cells c0 .. c0 + n_c, whose rows lie in kv; states go on from where they were */
+static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const float *kv, float *state, tiny_idx h, tiny_idx t0, int n, tiny_idx c0, tiny_idx n_c)
+{
+    const tiny_idx wide = tinyi_latent_wide(a), d = a->d_rope + a->d_nope, each = a->d_v + 2;
+    tinyi_att_tile tile;
+    float *turned = tinyi_att_tile_open(&tile, (float *)team->own, d, a->d_v, n);
+    tiny_idx c, at, i;
+    int j, k, hides;
+    tinyi_att_tile_begin(&tile);
+    for (j = 0; j < n; j++) {
+        const float *q = a->q + (t0 + j) * a->sq[0] + h * a->sq[1], *s = state + ((t0 + j) * a->n_head + h) * each;
+        for (i = 0; i < a->d_rope; i++) turned[i] = q[(a->d_nope + i) * a->sq[2]];
+        for (i = 0; i < a->d_nope; i++) turned[a->d_rope + i] = q[i * a->sq[2]];
+        tinyi_att_tile_query(&tile, j, turned, 1, a->scale);
+        memcpy(tile.acc + j * a->d_v, s, (size_t)a->d_v * sizeof *s);
+        tile.m[j] = s[a->d_v];
+        tile.l[j] = s[a->d_v + 1];
+    }
+    for (c = 0; c < n_c; c += TINYI_ATT_KEYS) {
+        const int keys = (int)TINYI_MIN(n_c - c, TINYI_ATT_KEYS);
+        const float *rows = kv + c * wide, *v = rows + d;
+        int seen = 0;
+        for (j = 0; j < n && !seen; j++) seen = a->rows[4 * (t0 + j) + 1] < c0 + c + keys && a->rows[4 * (t0 + j) + 2] > c0 + c;
+        if (!seen) continue;
+        tinyi_att_tile_scores(team, &tile, rows, TINY_F32, wide, 0, keys, 0, n);
+        for (j = hides = 0; j < n; j++) {
+            const tiny_idx lo = a->rows[4 * (t0 + j) + 1], hi = a->rows[4 * (t0 + j) + 2];
+            for (k = 0; k < keys; k++) {
+                at = c0 + c + k;
+                if (at >= lo && at < hi) continue;
+                tile.s[k * tile.ld + j] = -INFINITY;
+                hides = 1;
+            }
+        }
+        tinyi_att_tile_absorb(team, &tile, &v, wide, &keys, 1, hides, 0, n);
+    }
+    for (j = 0; j < n; j++) {
+        float *s = state + ((t0 + j) * a->n_head + h) * each;
+        memcpy(s, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *s);
+        s[a->d_v] = tile.m[j];
+        s[a->d_v + 1] = tile.l[j];
+    }
+}
+
+/* queries of one sequence behind each other */
+static tiny_idx tinyi_latent_run(const tinyi_latent *a, tiny_idx t)
+{
+    tiny_idx n = 1;
+    while (t + n < a->n_query && a->rows[4 * (t + n)] == a->rows[4 * t]) n++;
+    return n;
+}
+
+static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
+{
+    const tiny_idx wide = tinyi_latent_wide(a), each = a->d_v + 2;
+    float *kv = (float *)team->shared, *state = (float *)(void *)((unsigned char *)team->shared + tinyi_latent_rows_bytes(a));
+    tiny_idx t, n, j, task, end, c0, n_c, tiles, groups, i;
+    while (tiny_take(team, a->n_query * a->n_head, 16, &task, &end))
+        for (; task < end; task++)
+            for (i = 0; i < each; i++) state[task * each + i] = i == a->d_v ? -INFINITY : 0.0f;
+    tiny_barrier(team);
+    for (t = 0; t < a->n_query; t += n) {
+        const int32_t *table = a->table + a->rows[4 * t] * a->n_table;
+        tiny_idx lo = INT32_MAX, hi = 0;
+        n = tinyi_latent_run(a, t);
+        for (j = t; j < t + n; j++)
+            if (a->rows[4 * j + 1] < a->rows[4 * j + 2]) {
+                lo = TINYI_MIN(lo, a->rows[4 * j + 1]);
+                hi = TINYI_MAX(hi, a->rows[4 * j + 2]);
+            }
+        tiles = (n + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+        for (c0 = lo; c0 < hi; c0 += n_c) {
+            n_c = TINYI_MIN(hi - c0, TINYI_LATENT_CHUNK);
+            groups = (n_c + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS;
+            while (tiny_take(team, groups * a->n_head, 1, &task, &end))
+                for (; task < end; task++) {
+                    const tiny_idx h = task / groups, at = task % groups * TINYI_ATT_KEYS;
+                    tinyi_latent_expand(team, a, table, kv + (h * TINYI_LATENT_CHUNK + at) * wide, h, c0 + at, TINYI_MIN(n_c - at, TINYI_ATT_KEYS));
+                }
+            tiny_barrier(team);
+            while (tiny_take(team, tiles * a->n_head, 1, &task, &end))
+                for (; task < end; task++) {
+                    const tiny_idx h = task / tiles, at = task % tiles * TINYI_ATT_ROWS;
+                    tinyi_latent_meet(team, a, kv + h * TINYI_LATENT_CHUNK * wide, state, h, t + at, (int)TINYI_MIN(n - at, TINYI_ATT_ROWS), c0, n_c);
+                }
+            tiny_barrier(team);
+        }
+    }
+    while (tiny_take(team, a->n_query * a->n_head, 16, &task, &end))
+        for (; task < end; task++) {
+            const float *s = state + task * each;
+            const float inv = s[a->d_v + 1] != 0.0f ? 1.0f / s[a->d_v + 1] : 0.0f;
+            float *to = a->o + task / a->n_head * a->so[0] + task % a->n_head * a->so[1];
+            for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = s[i] * inv;
+        }
+}
+
+/* ---- the row ---------------------------------------------------------------------------------------------------- */
+
+/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. */
+static int tinyi_latent_expands(const tinyi_latent *a)
+{
+    const int32_t *r = a->rows;
+    tiny_idx t, runs = 0;
+    if (a->form == TLLM_LATENT_ABSORBED || a->tree || !r) return 0;
+    for (t = 0; t < a->n_query; t++) {
+        if (!t || r[4 * t] != r[4 * t - 4]) { runs++; continue; }
+        if (r[4 * t + 1] < r[4 * t + 2] && r[4 * t - 3] < r[4 * t - 2] && (r[4 * t + 1] > r[4 * t - 2] || r[4 * t + 2] < r[4 * t - 3])) return 0;
+        if (r[4 * t + 1] >= r[4 * t + 2] || r[4 * t - 3] >= r[4 * t - 2]) return 0;
+    }
+    return a->form == TLLM_LATENT_EXPANDED || (runs && a->n_query / runs > tllm_latent_turn(a->d_nope, a->d_v, a->d_c));
+}
+
+static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_latent a;
+    (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
+    tinyi_latent_read(op, &a);
+    if (tinyi_latent_expands(&a)) tinyi_latent_expanded(team, &a);
+    else tinyi_latent_absorbed(team, op, &a);
+}
+
+static void tinyi_latent_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    tinyi_latent a;
+    tinyi_latent_mix mix;
+    size_t shared = 0, own = 0;
+    tinyi_latent_read(op, &a);
+    tinyi_latent_mix_of(&a, op, NULL, NULL, &mix);
+    mix.op.row->work(&mix.op, n_threads, &shared, &own);
+    shared += tinyi_latent_qa_bytes(&a) + tinyi_latent_u_bytes(&a);
+    *own_bytes = TINYI_MAX(own, tinyi_latent_own((size_t)a.c.d_part));
+    if (a.form != TLLM_LATENT_ABSORBED) {   /* more queries than the turn, or told to: what the rows say comes later */
+        const size_t tile = sizeof(float) * (tinyi_att_tile_floats((size_t)(a.d_nope + a.d_rope), (size_t)a.d_v) + (size_t)(a.d_nope + a.d_rope));
+        if (a.form == TLLM_LATENT_EXPANDED || a.n_query > tllm_latent_turn(a.d_nope, a.d_v, a.d_c)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
+        *own_bytes = TINYI_MAX(*own_bytes, tile);
+    }
+    *shared_bytes = shared;
+}
+
+static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tllm_latent_params *p = (const tllm_latent_params *)op->params;
+    const tiny_tensor *q = op->in[0], *c = op->in[1], *w = op->in[4];
+    const tllm_format *type, *wf;
+    tinyi_latent a;
+    tinyi_latent_mix mix;
+    tiny_idx dim[3], numbers;
+    tiny_status st;
+    char text[96];
+    if (q->rank != 3 || q->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: q is %s, it must have 3 axes of f32", tinyi_shape_text(q, text));
+    if (!p || p->d_nope < 1 || p->d_v < 1 || p->d_nope > q->dim[2])
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: heads of %td numbers without a position and values of %td: at least 1, and at most the %td of a query",
+                          p ? p->d_nope : 0, p ? p->d_v : 0, q->dim[2]);
+    if ((q->dim[2] - p->d_nope) % 2) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td numbers of a query are rotated, in pairs", q->dim[2] - p->d_nope);
+    if (p->form < TLLM_LATENT_AUTO || p->form > TLLM_LATENT_EXPANDED) return tinyi_fail(ctx, TINY_E_ARGUMENT, "latent attention: form %d is none of 0 to 2", p->form);
+    if (c->rank != 4 || c->dim[1] != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: latents are %s, they must be (blocks, 1, tokens, numbers)", tinyi_shape_text(c, text));
+    type = tllm_format_of(c->dtype == TINY_F32 ? (int)TLLM_FORMAT_F32 : c->dtype == TINY_F16 ? (int)TLLM_FORMAT_F16 : p->format_k);
+    numbers = !type ? 0 : c->dtype == TINY_U8 ? c->dim[3] / type->bytes * type->values : c->dim[3];
+    if (numbers > TLLM_LATENT_MOST || numbers <= q->dim[2] - p->d_nope)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: rows of %td numbers with %td rotated ones: at least 1 more, and at most %d", numbers, q->dim[2] - p->d_nope, TLLM_LATENT_MOST);
+    if (q->dim[2] > TINYI_ATT_KEYS * 1024 || p->d_v > TINYI_ATT_KEYS * 1024 || q->dim[1] > TINYI_ATT_KEYS * 1024)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: %td heads of %td and %td numbers: at most 65536", q->dim[1], q->dim[2], p->d_v);
+    dim[0] = q->dim[1] * (p->d_nope + p->d_v);
+    dim[1] = numbers - (q->dim[2] - p->d_nope);
+    wf = w->dtype == TINY_U8 ? tllm_format_of(p->format_w) : NULL;
+    if (w->rank != 2 || (w->dtype != TINY_F32 && w->dtype != TINY_F16 && w->dtype != TINY_BF16 && w->dtype != TINY_U8) || !tiny_tensor_is_dense(w) || w->dim[0] != dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: w is %s, it must be dense: %td rows of %td numbers in f32, f16, bf16 or the bytes of a format", tinyi_shape_text(w, text),
+                          dim[0], dim[1]);
+    if (w->dtype == TINY_U8 ? !wf || tllm_format_bytes(wf, (uint64_t)dim[1]) != (size_t)w->dim[1] : w->dim[1] != dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: rows of w have %td %s, not %td numbers%s%s", w->dim[1], w->dtype == TINY_U8 ? "bytes" : "numbers", dim[1],
+                          wf ? " of " : "", wf ? wf->name : "");
+    tinyi_latent_read(op, &a);
+    a.o = NULL;
+    tinyi_latent_mix_of(&a, op, NULL, NULL, &mix);
+    st = mix.op.row->shape(ctx, &mix.op, want);     /* pages, tables, rows, the plan */
+    if (st) return st;
+    dim[0] = q->dim[0];
+    dim[1] = q->dim[1];
+    dim[2] = p->d_v;
+    tinyi_want(want, TINY_F32, 3, dim);
+    return TINY_OK;
+}
+
+static void tinyi_latent_cost(const tiny_op *op, tiny_cost *c)
+{
+    tinyi_latent a;
+    double keys = 0.0, wide, n;
+    tiny_idx t;
+    tinyi_latent_read(op, &a);
+    for (t = 0; a.rows && t < a.n_query; t++) keys += a.rows[4 * t + 2] > a.rows[4 * t + 1] ? (double)(a.rows[4 * t + 2] - a.rows[4 * t + 1]) : 0.0;
+    n = (double)a.n_query * (double)a.n_head;
+    wide = (double)(2 * a.d_c + a.d_rope);
+    c->flops = 2.0 * n * (double)a.d_c * (double)(a.d_nope + a.d_v) + 2.0 * (double)a.n_head * wide * keys;
+    c->bytes = keys * (double)a.c.row_bytes + (double)op->in[4]->dim[0] * (double)a.w_bytes + 4.0 * n * (double)(a.d_nope + a.d_rope + a.d_v);
+}
+
+/* Tables and rows as those of tllm_paged_attention; weights of the size 1 / sqrt(d_c), so that keys are of the size of 1. */
+static void tinyi_latent_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_tensor *t = &c->in[i_input];
+    const tiny_idx n_seq = c->in[2].dim[0], n_cell = c->in[2].dim[1] * c->in[1].dim[2], n_query = c->in[0].dim[0];
+    int32_t *number = (int32_t *)data;
+    tllm_latent_params params;
+    tiny_idx i, j, n = tiny_tensor_count(t);
+    memcpy(&params, c->params.bytes, sizeof params);
+    if (i_input == 2) {
+        for (i = 0; i < n; i++) number[i] = tiny_case_pick(c, (int)c->in[1].dim[0]);
+    } else if (i_input == 3) {
+        for (i = 0; i < n_query; i++, number += 4) {
+            const tiny_idx seq = i * n_seq / n_query, first = (seq * n_query + n_seq - 1) / n_seq, own = TINYI_MIN(n_cell, n_cell / 2 + 1 + i - first);
+            const int kind = tiny_case_pick(c, 8);
+            number[0] = (int32_t)seq;
+            number[1] = kind == 0 ? tiny_case_pick(c, (int)own) : 0;
+            number[2] = kind == 1 ? 0 : (int32_t)(kind == 2 ? n_cell : own);
+            number[3] = (int32_t)own - 1;
+        }
+    } else {
+        const tllm_format *f = t->dtype == TINY_F32 ? tllm_format_of(TLLM_FORMAT_F32) : t->dtype == TINY_F16 ? tllm_format_of(TLLM_FORMAT_F16) :
+                               t->dtype == TINY_BF16 ? tllm_format_of(TLLM_FORMAT_BF16) : tllm_format_of(i_input == 1 ? params.format_k : params.format_w);
+        const tiny_idx d_c = t->dtype == TINY_U8 ? t->dim[1] / f->bytes * f->values : t->dim[1];
+        const float size = i_input == 4 ? (float)(1.0 / tinyi_sqrt64((double)d_c)) : 1.0f;
+        unsigned char *to = (unsigned char *)data;
+        const tiny_idx blocks = t->dtype == TINY_U8 ? n / f->bytes : n;
+        for (i = 0; i < blocks; i++) {
+            float x[256];
+            for (j = 0; j < f->values; j++) x[j] = size * tiny_rng_normal(&c->rng);
+            if (t->dtype == TINY_F32) ((float *)data)[i] = x[0];
+            else if (t->dtype == TINY_F16) ((uint16_t *)data)[i] = tinyi_f32_to_f16(x[0]);
+            else if (t->dtype == TINY_BF16) ((uint16_t *)data)[i] = tinyi_f32_to_bf16(x[0]);
+            else f->pack(x, to + i * f->bytes, (size_t)f->values, NULL);
+        }
+    }
+}
+
+static void tinyi_latent_cases(tiny_case *c)
+{
+    static const short k_formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    static const short w_formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
+    tllm_latent_params params;
+    const tllm_format *fk = tllm_format_of(k_formats[c->index % 4]), *fw = tllm_format_of(w_formats[c->index / 4 % 5]);
+    const int blocks = fk->values > 1 || fw->values > 1;
+    tiny_idx d_rope, d_c, i;
+    memset(&params, 0, sizeof params);
+    params.format_k = fk->id;
+    params.format_w = fw->id;
+    params.form = tiny_case_pick(c, 3);
+    params.d_nope = tiny_case_dim(c, 70);
+    params.d_v = tiny_case_dim(c, 70);
+    params.scale = tiny_case_pick(c, 3) ? 0.0f : 0.2f;
+    d_rope = blocks ? 32 * tiny_case_pick(c, 2) : 2 * tiny_case_pick(c, 17);
+    d_c = blocks ? 32 * (1 + tiny_case_pick(c, 4)) : tiny_case_dim(c, 130);
+    c->in[0].rank = 3;
+    c->in[0].dim[0] = tiny_case_dim(c, 130);
+    c->in[0].dim[1] = 1 + tiny_case_pick(c, 5);
+    c->in[0].dim[2] = params.d_nope + d_rope;
+    c->in[1].rank = 4;
+    c->in[1].dtype = fk->id == TLLM_FORMAT_F32 ? TINY_F32 : fk->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_U8;
+    c->in[1].dim[0] = 1 + tiny_case_pick(c, 9);
+    c->in[1].dim[1] = 1;
+    c->in[1].dim[2] = tiny_case_dim(c, 33);
+    c->in[1].dim[3] = fk->values > 1 ? (d_c + d_rope) / fk->values * fk->bytes : d_c + d_rope;
+    c->in[2].rank = c->in[3].rank = c->in[4].rank = 2;
+    c->in[2].dtype = c->in[3].dtype = TINY_I32;
+    c->in[2].dim[0] = TINYI_MIN(1 + tiny_case_pick(c, 3), c->in[0].dim[0]);
+    c->in[2].dim[1] = tiny_case_dim(c, 17);
+    c->in[3].dim[0] = c->in[0].dim[0];
+    c->in[3].dim[1] = 4;
+    c->in[4].dtype = fw->id == TLLM_FORMAT_F32 ? TINY_F32 : fw->id == TLLM_FORMAT_F16 ? TINY_F16 : fw->id == TLLM_FORMAT_BF16 ? TINY_BF16 : TINY_U8;
+    c->in[4].dim[0] = c->in[0].dim[1] * (params.d_nope + params.d_v);
+    c->in[4].dim[1] = fw->values > 1 ? d_c / fw->values * fw->bytes : d_c;
+    for (i = 1; i < 5; i++) {
+        c->fill[i] = TINY_FILL_TABLE;
+        c->dense[i] = 1;
+    }
+    c->fill_table = tinyi_latent_fill;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &params, sizeof params);
+}
+
+static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+                                              TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
+static const tiny_op_row tinyi_row_latent_attention = {
+    "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), 0,
+    tinyi_latent_shape, tinyi_latent_ref, tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, tinyi_latent_cases,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
+    "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
+};
+TINY_API const tiny_op_row *tllm_latent_attention_row(void) { return &tinyi_row_latent_attention; }
+
+TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
+                                           const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_latent_attention;
+    op.in[0] = q; op.in[1] = latents; op.in[2] = table; op.in[3] = rows; op.in[4] = w;
+    op.out[0] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
 /* src/llm/attention/position.c - frequencies of rotations, slopes of ALiBi
  * Papers   rotation: J. Su et al., 2021 (arXiv 2104.09864); linear: S. Chen et al., 2023 (arXiv 2306.15595); NTK-aware and dynamic:
  *          "bloc97" and "emozilla", 2023; YaRN: B. Peng et al., 2023 (arXiv 2309.00071), 3.2 and 3.4; Llama 3: as Meta's code of
@@ -45146,6 +46861,8 @@ typedef struct tinyi_lm_w {
     tiny_idx n_scale;
     size_t row_bytes;
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
+    const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
+    const tllm_format *turned_format;
 } tinyi_lm_w;
 
 typedef struct tinyi_lm_rope {
@@ -45179,6 +46896,7 @@ struct tllm_model {
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
     uint64_t n_merged;                      /* adapters that were merged into the weights */
+    uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
     int block, norm;                        /* of the row, or what the file says instead */
     double n_params;
@@ -45280,6 +46998,7 @@ struct tllm_state {
     struct tinyi_lm_attached *attached;     /* adapters; NULL: none was ever attached */
     uint64_t n_attach;                      /* how often they changed */
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
+    tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
 };
 
@@ -45319,6 +47038,8 @@ TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, co
 /* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
 TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+/* y = x w[row0 .. row0 + rows]^T; turned: y (n, n_in) = x (n, rows) w[row0 .. row0 + rows]. Of w without its bias. */
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* the norm of the architecture; w NULL: without weights */
 TINYI_FN void tinyi_lm_norm(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n, tiny_idx d);
 TINYI_FN void tinyi_lm_norm_view(tinyi_lm_fwd *f, int kind, const float *g, const float *b, float eps, const tiny_tensor *x, const tiny_tensor *y);
@@ -45340,9 +47061,14 @@ TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
 
 /* what the adapters of the state add (adapter.c): to a product, to rows of the embedding, to the stream after a layer */
 TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
+TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w);     /* some adapter changes w */
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n);
 TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x);
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
+/* what is merged and attached, in any order, by its numbers; 0: nothing */
+TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
+TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
 TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 
@@ -45436,6 +47162,9 @@ TINYI_FN void tinyi_lm_rwkv7_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
 TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
+/* y = w g behind an activation that may leave most of g zero (sparse.c) */
+TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, const float *g);
+TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on a machine that has the bytes of files */
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 /* early: the input of the layer, for routers that read it */
 TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
@@ -46097,6 +47826,7 @@ struct tllm_adapter {
     const float **direction;                /* (n_layer), NULL: none for that layer */
     tiny_idx rank, first, last;
     double n_params;
+    size_t n_floats;                        /* of data */
 };
 
 typedef struct tinyi_lm_attached {
@@ -46210,6 +47940,47 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
         }
     }
 }
+
+TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    size_t i;
+    for (i = 0; at && i < at->n; i++)
+        if (at->list[i].a->kind == TLLM_ADAPTER_LORA && tinyi_lm_pair_of(at->list[i].a, w)) return 1;
+    return 0;
+}
+
+TINY_REF_BEGIN
+/* y += scale * B' (A x) with the rows row0 .. of B, or, turned, y += scale * A^T (B'^T x): for the parts of a matrix that latent
+ * attention takes by themselves. Plain: adapters of that one matrix are rare. */
+TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const tinyi_lm_attached *at = f->s->attached;
+    tiny_idx t, r, k;
+    size_t i;
+    for (i = 0; at && i < at->n && !f->st && !f->dry; i++) {
+        const tllm_adapter *a = at->list[i].a;
+        const tinyi_lm_pair *p = a->kind == TLLM_ADAPTER_LORA ? tinyi_lm_pair_of(a, w) : NULL;
+        double scale;
+        if (!p) continue;
+        scale = (double)(at->list[i].weight * (a->scale_of != 0.0f ? a->scale_of / (float)p->r : 1.0f));
+        for (t = 0; t < n; t++)
+            for (k = 0; k < p->r; k++) {
+                const float *low = p->a + k * w->n_in, *each = p->b + row0 * p->r + k;
+                const float *from = x + t * ld_x;
+                float *to = y + t * ld_y;
+                double s = 0.0;
+                if (turned) {
+                    for (r = 0; r < rows; r++) s += (double)from[r] * (double)each[r * p->r];
+                    for (r = 0; r < w->n_in; r++) to[r] = (float)((double)to[r] + scale * s * (double)low[r]);
+                } else {
+                    for (r = 0; r < w->n_in; r++) s += (double)from[r] * (double)low[r];
+                    for (r = 0; r < rows; r++) to[r] = (float)((double)to[r] + scale * s * (double)each[r * p->r]);
+                }
+            }
+    }
+}
+TINY_REF_END
 
 /* y (n, n_embd) += weight * scale * B a[token] */
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
@@ -46494,6 +48265,7 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
         a->embd.from_a = a->embd.from_b = NULL;
     }
     a->n_params = (double)floats;
+    a->n_floats = floats;
     for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
         for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
             const tinyi_lm_pair p = a->pair[j];
@@ -46562,6 +48334,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->first = 1;
     a->last = m->n_layer - 1;
     a->n_params = (double)floats;
+    a->n_floats = floats;
     if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
         tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
 }
@@ -46721,6 +48494,31 @@ TINYI_FN void tinyi_lm_pages_now(tllm_state *s)
     s->paged_with = now;
 }
 
+/* kind, strength, how many places and numbers, and up to 1024 of the numbers, in the order of the model's weights */
+static uint64_t tinyi_lm_adapter_print(const tllm_adapter *a, float weight)
+{
+    const size_t step = a->n_floats / 1024 + 1;
+    tinyi_hash h;
+    size_t i;
+    tinyi_hash_start(&h);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->kind);
+    tinyi_lm_hash_u64(&h, (uint64_t)tinyi_f32_bits(weight) << 32 | tinyi_f32_bits(a->scale_of));
+    tinyi_lm_hash_u64(&h, (uint64_t)a->first << 32 | (uint64_t)a->last);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->n_floats);
+    tinyi_lm_hash_u64(&h, (uint64_t)a->n << 32 | (uint64_t)a->rank);
+    for (i = 0; a->direction && i < (size_t)a->m->n_layer; i++) tinyi_lm_hash_u64(&h, a->direction[i] ? (uint64_t)(a->direction[i] - a->data) + 1 : 0);
+    for (i = 0; i < a->n_floats; i += step) tinyi_lm_hash_u64(&h, tinyi_f32_bits(a->data[i]));
+    return tinyi_hash_value(&h);
+}
+
+TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s)
+{
+    uint64_t sum = s->m->merged;
+    size_t i;
+    for (i = 0; s->attached && i < s->attached->n; i++) sum += tinyi_lm_adapter_print(s->attached->list[i].a, s->attached->list[i].weight);
+    return sum;
+}
+
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
 {
     if (!s->attached) return;
@@ -46843,8 +48641,12 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->format = tllm_format_of(t[i].type);
         w->row_bytes = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
+        w->turned = NULL;                   /* it was of the weights before */
     }
-    if (!st) model->n_merged++;
+    if (!st) {
+        model->n_merged++;
+        model->merged += tinyi_lm_adapter_print(a, weight) + (uint64_t)dtype + 1;      /* merged is not attached: the weights were rounded */
+    }
     return st;
 }
 
@@ -47722,6 +49524,146 @@ TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out)
     tllm_stop_reset(stop);
 }
 
+/* src/llm/sample/pieces.c
+ *
+ * Form     order, by the first eight bytes as a number (a radix sort), then by heap sort among those whose first eight are the same: no
+ *          recursion, n log n comparisons of what is behind them at worst.
+ * Memory   the bytes, and 12 bytes a piece; 12 more while it is sorted.                                                 */
+#include <string.h>
+
+struct tllm_pieces {
+    size_t n, filled;
+    uint32_t longest;
+    unsigned char *bytes;
+    uint32_t *start;                        /* (n + 1) */
+    uint32_t *order, *same;                 /* (filled): which piece, and what it has of the one before */
+};
+
+static uint32_t tinyi_pieces_bytes(const tllm_pieces *p, uint32_t id) { return p->start[id + 1] - p->start[id]; }
+
+/* 1: a comes before b; equal ones by their number */
+static int tinyi_pieces_less(const tllm_pieces *p, uint32_t a, uint32_t b)
+{
+    const uint32_t n_a = tinyi_pieces_bytes(p, a), n_b = tinyi_pieces_bytes(p, b);
+    const int d = memcmp(p->bytes + p->start[a], p->bytes + p->start[b], TINYI_MIN(n_a, n_b));
+    return d ? d < 0 : n_a != n_b ? n_a < n_b : a < b;
+}
+
+static void tinyi_pieces_sink(const tllm_pieces *p, uint32_t *order, size_t at, size_t n)
+{
+    const uint32_t v = order[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= n) break;
+        if (child + 1 < n && tinyi_pieces_less(p, order[child], order[child + 1])) child++;
+        if (!tinyi_pieces_less(p, v, order[child])) break;
+        order[at] = order[child];
+        at = child;
+    }
+    order[at] = v;
+}
+
+static void tinyi_pieces_heap(const tllm_pieces *p, uint32_t *order, size_t n)
+{
+    size_t i;
+    for (i = n / 2; i-- > 0;) tinyi_pieces_sink(p, order, i, n);
+    for (i = n; i-- > 1;) {
+        const uint32_t top = order[0];
+        order[0] = order[i];
+        order[i] = top;
+        tinyi_pieces_sink(p, order, 0, i);
+    }
+}
+
+static tiny_status tinyi_pieces_sort(tiny_ctx *ctx, tllm_pieces *p)
+{
+    uint64_t *key = (uint64_t *)tinyi_alloc(ctx, p->filled, sizeof *key);
+    tiny_status st;
+    size_t i, end;
+    uint32_t k;
+    if (!key) return tiny_ctx_status(ctx);
+    for (i = 0; i < p->filled; i++) {
+        const uint32_t id = p->order[i], n = tinyi_pieces_bytes(p, id);
+        for (key[i] = k = 0; k < 8; k++) key[i] = key[i] << 8 | (k < n ? p->bytes[p->start[id] + k] : 0);
+    }
+    st = tiny_sort_u64(ctx, key, p->order, p->filled, 0);
+    for (i = 0; i < p->filled && !st; i = end) {
+        for (end = i + 1; end < p->filled && key[end] == key[i]; end++) {}
+        if (end - i > 1) tinyi_pieces_heap(p, p->order + i, end - i);
+    }
+    tiny_free(ctx, key);
+    for (i = 1; i < p->filled && !st; i++) {
+        const uint32_t a = p->order[i - 1], b = p->order[i], n = TINYI_MIN(tinyi_pieces_bytes(p, a), tinyi_pieces_bytes(p, b));
+        for (k = 0; k < n && p->bytes[p->start[a] + k] == p->bytes[p->start[b] + k]; k++) {}
+        p->same[i] = k;
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const uint32_t *end, size_t n, tllm_pieces **out)
+{
+    tllm_pieces *p;
+    tiny_status st;
+    size_t i, total;
+    if (!out) return TINY_E_ARGUMENT;
+    *out = NULL;
+    st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (n && !end) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces want the places where they end");
+    if (n >= UINT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu pieces: there can be %lu", n, (unsigned long)UINT32_MAX - 1);
+    for (i = 1; i < n; i++)
+        if (end[i] < end[i - 1]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "piece %zu ends at %lu, before the one before it, which ends at %lu", i, (unsigned long)end[i], (unsigned long)end[i - 1]);
+    total = n ? end[n - 1] : 0;
+    if (total && !bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces of %zu bytes want these bytes", total);
+    p = (tllm_pieces *)tinyi_alloc(ctx, 1, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->n = n;
+    p->bytes = (unsigned char *)tinyi_alloc(ctx, total + 1, 1);
+    p->start = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *p->start);
+    p->order = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *p->order);
+    p->same = (uint32_t *)tinyi_alloc(ctx, n + 1, sizeof *p->same);
+    if (!p->bytes || !p->start || !p->order || !p->same) {
+        tllm_pieces_close(ctx, p);
+        return tiny_ctx_status(ctx);
+    }
+    if (total) memcpy(p->bytes, bytes, total);
+    p->start[0] = p->same[0] = 0;
+    for (i = 0; i < n; i++) {
+        p->start[i + 1] = end[i];
+        if (end[i] == p->start[i]) continue;
+        p->longest = TINYI_MAX(p->longest, end[i] - p->start[i]);
+        p->order[p->filled++] = (uint32_t)i;
+    }
+    st = tinyi_pieces_sort(ctx, p);
+    if (st) tllm_pieces_close(ctx, p);
+    else *out = p;
+    return st;
+}
+
+TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p)
+{
+    if (!p) return;
+    tiny_free(ctx, p->bytes);
+    tiny_free(ctx, p->start);
+    tiny_free(ctx, p->order);
+    tiny_free(ctx, p->same);
+    tiny_free(ctx, p);
+}
+
+TINY_API size_t tllm_pieces_count(const tllm_pieces *p) { return p ? p->n : 0; }
+size_t tinyi_pieces_filled(const tllm_pieces *p) { return p->filled; }
+uint32_t tinyi_pieces_longest(const tllm_pieces *p) { return p->longest; }
+tinyi_piece tinyi_pieces_at(const tllm_pieces *p, size_t i)
+{
+    tinyi_piece e;
+    e.id = p->order[i];
+    e.at = p->bytes + p->start[e.id];
+    e.n = tinyi_pieces_bytes(p, e.id);
+    e.same = p->same[i];
+    return e;
+}
+
 /* src/llm/sample/grammar_read.h - what a grammar is once its text is read: operations, ranges of characters, rules */
 #ifndef TINYI_GRAMMAR_READ_H
 #define TINYI_GRAMMAR_READ_H
@@ -47771,6 +49713,7 @@ typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /
 typedef struct tinyi_gframe { int32_t edges, heirs, returned; } tinyi_gframe;  /* heirs: frames that get its edges too; returned: at this character */
 typedef struct tinyi_gheir { int32_t frame, next; } tinyi_gheir;
 typedef struct tinyi_gthread { int32_t at, frame; } tinyi_gthread;
+typedef struct tinyi_gmark { size_t saved, n_threads, n_frames, n_edges; uint32_t partial; int missing, length, may_end; } tinyi_gmark;    /* a state to go back to */
 typedef struct tinyi_gseen { uint64_t turn; int32_t a, b, c; } tinyi_gseen;
 
 struct tllm_grammar_state {
@@ -47778,10 +49721,11 @@ struct tllm_grammar_state {
     tinyi_gframe *frame;
     tinyi_gedge *edge;
     tinyi_gheir *heir;
-    tinyi_gthread *thread, *next, *work, *saved;
+    tinyi_gthread *thread, *next, *work, *saved;    /* saved: those of the marks, one after the other */
+    tinyi_gmark *mark;
     tinyi_gseen *seen;                      /* what this character has met: places with frames, and edges */
     uint64_t *called;                       /* of each rule: turn << 32 | frame, the frame of its call at this character */
-    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room;
+    size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room, mark_room;
     size_t first_frame, swept;              /* the first frame of this character; how many stood after the last sweep */
     uint64_t turn;
     int may_end;
@@ -47987,46 +49931,58 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
     return s->n_threads || s->may_end;
 }
 
-static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /* code of a character of so many bytes */
+
+static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
 {
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t i;
-    uint32_t lo, hi;
-    int ok;
-    for (i = 0; i < n; i++) {
-        unsigned b = (unsigned char)piece[i];
-        if (s->missing) {
-            if ((b & 0xc0) != 0x80) return 0;
-            s->partial = s->partial << 6 | (b & 0x3f);
-            s->missing--;
-        } else if (b < 0x80) {
-            s->partial = b;
-            s->length = 1;
-        } else {
-            if (b < 0xc2 || b > 0xf4) return 0;
-            s->length = b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
-            s->missing = s->length - 1;
-            s->partial = b & (0x3fu >> (s->length - 1));
-        }
-        if (s->missing) continue;
-        if (s->partial < least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
-        ok = tinyi_gs_char(ctx, s, s->partial);
-        if (ok <= 0) return ok;
+    if (s->missing) {
+        if ((b & 0xc0) != 0x80) return 0;
+        s->partial = s->partial << 6 | (b & 0x3f);
+        s->missing--;
+    } else if (b < 0x80) {
+        s->partial = b;
+        s->length = 1;
+    } else {
+        if (b < 0xc2 || b > 0xf4) return 0;
+        s->length = b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
+        s->missing = s->length - 1;
+        s->partial = b & (0x3fu >> (s->length - 1));
     }
+    if (s->missing) return 1;
+    if (s->partial < tinyi_gs_least[s->length] || s->partial > 0x10ffff || (s->partial >= 0xd800 && s->partial <= 0xdfff)) return 0;
+    return tinyi_gs_char(ctx, s, s->partial);
+}
+
+/* What was taken ends here: is there a character that goes on so? */
+static int tinyi_gs_stops(const tllm_grammar_state *s)
+{
+    uint32_t lo, hi;
+    size_t i;
     if (!s->missing) return 1;
     lo = s->partial << (6 * s->missing);
     hi = lo | ((1u << (6 * s->missing)) - 1);
-    if (lo < least[s->length]) lo = least[s->length];
+    if (lo < tinyi_gs_least[s->length]) lo = tinyi_gs_least[s->length];
     if (hi > 0x10ffff) hi = 0x10ffff;
     for (i = 0; i < s->n_threads && lo <= hi; i++)
         if (tinyi_gs_matches(s->g, s->thread[i].at, lo, hi)) return !(lo >= 0xd800 && hi <= 0xdfff);
     return 0;
 }
 
+static int tinyi_gs_bytes(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n)
+{
+    size_t i;
+    int ok;
+    for (i = 0; i < n; i++) {
+        ok = tinyi_gs_byte(ctx, s, (unsigned char)piece[i]);
+        if (ok <= 0) return ok;
+    }
+    return tinyi_gs_stops(s);
+}
+
 /* Drops frames that no thread reaches. */
 static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
 {
-    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack = to + s->n_frames;
+    int32_t *to = (int32_t *)tinyi_alloc(ctx, 2 * s->n_frames + 1, sizeof *to), *stack;
     tinyi_gedge *edge = (tinyi_gedge *)tinyi_alloc(ctx, s->n_edges + 1, sizeof *edge);
     size_t i, n_frames = 0, n_edges = 0, n_stack = 0;
     int32_t e;
@@ -48035,6 +49991,7 @@ static int tinyi_gs_sweep(tiny_ctx *ctx, tllm_grammar_state *s)
         tiny_free(ctx, edge);
         return 0;
     }
+    stack = to + s->n_frames;
     for (i = 0; i < s->n_frames; i++) to[i] = -1;
     for (i = 0; i < s->n_threads; i++)
         if (to[s->thread[i].frame] < 0) { to[s->thread[i].frame] = 0; stack[n_stack++] = s->thread[i].frame; }
@@ -48076,6 +50033,7 @@ TINY_API void tllm_grammar_free(tiny_ctx *ctx, tllm_grammar_state *s)
     tiny_free(ctx, s->next);
     tiny_free(ctx, s->work);
     tiny_free(ctx, s->saved);
+    tiny_free(ctx, s->mark);
     tiny_free(ctx, s->seen);
     tiny_free(ctx, s->called);
     tiny_free(ctx, s);
@@ -48150,29 +50108,88 @@ TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state 
     return TINY_OK;
 }
 
+/* Keeps the state as number i; those below stay, those above are gone. */
+static int tinyi_gs_mark(tiny_ctx *ctx, tllm_grammar_state *s, size_t i)
+{
+    const size_t at = i ? s->mark[i - 1].saved + s->mark[i - 1].n_threads : 0;
+    tinyi_gmark *m;
+    if (i >= s->mark_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->mark, i, &s->mark_room, i + 1, sizeof *s->mark)) return 0;
+    if (at + s->n_threads > s->saved_room && !tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, at, &s->saved_room, at + s->n_threads, sizeof *s->saved)) return 0;
+    m = &s->mark[i];
+    m->saved = at;
+    m->n_threads = s->n_threads;
+    m->n_frames = s->n_frames;
+    m->n_edges = s->n_edges;
+    m->partial = s->partial;
+    m->missing = s->missing;
+    m->length = s->length;
+    m->may_end = s->may_end;
+    if (s->n_threads) memcpy(s->saved + at, s->thread, s->n_threads * sizeof *s->saved);
+    return 1;
+}
+
+static void tinyi_gs_back(tllm_grammar_state *s, size_t i)
+{
+    const tinyi_gmark *m = &s->mark[i];
+    if (m->n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= m->n_threads); tinyi_gs_swap(s); }   /* one of the two had room for them */
+    if (m->n_threads) memcpy(s->thread, s->saved + m->saved, m->n_threads * sizeof *s->saved);
+    s->n_threads = m->n_threads;
+    s->n_frames = m->n_frames;
+    s->n_edges = m->n_edges;
+    s->partial = m->partial;
+    s->missing = m->missing;
+    s->length = m->length;
+    s->may_end = m->may_end;
+}
+
 /* 1 may come, 0 may not, -1 failed; unless keep and 1, all is as before */
 static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int keep)
 {
-    size_t n_frames = s->n_frames, n_edges = s->n_edges, n_threads = s->n_threads;
-    int may_end = s->may_end, missing = s->missing, length = s->length, ok;
-    uint32_t partial = s->partial;
-    if (!tinyi_grammar_grow(ctx, (void **)(void *)&s->saved, 0, &s->saved_room, n_threads, sizeof *s->saved)) return -1;
-    if (n_threads) memcpy(s->saved, s->thread, n_threads * sizeof *s->saved);
+    int ok;
+    if (!tinyi_gs_mark(ctx, s, 0)) return -1;
     ok = tinyi_gs_bytes(ctx, s, piece, n);
     if (ok > 0 && keep) {
         if (s->n_frames + s->n_edges > 2 * s->swept + 256) (void)tinyi_gs_sweep(ctx, s);
         return 1;
     }
-    if (n_threads > s->thread_room) { TINY_ASSERT(s->next_room >= n_threads); tinyi_gs_swap(s); }     /* one of the two had room for them */
-    if (n_threads) memcpy(s->thread, s->saved, n_threads * sizeof *s->saved);
-    s->n_threads = n_threads;
-    s->n_frames = n_frames;
-    s->n_edges = n_edges;
-    s->may_end = may_end;
-    s->missing = missing;
-    s->length = length;
-    s->partial = partial;
+    tinyi_gs_back(s, 0);
     return ok;
+}
+
+/* From piece to piece in the order of their bytes: back to what it shares with the one before, then on. Marks stand at the bytes behind which
+ * a walk goes on; refused: so many bytes of the piece before are the beginning of nothing. 0: failed. */
+static int tinyi_gs_walk(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
+{
+    const size_t n = tinyi_pieces_filled(pieces);
+    size_t i, here = 0, refused = SIZE_MAX;
+    for (i = 0; i < n; i++) {
+        const tinyi_piece e = tinyi_pieces_at(pieces, i);
+        if (e.same >= refused) continue;
+        if (e.same < here || refused != SIZE_MAX) tinyi_gs_back(s, e.same);
+        refused = SIZE_MAX;
+        for (here = e.same; here < e.n; here++) {
+            int ok = tinyi_gs_mark(ctx, s, here) ? tinyi_gs_byte(ctx, s, e.at[here]) : -1;
+            if (ok < 0) return 0;
+            if (ok) continue;
+            refused = here + 1;
+            break;
+        }
+        if (here == e.n) may[e.id] = (unsigned char)tinyi_gs_stops(s);
+    }
+    return 1;
+}
+
+TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, const tllm_pieces *pieces, unsigned char *may)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    int ok;
+    if (st) return st;
+    if (!s || !pieces || (!may && tllm_pieces_count(pieces))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
+    if (tllm_pieces_count(pieces)) memset(may, 0, tllm_pieces_count(pieces));
+    if (!tinyi_gs_mark(ctx, s, 0)) return tiny_ctx_status(ctx);
+    ok = tinyi_gs_walk(ctx, s, pieces, may);
+    tinyi_gs_back(s, 0);
+    return ok ? TINY_OK : tiny_ctx_status(ctx);
 }
 
 TINY_API tiny_status tllm_grammar_accepts(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece, size_t n, int *yes)
@@ -48648,6 +50665,7 @@ struct tllm_session {
     int32_t *token, *spare;                 /* (n_ctx) held by the state; room for a shift */
     size_t n;
     float *logits;                          /* (n_out) */
+    tllm_pieces *pieces;                    /* what tokens write, for grammars; NULL: none has asked yet */
 };
 
 TINYI_C_END
@@ -48752,6 +50770,7 @@ TINY_API void tllm_session_close(tllm_session *s)
     if (!s) return;
     ctx = s->ctx;
     tllm_state_close(ctx, s->state);
+    tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
     tllm_model_close(ctx, s->model);
     tllm_gguf_close(ctx, s->file);
@@ -48809,7 +50828,7 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
         s->n = same;
     }
     if (reused) *reused = same;
-    return tllm_session_feed(s, tokens + same, n - same, logits);
+    return tllm_session_feed(s, n ? tokens + same : NULL, n - same, logits);
 }
 
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
@@ -48822,6 +50841,8 @@ TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, 
     s->n = 0;
     return TINY_OK;
 }
+
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return tllm_model_sparse(s->ctx, s->model, format, bytes); }
 
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
 
@@ -48907,20 +50928,48 @@ typedef struct tinyi_generate {
     tllm_grammar_state *state;              /* of the grammar, when there is one */
     char *piece;
     float *masked;                          /* (n_vocab) logits of what the grammar allows */
+    unsigned char *may;                     /* (n_vocab) */
 } tinyi_generate;
+
+/* The bytes that a token adds to a text under a grammar: none for ends, control tokens and unknown ones. */
+static size_t tinyi_generate_piece(const tllm_session *s, int32_t token, char *piece)
+{
+    if (tllm_vocab_is_end(s->vocab, token) || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return 0;
+    return tllm_piece(s->vocab, token, 0, piece, tllm_piece_most(s->vocab));
+}
 
 /* May the token come next? Ends may where the grammar may end; control tokens and empty pieces never. */
 static tiny_status tinyi_generate_may(tllm_session *s, tinyi_generate *g, int32_t token, size_t *n, int *yes)
 {
     *yes = 0;
-    *n = 0;
-    if (tllm_vocab_is_end(s->vocab, token)) {
-        *yes = tllm_grammar_may_end(g->state);
-        return TINY_OK;
+    *n = tinyi_generate_piece(s, token, g->piece);
+    if (*n) return tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes);
+    *yes = tllm_vocab_is_end(s->vocab, token) && tllm_grammar_may_end(g->state);
+    return TINY_OK;
+}
+
+/* s->pieces: once for the session, when a model first leaves a grammar */
+static tiny_status tinyi_generate_pieces(tllm_session *s, tinyi_generate *g)
+{
+    const size_t n = (size_t)s->about.n_vocab;
+    uint32_t *end = (uint32_t *)tinyi_alloc(s->ctx, n, sizeof *end);
+    char *bytes = NULL;
+    size_t pass, i, at = 0;
+    tiny_status st = end ? TINY_OK : tiny_ctx_status(s->ctx);
+    for (pass = 0; pass < 2 && !st; pass++) {       /* counted, then written */
+        if (pass && !(bytes = (char *)tinyi_alloc(s->ctx, at + 1, 1))) st = tiny_ctx_status(s->ctx);
+        for (i = at = 0; i < n && !st; i++) {
+            const size_t k = tinyi_generate_piece(s, (int32_t)i, g->piece);
+            if (k > UINT32_MAX - at) st = tinyi_fail(s->ctx, TINY_E_OVERFLOW, "the pieces of the vocabulary are more than 4 GB");
+            else if (pass && k) memcpy(bytes + at, g->piece, k);
+            at += k;
+            end[i] = (uint32_t)at;
+        }
     }
-    if (tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_CONTROL || tllm_vocab_type(s->vocab, token) == TLLM_TOKEN_UNKNOWN) return TINY_OK;
-    *n = tllm_piece(s->vocab, token, 0, g->piece, tllm_piece_most(s->vocab));
-    return *n ? tllm_grammar_accepts(s->ctx, g->state, g->piece, *n, yes) : TINY_OK;
+    if (!st) st = tllm_pieces_open(s->ctx, bytes, end, n, &s->pieces);
+    tiny_free(s->ctx, bytes);
+    tiny_free(s->ctx, end);
+    return st;
 }
 
 /* A token that the grammar allows: the free draw when it is one, else a draw among all that are. For a token t of probability p
@@ -48934,8 +50983,11 @@ static tiny_status tinyi_generate_guided(tllm_session *s, tinyi_generate *g, con
     tiny_status st = tllm_sample(g->sampler, logits, token);
     if (!st) st = tinyi_generate_may(s, g, *token, &n, &yes);
     if (!st && !yes) {
+        const int may_end = tllm_grammar_may_end(g->state);
+        if (!s->pieces) st = tinyi_generate_pieces(s, g);
+        if (!st) st = tllm_grammar_mask(s->ctx, g->state, s->pieces, g->may);
         for (t = 0; !st && t < (int32_t)s->about.n_vocab; t++) {
-            st = tinyi_generate_may(s, g, t, &n, &yes);
+            yes = g->may[t] || (may_end && tllm_vocab_is_end(s->vocab, t));
             g->masked[t] = yes ? logits[t] : -INFINITY;
             any |= yes && logits[t] > -INFINITY;
         }
@@ -49049,7 +51101,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
         g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
-        if (!st && (!g.piece || !g.masked)) st = TINY_E_MEMORY;
+        g.may = (unsigned char *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, 1);
+        if (!st && (!g.piece || !g.masked || !g.may)) st = TINY_E_MEMORY;
     }
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
@@ -49073,6 +51126,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_grammar_free(s->ctx, g.state);
     tiny_free(s->ctx, g.piece);
     tiny_free(s->ctx, g.masked);
+    tiny_free(s->ctx, g.may);
     if (result) *result = r;
     return st;
 }
@@ -53684,6 +55738,7 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
     g->tensor = (tllm_gguf_tensor *)(void *)p;          /* the widest alignment first */
     g->meta = (tllm_meta *)(void *)(p + tensor);
     g->step = (const unsigned char **)(void *)(p + tensor + meta);
+    g->n_steps = n_steps;
     g->tensor_order = (uint32_t *)(void *)(p + tensor + meta + step);
     g->meta_order = g->tensor_order + g->n_tensors;
     return TINY_OK;
@@ -53722,8 +55777,13 @@ tiny_status tinyi_store_finish(tiny_ctx *ctx, tllm_gguf *g)
     return TINY_OK;
 }
 
+tiny_status tinyi_store_changed(tiny_ctx *ctx, const char *path)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: was changed while it was read: a second look met other keys, names or tensors", path);
+}
+
 tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, size_t i, size_t n_meta, tllm_meta *m, const unsigned char **step,
-                            size_t *n_steps)
+                            size_t most_steps, size_t *n_steps)
 {
     char name[TINYI_SHOW];
     const unsigned char *p;
@@ -53775,6 +55835,7 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
     if (m->count > TINYI_TEXT_STEP && step) m->at = (const unsigned char *)(const void *)(step + *n_steps);
     for (k = 0; k < m->count; k++) {
         if (m->count > TINYI_TEXT_STEP && k % TINYI_TEXT_STEP == 0) {
+            if (step && *n_steps >= most_steps) return tinyi_store_changed(ctx, path);
             if (step) step[*n_steps] = c->at;
             ++*n_steps;
         }
@@ -53788,13 +55849,13 @@ tiny_status tinyi_store_key(tiny_ctx *ctx, const char *path, tinyi_cursor *c, si
 
 void tinyi_made_bytes(tinyi_made *m, const void *bytes, size_t n)
 {
-    if (m->at && n) memcpy(m->at + m->n, bytes, n);
+    if (m->at && n && m->n <= m->room && n <= m->room - m->n) memcpy(m->at + m->n, bytes, n);
     m->n += n;
 }
 void tinyi_made_le(tinyi_made *m, uint64_t v, size_t n)
 {
     size_t i;
-    for (i = 0; i < n && m->at; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
+    for (i = 0; i < n && m->at && m->n + i < m->room; i++) m->at[m->n + i] = (unsigned char)(v >> 8 * i);
     m->n += n;
 }
 void tinyi_made_key(tinyi_made *m, const char *key, int type)
@@ -53846,7 +55907,7 @@ tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
     tinyi_cursor c = tinyi_cursor_make(g->made, g->made_bytes);
     tiny_status st = TINY_OK;
     size_t i, n_steps = 0;
-    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, &n_steps);
+    for (i = 0; i < g->n_meta && !st; i++) st = tinyi_store_key(ctx, g->part[0].path, &c, i, g->n_meta, &g->meta[i], g->step, g->n_steps, &n_steps);
     return st;
 }
 
@@ -55050,7 +57111,7 @@ static tinyi_tv tinyi_tv_of_text(tinyi_tm *m, tinyi_json_text t)
     if (!tinyi_tm_work(m, t.n / 16)) return tinyi_tv_view("", 0);
     if (!t.escapes) return tinyi_tv_view((const char *)t.at, t.n);
     at = tinyi_tm_place(m, t.n, 0);         /* an escape is longer than what it stands for */
-    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t)) : tinyi_tv_view("", 0);
+    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t.n, t)) : tinyi_tv_view("", 0);
 }
 
 static tinyi_tv tinyi_tv_of_item(tinyi_tm *m, const tinyi_json_item *item)
@@ -56830,10 +58891,16 @@ static int tinyi_gp_check(tinyi_gparse *p)
 {
     tllm_grammar *g = p->g;
     size_t n = g->n_ops + 1, i, n_work = 0, n_edges = 0;
-    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work = memory, *rule_of = work + 2 * n, *waits = rule_of + n, *edge_to = waits + n,
-            *edge_next = edge_to + n, *first_wait = edge_next + n, *first_edge, *mark, *stack, *nullable;
+    int32_t *memory = (int32_t *)tinyi_alloc(p->ctx, 6 * n + 5 * (g->n_rules + 1), sizeof *memory), *work, *rule_of, *waits, *edge_to, *edge_next,
+            *first_wait, *first_edge, *mark, *stack, *nullable;
     uint8_t *seen;
     if (!memory) { p->st = tiny_ctx_status(p->ctx); return 0; }
+    work = memory;
+    rule_of = work + 2 * n;
+    waits = rule_of + n;
+    edge_to = waits + n;
+    edge_next = edge_to + n;
+    first_wait = edge_next + n;
     first_edge = first_wait + g->n_rules;
     mark = first_edge + g->n_rules;
     stack = mark + g->n_rules;
@@ -60981,6 +63048,11 @@ static int tinyi_lm_little_endian(void)
     return *(const unsigned char *)&one == 1;
 }
 
+TINYI_FN int tinyi_lm_in_place(const tllm_format *t)
+{
+    return tinyi_lm_little_endian() && (t->id == TLLM_FORMAT_F32 || t->id == TLLM_FORMAT_F16 || t->id == TLLM_FORMAT_BF16);
+}
+
 static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx n_in, tiny_idx n_out, tiny_idx n_mat, int needed)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *side;
@@ -61136,14 +63208,23 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
     f->st = tiny_parallel_loose(f->ctx, 0, 0, 0, tinyi_lm_each_team, &e);
 }
 
+/* of a dry pass: raises *shared and *own to what the operation wants */
+static void tinyi_lm_wants(const tinyi_lm_fwd *f, const tiny_op *op, size_t *shared, size_t *own)
+{
+    const tiny_op_row *row = tinyi_op_row(op);
+    size_t s = 0, o = 0;
+    if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
+    row->work(op, f->ctx->n_threads, &s, &o);
+    *shared = TINYI_MAX(*shared, s);
+    *own = TINYI_MAX(*own, o);
+}
+
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
 {
     if (f->st) return;
     if (f->dry) {
-        const tiny_op_row *row = tinyi_op_row(op);
         size_t shared = 0, own = 0;
-        if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
-        row->work(op, f->ctx->n_threads, &shared, &own);
+        tinyi_lm_wants(f, op, &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
     }
@@ -61295,20 +63376,62 @@ TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
-    int i, together = n_w <= TINYI_LM_SHARED && !f->dry;
+    size_t shared = 0, own = 0;
+    int i, together = n_w <= TINYI_LM_SHARED;
     if (f->st || n <= 0) return;
     for (i = 0; i < n_w; i++) together &= !w[i]->scale;
-    if (!together) {
+    if (!together || (f->dry && f->ctx->n_threads == 1)) {  /* one thread runs a list one by one */
         for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
         return;
     }
     for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
+        for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
+        tinyi_lm_own(f, shared, own);
+        return;
+    }
     f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
     for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
     if (!f->st) tinyi_lm_linear_at(f, w, 0, y, w->n_out, x, w->n_in, n);
+}
+
+TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
+{
+    const float scale = w->scale && w->n_scale == 1 ? w->scale[0] : 1.0f;
+    tllm_gguf_tensor t;
+    tinyi_lm_product p;
+    tllm_mix_params mix;
+    tiny_tensor tx, tw, ty;
+    tinyi_lm_w part = *w;
+    tiny_op op;
+    if (f->st || n <= 0) return;
+    t = *w->t;
+    t.data = w->t->data + (size_t)row0 * w->row_bytes;
+    part.t = &t;
+    part.n_out = rows;
+    if (!turned) tinyi_lm_door(f, tinyi_lm_product_of(&p, &part, 0, NULL, y, ld_y, x, ld_x, n));
+    else {
+        memset(&op, 0, sizeof op);
+        memset(&mix, 0, sizeof mix);
+        mix.format = w->format->id;
+        tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, rows);
+        tx.stride[0] = ld_x;
+        tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)t.data, (tiny_dtype)w->dtype, rows, w->n_in) : tiny_tensor_2d((void *)(uintptr_t)t.data, TINY_U8, rows, (tiny_idx)w->row_bytes);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_in);
+        ty.stride[0] = ld_y;
+        op.row = tllm_mix_rows_row();
+        op.in[0] = &tx;
+        op.in[1] = &tw;
+        op.out[0] = &ty;
+        op.params = &mix;
+        tinyi_lm_door(f, &op);
+    }
+    if (f->st || f->dry) return;
+    if (scale != 1.0f) tinyi_lm_scale_rows(y, ld_y, NULL, scale, n, turned ? w->n_in : rows);
+    tinyi_lm_adapt_part(f, w, row0, rows, turned, y, ld_y, x, ld_x, n);
 }
 
 TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const int32_t *tokens, tiny_idx n)
@@ -61671,13 +63794,11 @@ TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_
     const tiny_idx block = s->pages.block;
     int ok = 1;
     memset(h, 0, sizeof *h);
-    if (l->mix == TINYI_LM_MLA && l->w[TINYI_T_ATTN_K_B])      /* one latent row: value and key in one */
+    if (l->mix == TINYI_LM_MLA)             /* one latent row: value and key in one */
         ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
     else {
-        const int mla = l->mix == TINYI_LM_MLA;
-        const tiny_idx n_kv = mla ? l->n_head : l->n_kv, d_k = mla ? m->d_nope + m->d_rope : l->d_k, d_v = mla ? m->d_vm : l->d_v;
-        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, n_kv, d_k), tinyi_pool_parts(s->type_v, n_kv, d_v));
-        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, n_kv, d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, n_kv, d_v);
+        const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, l->n_kv, l->d_k), tinyi_pool_parts(s->type_v, l->n_kv, l->d_v));
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, l->n_kv, l->d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, l->n_kv, l->d_v);
     }
     if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
     return ok;
@@ -62141,9 +64262,10 @@ TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, floa
 /* src/llm/model/mla.c - latent attention, and the indexer that makes it sparse
  * Papers   DeepSeek-AI, "DeepSeek-V2", 2024 (arXiv 2405.04434), 2.1; "DeepSeek-V3.2", 2025 (arXiv 2512.02556), 2.1.
  * Formula  c = rms(first r of W_kv h), k_rope the rest; key of head i = [K_i c, k_rope], value = V_i c.
- *          absorbed (files with attn_k_b and attn_v_b): q_i' = [K_i^T q_i, q_rope] meets [c, k_rope] directly, and V_i comes
- *          after the mixing: one row of r + rope numbers is kept for each position, whatever the number of heads.
- *          expanded (files with attn_kv_b): keys and values of all heads are made and kept.
+ *          kept is one row [c, k_rope] of r + rope numbers for each position, whatever the number of heads.
+ *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] meets the rows, and V_i comes after the mixing.
+ *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands the rows of long
+ *          prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the absorbed form one by one.
  *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
 #include <string.h>
 
@@ -62162,7 +64284,11 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (tinyi_lm_find(ld, l, TINYI_T_ATTN_K_B, NULL)) {
         tinyi_lm_need(ld, l, TINYI_T_ATTN_K_B, m->d_nope, r, H);
         tinyi_lm_need(ld, l, TINYI_T_ATTN_V_B, r, m->d_vm, H);
-    } else tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    } else {
+        if (r + m->d_rope > TLLM_LATENT_MOST || m->d_rope % 2)
+            tinyi_lm_disagree(ld, l, "latent rows and the numbers of them that are rotated, in pairs", r + m->d_rope, m->d_rope);
+        tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
+    }
     tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
     if (m->index_heads) {
         if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
@@ -62252,16 +64378,79 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     return allow;
 }
 
+/* One matrix for keys and values of all heads: q (n, H d) against the rows that are held. */
+static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_attend *how, float *q, float *o)
+{
+    const tllm_model *m = f->m;
+    const tinyi_lm_w *w = l->w[TINYI_T_ATTN_KV_B];
+    const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, d = nope + m->d_rope, r = m->r_kv, v = m->d_vm, ld = r + m->d_rope, step = nope + v;
+    const tllm_state *s = f->s;
+    tinyi_lm_attend att = *how;
+    tinyi_lm_held h;
+    tiny_tensor tq, tk, table, rows, tw, to;
+    tllm_latent_params p;
+    tiny_op op;
+    float *qa, *oc;
+    tiny_idx i, j;
+    if (f->st) return;
+    if (f->dry) (void)tinyi_lm_pools(s, l, &h);
+    else h = s->held[l->i];
+    memset(&p, 0, sizeof p);
+    memset(&op, 0, sizeof op);
+    tq = tiny_tensor_3d(q, TINY_F32, n, H, d);
+    tk = tinyi_pool_tensor(&h.k, s->pages.n_block);
+    table = tiny_tensor_2d(s->pages.table, TINY_I32, s->n_seq, s->pages.n_table);
+    rows = tiny_tensor_2d((void *)(uintptr_t)f->row, TINY_I32, n, 4);
+    tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)w->t->data, (tiny_dtype)w->dtype, w->n_out, r) : tiny_tensor_2d((void *)(uintptr_t)w->t->data, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+    to = tiny_tensor_3d(o, TINY_F32, n, H, v);
+    p.scale = att.scale;
+    p.format_k = s->type_k->id;
+    p.format_w = w->format->id;
+    p.d_nope = nope;
+    p.d_v = v;
+    p.tree = f->tree;
+    op.row = tllm_latent_attention_row();
+    op.in[0] = &tq;
+    op.in[1] = &tk;
+    op.in[2] = &table;
+    op.in[3] = &rows;
+    op.in[4] = &tw;
+    op.out[0] = &to;
+    op.params = &p;
+    if (!m->index_heads && !w->bias && !w->scale && (f->dry || !tinyi_lm_adapted(f, w))) {
+        tinyi_lm_door(f, &op);
+        if (!f->dry) return;                /* in a dry pass the steps below are measured too: an adapter may come */
+    }
+    qa = tinyi_lm_take(f, n, H * ld);
+    oc = tinyi_lm_take(f, n, H * r);
+    if (f->st) return;
+    for (i = 0; i < H; i++) {
+        tinyi_lm_linear_part(f, w, i * step, nope, 1, qa + i * ld, H * ld, q + i * d, H * d, n);
+        tinyi_lm_copy(f, qa + i * ld + r, H * ld, q + i * d + nope, H * d, n, m->d_rope);
+    }
+    att.q = tinyi_lm_heads_of(qa, H, ld, H * ld);
+    att.n_kv = 1;
+    att.d_k = ld;
+    att.d_v = r;
+    att.o = oc;
+    tinyi_lm_attention_held(f, &att, l);
+    for (i = 0; i < H; i++) {
+        tinyi_lm_linear_part(f, w, i * step + nope, v, 0, o + i * v, H * v, oc + i * r, H * r, n);
+        for (j = 0; w->bias && j < n && !f->st && !f->dry; j++)         /* that of the keys adds the same to all scores of a head */
+            tinyi_lm_add(f, o + (j * H + i) * v, o + (j * H + i) * v, w->bias + i * step + nope, v);
+    }
+}
+
 TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, H = l->n_head, nope = m->d_nope, rope = m->d_rope, d = nope + rope, r = m->r_kv, v = m->d_vm, ld = r + rope;
     const size_t used = f->used;
     const tinyi_lm_held *held = f->dry ? NULL : &f->s->held[l->i];
-    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL, *e;
+    float *q = tinyi_lm_take(f, n, H * d), *kv = tinyi_lm_take(f, n, ld), *o = tinyi_lm_take(f, n, H * v), *a = NULL;
     tiny_tensor t;
     tinyi_lm_attend att;
-    tiny_idx i, j;
+    tiny_idx i;
     if (f->st) return;
     memset(&att, 0, sizeof att);
     if (m->r_q > 0) {
@@ -62300,28 +64489,8 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_attention_held(f, &att, l);
         for (i = 0; i < H; i++) tinyi_lm_linear_at(f, l->w[TINYI_T_ATTN_V_B], i, o + i * v, H * v, oc + i * r, H * r, n);
     } else {
-        const tiny_idx step = nope + v;
-        float *c = tinyi_lm_take(f, n, r), *k = tinyi_lm_take(f, n, H * d), *vs = tinyi_lm_take(f, n, H * v);
-        e = tinyi_lm_take(f, n, H * step);
-        if (f->st) return;
-        tinyi_lm_copy(f, c, r, kv, ld, n, r);
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_B], e, c, n);
-        for (i = 0; i < n; i++)
-            for (j = 0; j < H; j++) {
-                tinyi_lm_copy(f, k + (i * H + j) * d, d, e + (i * H + j) * step, step, 1, nope);
-                tinyi_lm_copy(f, k + (i * H + j) * d + nope, d, kv + i * ld + r, ld, 1, rope);
-                tinyi_lm_copy(f, vs + (i * H + j) * v, v, e + (i * H + j) * step + nope, step, 1, v);
-            }
-        if (held) {
-            tinyi_lm_hold(f, &held->k, k, H * d);
-            tinyi_lm_hold(f, &held->v, vs, H * v);
-        }
-        att.q = tinyi_lm_heads_of(q, H, d, H * d);
-        att.n_kv = H;
-        att.d_k = d;
-        att.d_v = v;
-        att.o = o;
-        tinyi_lm_attention_held(f, &att, l);
+        if (held) tinyi_lm_hold(f, &held->k, kv, ld);
+        tinyi_lm_mla_latent(f, l, &att, q, o);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;
@@ -63589,7 +65758,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
         tinyi_lm_act(f, l, g, g, NULL, n * ff);
     }
     if (gate == TINYI_T_FFN_GATE && l->w[TINYI_T_FFN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_FFN_SUB_NORM], g, g, n, ff);
-    tinyi_lm_linear(f, l->w[down], y, g, n);
+    tinyi_lm_down(f, l, l->w[down], y, g);
     f->used = used;
 }
 
@@ -63803,6 +65972,116 @@ TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     tinyi_lm_experts(f, l, z, h, r);
     tinyi_lm_norm(f, l->w[TINYI_T_POST_FFW_NORM_2], z, z, n, D);
     tinyi_lm_add(f, y, y, z, n * D);
+    f->used = used;
+}
+
+/* src/llm/model/sparse.c - networks with squared ReLU in decode: only what the neurons that fired write is read
+ * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column (llm/quant/sparse.h)
+ * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used if they are at most half,
+ *          and their columns at most half of the bytes of W_down as the file has it; else, and for more than TINYI_LM_FIRED tokens, the
+ *          product with the whole. docs/attention.md has the times on which the halves stand.                                 */
+#include <string.h>
+
+#define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
+
+static int tinyi_lm_fires(const tllm_model *m) { return m->arch->act == TINYI_LM_RELU2 && (m->arch->ffn & TINYI_LM_F_PLAIN) != 0; }
+
+TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format, size_t *bytes)
+{
+    tinyi_lm_load ld;
+    size_t sum = 0, one;
+    tiny_idx i, found = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (bytes) *bytes = 0;
+    if (st) return st;
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = m->file;
+    ld.m = m;
+    for (i = 0; i < m->n_layer && !ld.st && !st; i++) {
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)m->layer[i].w[TINYI_T_FFN_DOWN];       /* memory of the model, which is ours to change here */
+        const tllm_format *to;
+        void *turned;
+        if (!tinyi_lm_fires(m) || !w || m->layer[i].moe || m->layer[i].w[TINYI_T_FFN_GATE] || m->layer[i].w[TINYI_T_FFN_SUB_NORM] || w->scale || w->n_in > INT32_MAX) continue;
+        to = tllm_format_of(format >= 0 ? format : w->format->flags & TLLM_FORMAT_PLAIN ? w->format->id : (int)TLLM_FORMAT_F16);
+        found++;
+        if (!to || !to->pack || (to->flags & TLLM_FORMAT_ACTIVATIONS) || !tllm_format_bytes(to, (uint64_t)w->n_out) || !tinyi_size_mul(tllm_format_bytes(to, (uint64_t)w->n_out), (size_t)w->n_in, &one))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: columns of %td numbers cannot be kept as %s (format %d)", m->path, i, w->n_out, to ? to->name : "?", format);
+        if (w->turned && w->turned_format == to) { sum += one; continue; }
+        turned = tinyi_lm_keep(&ld, one, 1);
+        if (!turned) break;
+        st = tllm_turn_rows(ctx, w->format->id, w->t->data, w->n_out, w->n_in, to->id, turned);
+        if (st) break;
+        w->turned = turned;
+        w->turned_format = to;
+        sum += one;
+    }
+    if (!st) st = ld.st;
+    if (!st && !found)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, m->arch->name);
+    if (bytes && !st) *bytes = sum;
+    return st;
+}
+
+TINY_API void tllm_state_sparsity(const tllm_state *s, tllm_sparsity *out)
+{
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (s) *out = s->sparsity;
+}
+
+TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, const float *g)
+{
+    const size_t used = f->used;
+    const tiny_idx n = f->n, ff = w->n_in;
+    tllm_mix_params params;
+    tiny_tensor tx, tw, tl, ty;
+    int32_t *list;
+    double fired, whole;
+    tiny_idx m;
+    tiny_op op;
+    int pays;
+    if (!tinyi_lm_fires(f->m) || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w || l->w[TINYI_T_FFN_GATE] || l->w[TINYI_T_FFN_SUB_NORM]) {
+        tinyi_lm_linear(f, w, y, g, n);
+        return;
+    }
+    list = (int32_t *)(void *)tinyi_lm_take(f, 1, ff);
+    if (f->st) return;
+    m = f->dry ? ff : tllm_active_list(g, n, ff, list);
+    fired = (double)m * (w->turned ? (double)tllm_format_bytes(w->turned_format, (uint64_t)w->n_out) : 0.0);
+    whole = (double)w->n_out * (double)w->row_bytes;
+    pays = w->turned && 2 * m <= ff && 2.0 * fired <= whole;
+    if (f->dry || !pays) tinyi_lm_linear(f, w, y, g, n);
+    if (!f->dry) {
+        tllm_sparsity *s = &f->s->sparsity;
+        s->n_products++;
+        s->n_sparse += (uint64_t)pays;
+        s->fired += ((double)m / (double)ff - s->fired) / (double)s->n_products;
+    }
+    if (f->dry || pays) {
+        const tllm_format *t = w->turned ? w->turned_format : w->format;
+        memset(&op, 0, sizeof op);
+        memset(&params, 0, sizeof params);
+        params.format = t->id;
+        tx = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n, ff);
+        tl = tiny_tensor_1d(list, TINY_I32, m);
+        tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, TINY_U8, ff, (tiny_idx)tllm_format_bytes(t, (uint64_t)w->n_out));
+        if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
+        ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        op.row = tllm_mix_rows_row();
+        op.in[0] = &tx;
+        op.in[1] = &tw;
+        op.in[2] = f->dry ? NULL : &tl;
+        op.out[0] = &ty;
+        op.params = &params;
+        tinyi_lm_door(f, &op);
+        if (!f->dry) {
+            tiny_idx i;
+            for (i = 0; w->bias && i < n; i++) tinyi_lm_add(f, y + i * w->n_out, y + i * w->n_out, w->bias, w->n_out);
+            tinyi_lm_adapt(f, w, 0, y, w->n_out, g, ff, n);
+        }
+    }
     f->used = used;
 }
 
@@ -64890,9 +67169,8 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
         const tinyi_lm_layer *l = &s->m->layer[i];
         const tinyi_lm_held *h = &s->held[i];
         const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
-        const int mla = l->mix == TINYI_LM_MLA, latent = mla && l->w[TINYI_T_ATTN_K_B];
-        const tiny_idx d = latent ? s->m->r_kv + s->m->d_rope : mla ? s->m->d_nope + s->m->d_rope : l->d_k;
-        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, d, latent ? s->m->r_kv : mla ? s->m->d_nope : 0, by);
+        const int latent = l->mix == TINYI_LM_MLA;
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
         tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
         tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
     }
@@ -64926,14 +67204,15 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model and samples of its weights, not each of them.                    */
+ * nothing. The fingerprint covers the shape of the model, samples of its weights and of the adapters that are merged or attached when it is
+ * saved, with their strength; not each number of them.                                                                 */
 #include <string.h>
 
 #define TINYI_LM_SAVE_HEAD 64
 #define TINYI_LM_SAVE_VERSION 2             /* 1 had another checksum and fingerprint */
 static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
 
-static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
+TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
     unsigned char b[8];
     int i;
@@ -64942,8 +67221,10 @@ static void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
-static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
+static uint64_t tinyi_lm_fingerprint(const tllm_state *s)
 {
+    const tllm_model *m = s->m;
+    const uint64_t adapters = tinyi_lm_adapters_print(s);
     tinyi_hash h;
     size_t i, k;
     tinyi_hash_start(&h);
@@ -64960,6 +67241,7 @@ static uint64_t tinyi_lm_fingerprint(const tllm_model *m)
             tinyi_hash_add(&h, t->data + at, n);
         }
     }
+    if (adapters) tinyi_lm_hash_u64(&h, adapters);
     return tinyi_hash_value(&h);
 }
 
@@ -65025,7 +67307,7 @@ static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq,
     for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
     tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
     tinyi_lm_put(o, seq < 0, 4);
-    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s->m) : 0, 8);
+    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
     tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
     tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
     tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
@@ -65149,8 +67431,8 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     (void)tinyi_rd_u64(&end, &sum);
     if (sum != tinyi_hash_of(bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
     c.left -= 8;
-    if (print != tinyi_lm_fingerprint(s->m) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model", s->m->path);
+    if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
+        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
         TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
                         s->type_k->name, s->type_v->name);
