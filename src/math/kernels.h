@@ -24,8 +24,8 @@
 #include "math/fwht.simd.h"
 #include "math/slope.simd.h"
 #include "math/edges.simd.h"
-#include "math/gla.simd.h"
 #endif
+#include "math/gla.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -53,8 +53,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
-    TINY_FN(tinyi_use_gla)(k);
 #endif
+    TINY_FN(tinyi_use_gla)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
