@@ -90,6 +90,7 @@
 #include "llm/attention/paged.h"
 #include "llm/attention/latent.h"
 #include "llm/attention/position.h"
+#include "llm/attention/gla.h"
 #include "llm/attention/cascade.h"
 #include "llm/attention/fusemax.h"
 #include "llm/model/model.h"

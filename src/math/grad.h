@@ -7,7 +7,7 @@ TINYI_C_BEGIN
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
     G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED

@@ -25,6 +25,7 @@
 #include "math/slope.simd.h"
 #include "math/edges.simd.h"
 #endif
+#include "math/gla.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
 
@@ -53,6 +54,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
 #endif
+    TINY_FN(tinyi_use_gla)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }

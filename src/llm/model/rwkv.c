@@ -1,10 +1,12 @@
-/* src/llm/model/rwkv.c - RWKV 6 (Finch) and 7 (Goose): time mixing and channel mixing
+/* src/llm/model/rwkv.c - RWKV 6 (Finch), with gated linear attention too, and 7 (Goose): time mixing and channel mixing
  * Papers   B. Peng et al., "Eagle and Finch", 2024 (arXiv 2404.05892), 4; B. Peng et al., "RWKV-7 Goose", 2025
- *          (arXiv 2503.14456), 4.
+ *          (arXiv 2503.14456), 4; S. Yang et al., "Gated Linear Attention", 2023 (arXiv 2312.06635).
  * Formula  delta = h of the previous token - h.
  *   6      s = W2 tanh(W1 (h + delta mu_x)), five of them; x_i = h + delta (mu_i + s_i) for w, k, v, r, g;
  *          decay e = exp(-exp(w0 + D2 tanh(D1 x_w))); per head, M (key by value):
  *          o = M^T r + (first r . k) v (the sum over keys of r_i first_i k_i);  M <- diag(e) M + k v^T
+ *   6, rwkv6qwen2: no `first`. log e = -exp(w0 + ..); key and value heads are repeated, k <- k (1 - e); o and M by the operation gla (math/gla.c:
+ *          recurrent for a token, chunked for a prompt), r scaled by 1 / sqrt(head); y = W_o (o sigmoid(gate)), no norm; then a gated SiLU layer
  *   7      x_i = h + delta mu_i for r, w, k, v, a, g; e = exp(-0.606531 sigmoid(w0 + W2 tanh(W1 x_w)));
  *          a = sigmoid(a0 + A2 A1 x_a); later layers v += (v of layer 0 - v) sigmoid(v0 + V2 V1 x_v); n = k k_k of length 1;
  *          k <- k (1 + (a - 1) k_a); M (value by key): M <- M diag(e) - (M n)(n a)^T + v k^T; o = M r;
@@ -20,7 +22,7 @@ TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     size_t a, b;
     (void)l;
-    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, 2, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, m->arch->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
     return a;
 }
 
@@ -227,26 +229,84 @@ static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_f
 
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
+/* gated linear attention where no channel mixing follows: rwkv6qwen2 */
+static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(m->arch->ffn & TINYI_LM_F_CHANNEL); }
+
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
+    const int gla = tinyi_lm_rwkv6_gla(m);
+    tiny_idx kv = m->n_embd;
     const tiny_idx D = m->n_embd, E = tinyi_lm_count(ld, "time_mix_extra_dim", -1, -1, 1, 65536), W = tinyi_lm_count(ld, "time_decay_extra_dim", -1, -1, 1, 65536);
     if (!tinyi_lm_rwkv_sizes(ld)) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LERP_X, D);
     tinyi_lm_need(ld, l, TINYI_T_TM_W1, D, 5 * E, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_W2, E, D, 5);
     tinyi_lm_vec(ld, l, TINYI_T_TM_LERP, 5 * D);
-    tinyi_lm_vec(ld, l, TINYI_T_TM_FIRST, D);
+    if (!gla) tinyi_lm_vec(ld, l, TINYI_T_TM_FIRST, D);
     tinyi_lm_vec(ld, l, TINYI_T_TM_DECAY, D);
     tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W1, D, W, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W2, W, D, 0);
-    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, D, 0);
-    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, D, 0);
+    if (gla) {
+        kv = tinyi_lm_width(ld, l, TINYI_T_TM_KEY);
+        if (!ld->st && (kv < m->head_size || kv % m->head_size || D % kv)) tinyi_lm_disagree(ld, l, "heads of time_mix_key do not divide those of the embedding; numbers of each", kv, D);
+        if (!ld->st && m->head_size > TINY_GLA_KEYS) tinyi_lm_disagree(ld, l, "wkv.head_size is more than gated linear attention takes", m->head_size, TINY_GLA_KEYS);
+        if (ld->st) return;
+    }
+    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, kv, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, kv, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_RECEPTANCE, D, D, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_GATE, D, D, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
+    if (gla) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
     if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+}
+
+TINY_REF_BEGIN
+/* x: what the decay is made of, becomes its logarithm g; y: keys, times 1 - e^g */
+static void tinyi_lm_gates6_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) {
+            const double g = -tinyi_exp64((double)p->x[t * p->D + i] + (double)p->b[i]);
+            p->x[t * p->D + i] = (float)g;
+            p->y[t * p->D + i] *= (float)(1.0 - tinyi_exp64(g));
+        }
+}
+TINY_REF_END
+
+/* o = gated linear attention of r, k, v, w (n, H, S) for each sequence of the piece; state: of sequence 0 */
+static void tinyi_lm_gla(tinyi_lm_fwd *f, float *r, float *k, float *v, float *w, float *o, float *state, tiny_idx H, tiny_idx S)
+{
+    tiny_idx i;
+    for (i = 0; i < (f->dry ? 1 : f->n_run) && !f->st; i++) {
+        const tiny_idx at = f->dry ? 0 : f->run[i].row0 * H * S, n = f->dry ? f->n : f->run[i].n;
+        tiny_tensor x[6];
+        tiny_op op;
+        int j;
+        x[0] = tiny_tensor_3d(f->dry ? NULL : tinyi_lm_of(f, &f->run[i], state), TINY_F32, H, S, S);
+        for (j = 1; j < 6; j++) {
+            float *p = j == 1 ? r : j == 2 ? k : j == 3 ? v : j == 4 ? w : o;
+            x[j] = tiny_tensor_3d(p ? p + at : NULL, TINY_F32, n, H, S);
+        }
+        memset(&op, 0, sizeof op);
+        op.kind = TINY_OP_GLA;
+        for (j = 0; j < 5; j++) op.in[j] = &x[j];
+        op.out[0] = &x[0];
+        op.out[1] = &x[5];
+        tinyi_lm_door(f, &op);
+    }
+}
+
+/* heads of key and value that several heads share, for each of these */
+static void tinyi_lm_heads_repeat(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx kv, tiny_idx S)
+{
+    const tiny_idx D = f->m->n_embd, group = D / kv;
+    tiny_idx h;
+    for (h = 0; h < D / S && !f->st && !f->dry; h++) tinyi_lm_copy(f, y + h * S, D, x + h / group * S, kv, f->n, S);
 }
 
 TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
@@ -258,6 +318,9 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     float *low = tinyi_lm_take(f, n, 5 * E), *add = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
     float *g = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D), *dl = tinyi_lm_take(f, n, l->w[TINYI_T_TM_DECAY_W1]->n_out), *o = tinyi_lm_take(f, n, D);
     double *acc = (double *)(void *)tinyi_lm_take(f, 2, D);
+    const int gla = tinyi_lm_rwkv6_gla(m);
+    const tiny_idx kv = l->w[TINYI_T_TM_KEY]->n_out;
+    float *made = tinyi_lm_take(f, n, kv);
     tinyi_lm_wkv p;
     int i;
     for (i = 0; i < 5; i++) x[i] = tinyi_lm_take(f, n, D);
@@ -272,8 +335,10 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W1], dl, x[0], n);
     tinyi_lm_run(f, TINY_OP_TANH, dl, dl, NULL, n * l->w[TINYI_T_TM_DECAY_W1]->n_out);
     tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W2], w, dl, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_TM_KEY], k, x[1], n);
-    tinyi_lm_linear(f, l->w[TINYI_T_TM_VALUE], v, x[2], n);
+    for (i = 0; i < 2; i++) {
+        tinyi_lm_linear(f, l->w[i ? TINYI_T_TM_VALUE : TINYI_T_TM_KEY], kv < D ? made : i ? v : k, x[1 + i], n);
+        if (kv < D) tinyi_lm_heads_repeat(f, i ? v : k, made, kv, S);
+    }
     tinyi_lm_linear(f, l->w[TINYI_T_TM_RECEPTANCE], r, x[3], n);
     tinyi_lm_linear(f, l->w[TINYI_T_TM_GATE], g, x[4], n);
     memset(&p, 0, sizeof p);
@@ -282,6 +347,17 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.S = S;
     p.x = w;
     p.b = l->w[TINYI_T_TM_DECAY]->v;
+    if (gla) {
+        p.y = k;
+        tinyi_lm_each(f, n, 4, tinyi_lm_gates6_fn, &p);
+        tinyi_lm_gla(f, r, k, v, w, o, kept ? kept + D : NULL, D / S, S);
+        tinyi_lm_run(f, TINY_OP_SIGMOID, g, g, NULL, n * D);
+        tinyi_lm_mul(f, o, o, g, n * D);
+        tinyi_lm_linear(f, l->w[TINYI_T_TM_OUT], y, o, n);
+        tinyi_lm_shift_keep(f, kept, h);
+        f->used = used;
+        return;
+    }
     tinyi_lm_each(f, n, 4, tinyi_lm_decay6_fn, &p);
     p.r = r;
     p.k = k;

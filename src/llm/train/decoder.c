@@ -2,12 +2,15 @@
  *
  * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
  *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding);
- *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU).
+ *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU);
+ *          S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch", 2024 (its inputs and gates here).
  * Formula  forward, x a row of d numbers for each token:
  *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
  *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1, v = c B' for
  *              each head;  k = [k1, a2 turned], q = [q1, q2 turned];  x += relu(h U')^2 D'
+ *          gated: x_i = h + (h of the token before, or 0 - h) m_i, for the gates, k, v, q and the way out, in this order from 0:
+ *              z = w0 + tanh(x_0 A') B';  g = -exp z;  k = (x_1 W') (1 - exp g);  o = gla(q, k, v, g) (math/gla.h);  x += (o sigmoid(x_4 S')) O'
  *          backward, dy the gradient of what y is:
  *              y = x W':            dx = dy W,  dW = dy' x
  *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
@@ -15,6 +18,7 @@
  *              y = relu(a)^2:       da = 2 relu(a) dy
  *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
  *              turned by an angle:  turned back
+ *              k = c (1 - e^g):     dc = dk (1 - e^g),  dg += -dk c e^g;  g = -e^z:  dz = dg g
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
  * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again, block by
  *          block of 64 queries against the keys that they may see, so that scores stay in the second-level cache.
@@ -31,11 +35,14 @@
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------- */
 
-#define TINYI_DEC_EACH 9                    /* tensors of a layer, in their order: products of one row of h lie side by side */
-static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_EACH] = {
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN },
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN }
+#define TINYI_DEC_MOST 14                   /* tensors of a layer at most, in their order: products of one row of h lie side by side */
+static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_MOST] = {
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_LERP, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_SIDE, TINYI_DEC_DECAY, TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B, TINYI_DEC_O, TINYI_DEC_NORM2,
+      TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN }
 };
+static tiny_idx tinyi_dec_each(const tinyi_dec *m) { return m->form == TINYI_DEC_GATED ? 14 : 9; }
 
 /* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes into the wide layer */
 static tiny_idx tinyi_dec_key(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head; }
@@ -59,7 +66,11 @@ static void tinyi_dec_shape(const tinyi_dec *m, int what, tiny_idx *rows, tiny_i
     case TINYI_DEC_O: *rows = m->d; return;
     case TINYI_DEC_GATE: case TINYI_DEC_UP: *rows = m->hidden; return;
     case TINYI_DEC_DOWN: *rows = m->d; *cols = m->hidden; return;
-    default: *rows = 1; return;             /* norms of the stream */
+    case TINYI_DEC_LERP: *rows = 1; *cols = 5 * m->d; return;
+    case TINYI_DEC_SIDE: *rows = m->d; return;
+    case TINYI_DEC_DECAY_A: *rows = m->rank; return;
+    case TINYI_DEC_DECAY_B: *rows = m->d; *cols = m->rank; return;
+    default: *rows = 1; return;             /* norms of the stream, what gates are without an input */
     }
 }
 /* floats of the first n tensors of a layer */
@@ -72,8 +83,8 @@ static tiny_idx tinyi_dec_floats(const tinyi_dec *m, tiny_idx n)
     }
     return sum;
 }
-TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + TINYI_DEC_EACH * m->n_layer; }
-TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + m->d; }
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + tinyi_dec_each(m) * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + m->d; }
 
 TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
 {
@@ -81,10 +92,10 @@ TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
     t.layer = -1;
     t.what = i ? TINYI_DEC_NORM : TINYI_DEC_EMBD;
     t.at = i ? tinyi_dec_params(m) - m->d : 0;
-    if (i > 0 && i <= TINYI_DEC_EACH * m->n_layer) {
-        t.layer = (i - 1) / TINYI_DEC_EACH;
-        t.what = tinyi_dec_layer[m->form][(i - 1) % TINYI_DEC_EACH];
-        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + tinyi_dec_floats(m, (i - 1) % TINYI_DEC_EACH);
+    if (i > 0 && i <= tinyi_dec_each(m) * m->n_layer) {
+        t.layer = (i - 1) / tinyi_dec_each(m);
+        t.what = tinyi_dec_layer[m->form][(i - 1) % tinyi_dec_each(m)];
+        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + tinyi_dec_floats(m, (i - 1) % tinyi_dec_each(m));
     }
     tinyi_dec_shape(m, t.what, &t.rows, &t.cols);
     return t;
@@ -107,6 +118,7 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 
 typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
     float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;      /* a, c: of the latent form, before and after its norm */
+    float *mixed, *plain, *gate, *low, *side, *raw;     /* of the gated form: the five inputs; keys before their factor; g; tanh; sigmoid; o before it */
 } tinyi_dec_kept;
 
 typedef struct tinyi_dec_run {
@@ -119,6 +131,7 @@ typedef struct tinyi_dec_run {
     tiny_status st;
     tinyi_dec_kept kept[TINYI_DEC_LAYERS];
     float *x, *h, *logits, *dx, *dh, *wide, *qkv, *made, *dc, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+    float *dmixed, *dqkg, *low, *state, *wide_state;    /* gated */
 } tinyi_dec_run;
 
 /* Room for everything, from room on or only counted; in floats. */
@@ -134,9 +147,16 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
 {
     const tinyi_dec *m = r->m;
     const tiny_idx n = r->n, key = tinyi_dec_key(m), kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    const tiny_idx gated = m->form == TINYI_DEC_GATED ? m->d : 0;
     tiny_idx l;
     for (l = 0; l < m->n_layer; l++) {
         tinyi_dec_kept *k = &r->kept[l];
+        k->mixed = tinyi_dec_take(t, n, 5 * gated);
+        k->plain = tinyi_dec_take(t, n, gated);
+        k->gate = tinyi_dec_take(t, n, gated);
+        k->low = tinyi_dec_take(t, n, m->rank);
+        k->side = tinyi_dec_take(t, n, gated);
+        k->raw = tinyi_dec_take(t, n, gated);
         k->x = tinyi_dec_take(t, n, m->d);
         k->h1 = tinyi_dec_take(t, n, m->d);
         k->a = tinyi_dec_take(t, n, m->latent);
@@ -165,6 +185,11 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
     r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), key);
+    r->dmixed = tinyi_dec_take(t, n, 5 * gated);
+    r->dqkg = tinyi_dec_take(t, n, 3 * gated);
+    r->low = tinyi_dec_take(t, n, m->rank);
+    r->state = tinyi_dec_take(t, gated, m->d_head);
+    r->wide_state = tinyi_dec_take(t, gated, m->d_head);
     r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context), m->latent));
 }
 
@@ -414,6 +439,126 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
     }
 }
 
+static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
+{
+    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
+    if (layer >= 0)
+        for (i = 1 + tinyi_dec_each(r->m) * layer; tinyi_dec_layer[r->m->form][(i - 1) % tinyi_dec_each(r->m)] != what;) i++;
+    return r->w + tinyi_dec_tensor_at(r->m, i).at;
+}
+static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+/* ---- the gated form ----------------------------------------------------------------------------------------------------- */
+
+/* h and the h before it, mixed for each of the five that read them; the first token of a sequence has zeros before it */
+static void tinyi_dec_mix(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tiny_idx d = r->m->d, all = r->n * d;
+    const float *mix = tinyi_dec_w(r, l, TINYI_DEC_LERP);
+    tiny_idx i, t, c;
+    for (i = 0; i < 5; i++, mix += d)
+        for (t = 0; t < r->n; t++) {
+            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL;
+            float *to = k->mixed + i * all + t * d;
+            for (c = 0; c < d; c++) to[c] = h[c] + ((before ? before[c] : 0.0f) - h[c]) * mix[c];
+        }
+}
+/* r->dh from r->dmixed, and the gradient of the five shares */
+static void tinyi_dec_mix_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tiny_idx d = r->m->d, all = r->n * d;
+    const float *mix = tinyi_dec_w(r, l, TINYI_DEC_LERP);
+    float *dmix = tinyi_dec_g(r, l, TINYI_DEC_LERP);
+    tiny_idx i, t, c;
+    memset(dmix, 0, (size_t)(5 * d) * sizeof *dmix);
+    memset(r->dh, 0, (size_t)all * sizeof *r->dh);
+    for (i = 0; i < 5; i++, mix += d, dmix += d)
+        for (t = 0; t < r->n; t++) {
+            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL, *dx = r->dmixed + i * all + t * d;
+            float *dh = r->dh + t * d;
+            for (c = 0; c < d; c++) {
+                dh[c] += dx[c] * (1.0f - mix[c]);
+                if (before) dh[c - d] += dx[c] * mix[c];
+                dmix[c] += dx[c] * ((before ? before[c] : 0.0f) - h[c]);
+            }
+        }
+}
+
+/* the tokens of a sequence as (context, heads, d_head) */
+static tiny_tensor tinyi_dec_seq(const tinyi_dec_run *r, float *x, tiny_idx s)
+{
+    return tiny_tensor_3d(x + s * r->m->context * r->m->d, TINY_F32, r->m->context, r->m->n_head, r->m->d_head);
+}
+
+/* from h1 to o, the input of O */
+static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    const tinyi_kernels *kn = r->kernel;
+    const tiny_idx d = m->d, all = r->n * d;
+    const float *bias = tinyi_dec_w(r, l, TINYI_DEC_DECAY);
+    tiny_idx s, t, i;
+    tinyi_dec_mix(r, l, k);
+    tinyi_dec_linear(r, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, k->low);
+    kn->tanh_f32(k->low, k->low, (size_t)(r->n * m->rank));
+    tinyi_dec_linear(r, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, k->gate);
+    for (t = 0; t < r->n; t++) kn->axpy_f32(k->gate + t * d, bias, (size_t)d, 1.0f);
+    kn->exp_f32(k->gate, k->gate, (size_t)all);
+    kn->scale_f32(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
+    tinyi_dec_linear(r, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, k->plain);
+    tinyi_dec_linear(r, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, k->v);
+    tinyi_dec_linear(r, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, k->q);
+    tinyi_dec_linear(r, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, k->side);
+    kn->sigmoid_f32(k->side, k->side, (size_t)all);
+    kn->exp_f32(k->k, k->gate, (size_t)all);
+    for (i = 0; i < all; i++) k->k[i] = k->plain[i] * (1.0f - k->k[i]);
+    for (s = 0; s < r->n_seq && !r->st; s++) {
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
+        tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head);
+        memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
+        r->st = tiny_gla(r->ctx, &state, &q, &key, &v, &g, NULL, &state, &o);
+    }
+    kn->binary_f32(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
+}
+
+/* from r->dh, the gradient of o, to that of h1 */
+static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx d = m->d, all = r->n * d;
+    float *dside = r->dk, *draw = r->dq, *dk = r->dqkg + all, *dg = r->dqkg + 2 * all, *dbias = tinyi_dec_g(r, l, TINYI_DEC_DECAY);
+    tiny_idx s, t, i;
+    for (i = 0; i < all; i++) {
+        dside[i] = r->dh[i] * k->raw[i] * k->side[i] * (1.0f - k->side[i]);
+        draw[i] = r->dh[i] * k->side[i];
+    }
+    memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
+    for (s = 0; s < r->n_seq && !r->st; s++) {
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s);
+        tiny_tensor d_o = tinyi_dec_seq(r, draw, s), dv = tinyi_dec_seq(r, r->dv, s), dqkg = tiny_tensor_4d(r->dqkg + s * m->context * d, TINY_F32, 3, m->context, m->n_head, m->d_head);
+        tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head), dstate = state;
+        dqkg.stride[0] = all;
+        dstate.data = r->wide_state;
+        r->st = tiny_gla_backward(r->ctx, &state, &q, &key, &v, &d_o, &g, NULL, NULL, &dqkg, &dv, &dstate);
+    }
+    if (r->st) return;
+    r->kernel->exp_f32(draw, k->gate, (size_t)all);
+    for (i = 0; i < all; i++) {             /* of z, and of keys before their factor */
+        dg[i] = (dg[i] - dk[i] * k->plain[i] * draw[i]) * k->gate[i];
+        dk[i] *= 1.0f - draw[i];
+    }
+    memset(dbias, 0, (size_t)d * sizeof *dbias);
+    for (t = 0; t < r->n; t++) r->kernel->axpy_f32(dbias, dg + t * d, (size_t)d, 1.0f);
+    tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low, tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
+    for (i = 0; i < r->n * m->rank; i++) r->low[i] *= 1.0f - k->low[i] * k->low[i];
+    tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed, tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
+    tinyi_dec_linear_back(r, dk, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, r->dmixed + all, tinyi_dec_g(r, l, TINYI_DEC_K));
+    tinyi_dec_linear_back(r, r->dv, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, r->dmixed + 2 * all, tinyi_dec_g(r, l, TINYI_DEC_V));
+    tinyi_dec_linear_back(r, r->dqkg, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, r->dmixed + 3 * all, tinyi_dec_g(r, l, TINYI_DEC_Q));
+    tinyi_dec_linear_back(r, dside, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, r->dmixed + 4 * all, tinyi_dec_g(r, l, TINYI_DEC_SIDE));
+    tinyi_dec_mix_back(r, l, k);
+}
+
 /* grouped: s = silu(a) b; a and b the halves of a row of gu. latent: s = relu(a)^2 */
 static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
 {
@@ -489,15 +634,6 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
     return sum;
 }
 
-static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
-{
-    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
-    if (layer >= 0)
-        for (i = 1 + TINYI_DEC_EACH * layer; tinyi_dec_layer[r->m->form][(i - 1) % TINYI_DEC_EACH] != what;) i++;
-    return r->w + tinyi_dec_tensor_at(r->m, i).at;
-}
-static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
-
 /* from h1 to q, k, v, and from their gradients to dh, the first norm's */
 static void tinyi_dec_attention_in(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
 {
@@ -541,9 +677,12 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
         const tinyi_dec_kept *k = &r->kept[l];
         float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
         tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, k->h1);
-        tinyi_dec_attention_in(r, l, k);
-        tinyi_dec_attend(r, k, r->dh);
-        tinyi_dec_heads(r, k->o, r->dh, 0);
+        if (m->form == TINYI_DEC_GATED) tinyi_dec_gated(r, l, k);
+        else {
+            tinyi_dec_attention_in(r, l, k);
+            tinyi_dec_attend(r, k, r->dh);
+            tinyi_dec_heads(r, k->o, r->dh, 0);
+        }
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
         r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
         tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
@@ -576,9 +715,12 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
         tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, first), m->d, wide, r->dh, tinyi_dec_g(r, l, first));
         tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
         tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
-        tinyi_dec_heads(r, r->dh, k->o, 1);
-        tinyi_dec_attend_back(r, k, k->o);
-        tinyi_dec_attention_in_back(r, l, k);
+        if (m->form == TINYI_DEC_GATED) tinyi_dec_gated_back(r, l, k);
+        else {
+            tinyi_dec_heads(r, r->dh, k->o, 1);
+            tinyi_dec_attend_back(r, k, k->o);
+            tinyi_dec_attention_in_back(r, l, k);
+        }
         tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
     }
     for (s = 0; s < r->n_seq; s++)

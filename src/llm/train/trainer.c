@@ -57,15 +57,16 @@ static const tinyi_train_key tinyi_train_keys[] = {
     TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
     TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
     TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 2),
+    TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096), TINYI_TK(rank, INT, 0, 4096)
 };
 #undef TINYI_TK
 
 /* The words of a key that is no number. */
 static const char *tinyi_train_word(int kind, int i)
 {
-    static const char *const optimizer[] = { "muon", "adamw" }, *const form[] = { "grouped", "latent" };
-    return i > 1 ? NULL : kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
+    static const char *const optimizer[] = { "muon", "adamw", NULL }, *const form[] = { "grouped", "latent", "gated", NULL };
+    return kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
 }
 
 static void tinyi_train_defaults(tllm_train_desc *d)
@@ -74,9 +75,10 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (!d->embedding) d->embedding = 256;
     if (!d->layers) d->layers = 4;
     if (!d->heads) d->heads = 8;
-    if (!d->kv_heads) d->kv_heads = d->form == TLLM_TRAIN_LATENT ? d->heads : 2;
+    if (!d->kv_heads) d->kv_heads = d->form != TLLM_TRAIN_GROUPED ? d->heads : 2;
     if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
     if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
+    if (!d->rank && d->form == TLLM_TRAIN_GATED) d->rank = 32;
     if (!d->hidden) d->hidden = 512;
     if (!d->context) d->context = 256;
     if (!d->sequences) d->sequences = 16;
@@ -122,6 +124,13 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
         if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
     }
     if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
+    if (d->form == TLLM_TRAIN_GATED) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the gated form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->rank > d->embedding) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank %d must be at most the embedding, %d", d->rank, d->embedding);
+        if (d->embedding / d->heads > TINY_GLA_KEYS)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the gated form takes %d at most", d->embedding / d->heads, TINY_GLA_KEYS);
+    } else if (d->rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the form gated has one", d->rank);
     if (d->form == TLLM_TRAIN_LATENT) {
         if (d->kv_heads != d->heads)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
@@ -129,7 +138,7 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
     } else if (d->latent || d->rotary)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
-    else if (d->embedding / d->heads % 2)
+    else if (d->form == TLLM_TRAIN_GROUPED && d->embedding / d->heads % 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
@@ -207,8 +216,8 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
             const char *word;
             for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
             if (!word)
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
-                                  tinyi_train_word(key->kind, 0), tinyi_train_word(key->kind, 1));
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s%s%s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                                  i > 2 ? tinyi_train_word(key->kind, 0) : "", i > 2 ? ", " : "", tinyi_train_word(key->kind, i - 2), tinyi_train_word(key->kind, i - 1));
             memcpy(to, &i, sizeof i);
             continue;
         }
@@ -245,12 +254,24 @@ static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t
     return p;
 }
 
-static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
+static void tinyi_train_name(const tinyi_dec *m, const tinyi_dec_tensor *t, char name[64])
 {
     static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output", "ffn_norm", "ffn_gate",
-                                        "ffn_up", "ffn_down", "output_norm" };
-    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
-    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
+                                        "ffn_up", "ffn_down", "output_norm", "time_mix_lerp_fused", "time_mix_gate", "time_mix_decay", "time_mix_decay_w1", "time_mix_decay_w2" };
+    static const struct { int what; const char *name; } gated[] = { { TINYI_DEC_Q, "time_mix_receptance" }, { TINYI_DEC_K, "time_mix_key" }, { TINYI_DEC_V, "time_mix_value" },
+                                                                    { TINYI_DEC_O, "time_mix_output" } };
+    const char *at = what[t->what];
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(gated) && m->form == TINYI_DEC_GATED; i++)
+        if (gated[i].what == t->what) at = gated[i].name;
+    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", at);
+    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, at);
+}
+
+/* What a gate is without an input, z of g = -exp z: from channels of a head that keep 0.993 a token to ones that keep half. */
+static double tinyi_train_gate(const tllm_trainer *t, size_t channel)
+{
+    return -5.0 + 4.6 * (double)(channel % (size_t)t->m.d_head) / (double)TINYI_MAX(t->m.d_head - 1, 1);
 }
 
 /* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The embedding is wide
@@ -270,8 +291,16 @@ static void tinyi_train_start(tllm_trainer *t)
         const float gain = p.what == TINYI_DEC_NORM ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols))) : 1.0f;
         if (p.what == TINYI_DEC_EMBD) deviation = t->desc.spread;
         if (p.what == TINYI_DEC_O || p.what == TINYI_DEC_DOWN) deviation /= tinyi_sqrt64(2.0 * (double)t->m.n_layer);
-        if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
+        if (p.what == TINYI_DEC_DECAY_B) deviation *= 0.1;
+        if (p.what == TINYI_DEC_DECAY) for (k = 0; k < count; k++) w[k] = (float)tinyi_train_gate(t, k);
+        else if (p.what == TINYI_DEC_LERP) for (k = 0; k < count; k++) w[k] = (float)((double)(k % (size_t)t->m.d) / (double)t->m.d);    /* channels look back more and more */
+        else if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
         else for (k = 0; k < count; k++) w[k] = (float)(deviation * (double)tiny_rng_normal(&rng));
+        /* 1 - e^g is small where a channel keeps much: keys begin a part of that larger */
+        for (k = 0; k < count && p.what == TINYI_DEC_K && t->m.form == TINYI_DEC_GATED; k++) {
+            const double rest = 1.0 - tinyi_exp64(-tinyi_exp64(tinyi_train_gate(t, k / (size_t)p.cols)));
+            w[k] *= (float)TINYI_MIN(1.0 / rest, 4.0);
+        }
     }
 }
 
@@ -314,7 +343,7 @@ static tiny_status tinyi_train_workers(tllm_trainer *t)
             const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
             tiny_param *to = &t->param[own];
             if (k % t->n_workers != i) continue;
-            tinyi_train_name(&p, t->name[own]);
+            tinyi_train_name(&t->m, &p, t->name[own]);
             to->name = t->name[own++];
             to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols) : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
             to->grad = to->value;
@@ -391,7 +420,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->desc = d;
-    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : TINYI_DEC_GROUPED;
+    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : d.form == TLLM_TRAIN_GATED ? TINYI_DEC_GATED : TINYI_DEC_GROUPED;
     t->m.d = d.embedding;
     t->m.n_layer = d.layers;
     t->m.n_head = d.heads;
@@ -399,6 +428,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     t->m.d_head = d.embedding / d.heads;
     t->m.d_turn = d.form == TLLM_TRAIN_LATENT ? d.rotary : t->m.d_head;
     t->m.latent = d.latent;
+    t->m.rank = d.rank;
     t->m.hidden = d.hidden;
     t->m.context = d.context;
     t->m.vocab = TLLM_STORY_VOCAB;
@@ -425,7 +455,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
     tinyi_dec_tensor p;
     if (!t || i >= (size_t)tinyi_dec_tensors(&t->m)) return 0;
     p = tinyi_dec_tensor_at(&t->m, (tiny_idx)i);
-    if (name) tinyi_train_name(&p, name);
+    if (name) tinyi_train_name(&t->m, &p, name);
     if (value) *value = tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
     if (gradient) *gradient = tiny_tensor_2d(t->g[0] + p.at, TINY_F32, p.rows, p.cols);
     return 1;
@@ -505,7 +535,7 @@ static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
             char name[64];
             for (k = 0; k < p.rows * p.cols; k++)
                 if (!tinyi_train_finite((double)x[k])) {
-                    tinyi_train_name(&p, name);
+                    tinyi_train_name(&t->m, &p, name);
                     return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed", (long long)t->steps + 1,
                                       pass ? "the gradient" : "the weight", name, (double)x[k], (long long)(k / p.cols), (long long)(k % p.cols));
                 }
@@ -634,12 +664,16 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 
 /* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
 
-static const char *tinyi_train_kind(const tllm_trainer *t) { return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : "story trainer 1"; }
+static const char *tinyi_train_kind(const tllm_trainer *t)
+{
+    return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : t->desc.form == TLLM_TRAIN_GATED ? "story trainer 1, gated" : "story trainer 1";
+}
 /* What a checkpoint of this form says of its description in numbers: keys of other forms are not in it. */
 static int tinyi_train_told(const tllm_trainer *t, const tinyi_train_key *k)
 {
     if (k->kind == TINYI_TK_SEED || k->kind == TINYI_TK_FORM) return 0;
-    return t->desc.form == TLLM_TRAIN_LATENT || (k->at != offsetof(tllm_train_desc, latent) && k->at != offsetof(tllm_train_desc, rotary));
+    if (k->at == offsetof(tllm_train_desc, latent) || k->at == offsetof(tllm_train_desc, rotary)) return t->desc.form == TLLM_TRAIN_LATENT;
+    return k->at != offsetof(tllm_train_desc, rank) || t->desc.form == TLLM_TRAIN_GATED;
 }
 
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
@@ -738,24 +772,31 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 /* ---- the model file ------------------------------------------------------------------------------------------------------- */
 
 /* keys of the architecture stand behind its name */
+static const char *tinyi_train_arch(const tllm_trainer *t)
+{
+    return t->desc.form == TLLM_TRAIN_LATENT ? "plm" : t->desc.form == TLLM_TRAIN_GATED ? "rwkv6qwen2" : "llama";
+}
 static const char *tinyi_train_arch_key(const tllm_trainer *t, char key[64], const char *name)
 {
-    (void)snprintf(key, 64, "%s.%s", t->desc.form == TLLM_TRAIN_LATENT ? "plm" : "llama", name);
+    (void)snprintf(key, 64, "%s.%s", tinyi_train_arch(t), name);
     return key;
 }
 static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
 {
     tiny_ctx *c = t->ctx;
     const tllm_train_desc *d = &t->desc;
-    const struct { const char *name; int value; } number[] = {
+    const struct { const char *name; int value; } gated[] = {      /* no heads of queries, as converters write it; no positions */
+        { "attention.head_count", 0 }, { "attention.head_count_kv", d->heads }, { "wkv.head_size", (int)t->m.d_head }, { "time_mix_extra_dim", 1 }, { "time_decay_extra_dim", d->rank },
+        { "token_shift_count", 1 }
+    }, number[] = {
         { "vocab_size", TLLM_STORY_VOCAB }, { "context_length", d->context }, { "embedding_length", d->embedding }, { "block_count", d->layers },
         { "feed_forward_length", d->hidden }, { "attention.head_count", d->heads }, { "attention.head_count_kv", d->kv_heads }, { "rope.dimension_count", (int)t->m.d_turn },
         { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) }, { "attention.value_length", (int)t->m.d_head }, { "attention.kv_lora_rank", d->latent }
     };
-    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : 3);      /* the last three are those of latent attention */
+    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : d->form == TLLM_TRAIN_GATED ? 6 : 3);     /* the last three are those of latent attention */
     char key[64];
     size_t i;
-    (void)tllm_writer_put_text(c, w, "general.architecture", d->form == TLLM_TRAIN_LATENT ? "plm" : "llama");
+    (void)tllm_writer_put_text(c, w, "general.architecture", tinyi_train_arch(t));
     (void)tllm_writer_put_text(c, w, "general.name", "story");
     (void)tllm_writer_put_text(c, w, "general.license", "mit");
     (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
@@ -766,10 +807,35 @@ static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const t
         if (i == 7) (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
         (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, number[i].name), (uint32_t)number[i].value);
     }
-    (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
+    if (d->form == TLLM_TRAIN_GATED) {
+        (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
+        for (i = 0; i < TINYI_COUNT(gated); i++) (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, gated[i].name), (uint32_t)gated[i].value);
+    } else (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
     (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
     (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
     return tllm_story_vocab_put(c, w);
+}
+
+/* Tensors that a gated file has beside what was trained: the shares of the five inputs could depend on the token, by two small matrices, which
+ * are zero here, and so is what they would read; and other engines want the head beside the embedding. Tensor i of them; 0: no more. */
+static int tinyi_train_extra(const tllm_trainer *t, int i, char name[64], uint64_t dim[3], int *rank)
+{
+    static const char *const each[] = { "time_mix_lerp_x", "time_mix_w1", "time_mix_w2" };
+    const uint64_t d = (uint64_t)t->desc.embedding;
+    if (t->desc.form != TLLM_TRAIN_GATED || i > 3 * t->desc.layers) return 0;
+    if (i == 3 * t->desc.layers) {
+        (void)snprintf(name, 64, "output.weight");
+        *rank = 2;
+        dim[0] = d;
+        dim[1] = TLLM_STORY_VOCAB;
+        return 1;
+    }
+    (void)snprintf(name, 64, "blk.%d.%s.weight", i / 3, each[i % 3]);
+    *rank = 1 + i % 3;
+    dim[0] = i % 3 == 2 ? 1 : d;
+    dim[1] = i % 3 == 2 ? d : 5;
+    dim[2] = 5;
+    return 1;
 }
 
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format)
@@ -781,7 +847,10 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     tiny_status st;
     tiny_tensor x;
     char name[64];
+    uint64_t dim[4];
+    tllm_text text;
     size_t i, most = 0;
+    int k, rank;
     if (!t || !path) return TINY_E_ARGUMENT;
     if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
@@ -798,20 +867,34 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     st = tllm_writer_open(t->ctx, &wd, &w);
     if (!st) st = tinyi_train_keys_put(t, w, f);
     for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
-        uint64_t dim[2];
-        tllm_text text;
-        const int is_row = x.dim[0] == 1;
+        const int is_row = x.dim[0] == 1, five = is_row && x.dim[1] == 5 * (tiny_idx)t->desc.embedding;
         text.at = name;
         text.n = strlen(name);
-        dim[0] = (uint64_t)x.dim[1];
-        dim[1] = (uint64_t)x.dim[0];
-        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, is_row ? 1 : 2, dim, NULL);
+        dim[0] = (uint64_t)(five ? t->desc.embedding : x.dim[1]);
+        dim[1] = five ? 1 : (uint64_t)x.dim[0];
+        dim[2] = 1;
+        dim[3] = 5;
+        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, five ? 4 : is_row ? 1 : 2, dim, NULL);
+    }
+    for (k = 0; !st && tinyi_train_extra(t, k, name, dim, &rank); k++) {
+        text.at = name;
+        text.n = strlen(name);
+        st = tllm_writer_put_tensor(t->ctx, w, text, k == 3 * t->desc.layers ? f->id : plain->id, rank, dim, NULL);
     }
     for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
         const size_t n = (size_t)tiny_tensor_count(&x);
         const tllm_format *to = x.dim[0] == 1 ? plain : f;
         to->pack((const float *)x.data, packed, n, NULL);
         st = tllm_writer_data(t->ctx, w, packed, tllm_format_bytes(to, n));
+    }
+    for (k = 0; !st && tinyi_train_extra(t, k, name, dim, &rank); k++) {
+        size_t n = (size_t)t->desc.embedding * (rank == 1 ? 1 : 5) * 4;
+        memset(packed, 0, n);               /* no more than a matrix of the layer, which has 8 rows or more */
+        if (k == 3 * t->desc.layers && tllm_trainer_tensor(t, 0, NULL, &x, NULL)) {
+            n = tllm_format_bytes(f, (uint64_t)tiny_tensor_count(&x));
+            f->pack((const float *)x.data, packed, (size_t)tiny_tensor_count(&x), NULL);
+        }
+        st = tllm_writer_data(t->ctx, w, packed, n);
     }
     if (!st) st = tllm_writer_finish(t->ctx, w);
     tllm_writer_close(t->ctx, w);

@@ -25,13 +25,15 @@ TINYI_C_BEGIN
 typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
 
 /* grouped: the layers of "llama", query heads that share keys; latent: those of "plm", keys and values of all heads made from
- * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU */
-typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT } tllm_train_form;
+ * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU; gated: those of "rwkv6qwen2", gated
+ * linear attention, whose state has the same size however long the text is */
+typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT, TLLM_TRAIN_GATED } tllm_train_form;
 
 typedef struct tllm_train_desc {            /* zero: the value in brackets */
-    int form;                               /* of the layers: grouped, or latent */
-    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent: kv_heads are the heads */
+    int form;                               /* of the layers: grouped, latent or gated */
+    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent and gated: kv_heads are the heads */
     int latent, rotary;                     /* latent: numbers that keys and values are made from, of the shared rotated key [64, 16] */
+    int rank;                               /* gated: numbers that the gates of all channels are made from [32] */
     int sequences;                          /* of a step, a multiple of 4 [16] */
     int steps;                              /* of the whole run: what the rates follow [1000] */
     int warmup;                             /* steps until the rates are whole [40] */
@@ -82,7 +84,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
  * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
-/* A GGUF file of architecture "llama", or "plm" for the latent form, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
+/* A GGUF file of architecture "llama", "plm" for the latent form or "rwkv6qwen2" for the gated one, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
 
 TINYI_C_END

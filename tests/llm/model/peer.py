@@ -141,7 +141,8 @@ OPTIONAL = ['output.weight', 'output.bias', 'output_norm.bias', 'token_embd_norm
     'blk.N.' + s for s in '''attn_norm.bias attn_norm_2.weight attn_norm_2.bias attn_q.bias attn_k.bias attn_v.bias attn_qkv.bias attn_output.bias attn_sinks.weight
     attn_q_norm.weight attn_k_norm.weight attn_q_norm.bias attn_k_norm.bias post_attention_norm.weight ffn_norm.weight ffn_norm.bias post_ffw_norm.weight layer_out_scale.weight
     ffn_gate_inp.bias exp_probs_b.bias ffn_gate.bias ffn_up.bias ffn_down.bias ffn_gate_exps.bias ffn_up_exps.bias ffn_down_exps.bias ffn_gate_inp_shexp.weight
-    ffn_gate_shexp.weight ffn_up_shexp.weight ffn_down_shexp.weight attn_sub_norm.weight ffn_sub_norm.weight ffn_act.scales rope_freqs.weight layer_output_norm.bias attn_output_norm.bias'''.split()]
+    ffn_gate_shexp.weight ffn_up_shexp.weight ffn_down_shexp.weight attn_sub_norm.weight ffn_sub_norm.weight ffn_act.scales rope_freqs.weight layer_output_norm.bias attn_output_norm.bias
+    time_mix_key.bias time_mix_value.bias time_mix_receptance.bias'''.split()]
 
 class Model:
     def __init__(self, peer, path, meta, n_layer, first, emb, decoder):
@@ -202,6 +203,7 @@ YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.o
 MLA = {'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.key_length': 24, 'attention.value_length': 20, 'rope.dimension_count': 8}
 MLA_2 = {**MOE, **MLA, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3, 'attention.head_count_kv': 1, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12}
 W = 'attention.sliding_window'
+GLA = {'attention.head_count': 0, 'wkv.head_size': 16, 'time_mix_extra_dim': 8, 'time_decay_extra_dim': 12, 'token_shift_count': 1}
 INDEXER = tuple('blk.%d.indexer.%s' % (i, s) for i in range(3) for s in ('k_norm.weight', 'k_norm.bias', 'proj.weight', 'attn_k.weight', 'attn_q_b.weight'))
 DISTANCES = ('enc.blk.0.attn_rel_b.weight', 'dec.blk.0.attn_rel_b.weight')
 GATES = tuple('blk.%d.ffn_gate_exps.weight' % i for i in range(3))         # optional to the engine, not to us
@@ -320,6 +322,8 @@ SPECS = {
     't5-gated': ('t5', {'attention.head_count_kv': 4, 'attention.key_length': 12, 'attention.value_length': 12, 'attention.relative_buckets_count': 32, 'decoder_start_token_id': 0},
                  {'decoder': 1, 't': 60, 'queries': 12 ** -0.5, 'first': DISTANCES + tuple('%s.blk.%d.ffn_gate.weight' % (s, i) for s in ('enc', 'dec') for i in range(3))}),
     'jamba': ('jamba', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'ssm.conv_kernel': 4, 'ssm.inner_size': 128, 'ssm.state_size': 12, 'ssm.time_step_rank': 6}, {}),
+    'rwkv6qwen2': ('rwkv6qwen2', {**GLA, 'attention.head_count_kv': 2}, {'t': 60}),
+    'rwkv6qwen2-heads': ('rwkv6qwen2', {**GLA, 'attention.head_count_kv': 4}, {'t': 60}),
     'lfm2': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3}, {}),
     'lfm2-window': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, W: 8}, {'t': 60}),
     'lfm2moe': ('lfm2moe', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, 'leading_dense_block_count': 1, 'expert_gating_func': 2}, {}),
@@ -363,6 +367,7 @@ def numbers(arch, own, more, seed):
         m.update({'embedding_length': heads * d, 'attention.head_count': heads, 'attention.head_count_kv': 1, 'feed_forward_length': int(r.choice([36, 100, 132])), 'rope.freq_base': 500000.0})
     m.update(own)
     if seed and own.get('attention.head_count_kv') == 4: m['attention.head_count_kv'] = m['attention.head_count']
+    if seed and arch == 'rwkv6qwen2': m.update({'wkv.head_size': d, 'attention.head_count_kv': heads if own['attention.head_count_kv'] == 4 else 1})
     if seed and arch in ('lfm2', 'lfm2moe', 'jamba'): m['attention.head_count_kv'] = [0, 1, 0]
     if seed and arch == 'jamba': m['ssm.inner_size'] = 2 * m['embedding_length']
     meta = {'general.architecture': arch, 'tokenizer.ggml.model': 'no_vocab', 'tokenizer.ggml.token_type_count': 2}

@@ -27,6 +27,10 @@ T_FN tllm_train_desc form_desc(int form)
         d.latent = 10;
         d.rotary = 6;
     }
+    if (form == TLLM_TRAIN_GATED) {
+        d.kv_heads = 0;
+        d.rank = 6;
+    }
     return d;
 }
 
