@@ -1,171 +1,180 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     171  the manual
- *     244  math/kernels.h
- *    6490  options and names
- *    7070  core/config.h
- *    7202  core/status.h
- *    7235  core/tensor.h
- *    7288  core/ctx.h
- *    7365  core/mem.h
- *    7406  core/thread.h
- *    7457  core/rng.h
- *    7483  core/op.h
- *    7578  core/record.h
- *    7600  core/accel.h
- *    7637  core/bytes.h
- *    7665  core/json.h
- *    7711  core/safetensors.h
- *    7755  core/file.h
- *    7799  core/checkpoint.h
- *    7898  core/time.h
- *    7908  core/conform.h
- *    7991  math/binary.h
- *    8032  math/elem.h
- *    8099  math/convert.h
- *    8140  math/reduce.h
- *    8187  math/softmax.h
- *    8238  math/norm.h
- *    8287  math/matmul.h
- *    8357  math/layout.h
- *    8410  math/conv.h
- *    8470  math/sort.h
- *    8531  math/linalg_lu.h
- *    8550  math/linalg_qr.h
- *    8568  math/linalg_eig.h
- *    8583  math/linalg_svd.h
- *    8598  math/linalg.h
- *    8662  math/fft.h
- *    8737  math/fwht.h
- *    8766  math/attention.h
- *    8831  math/slope.h
- *    8858  math/loss.h
- *    8879  math/rope.h
- *    8900  math/patch.h
- *    8931  math/sparse.h
- *    9006  math/edges.h
- *    9091  math/ops.h
- *    9111  math/optim.h
- *    9226  math/tape.h
- *    9330  math/layer.h
- *    9375  math/train.h
- *    9429  math/all.h
- *    9435  the shared functions again, where the other header came first
- *    9932  gnn/graph/graph.h
- *   10021  gnn/graph/community.h
- *   10049  gnn/graph/partition.h
- *   10092  gnn/graph/halo.h
- *   10124  gnn/graph/sample.h
- *   10178  gnn/graph/npy.h
- *   10210  gnn/graph/read.h
- *   10253  gnn/layer/layer.h
- *   10328  gnn/layer/net.h
- *   10436  gnn/train/train.h
- *   10519  gnn/embed/fastrp.h
- *   10558  gnn/train/data.h
- *   10583  gnn/tinygnn.h
- *   10608  internal functions
- *   10703  core/status.c
- *   10713  core/atomic.h
- *   10765  core/state.h
- *   10861  core/tensor.c
- *   11031  core/cpu.h
- *   11065  core/ctx.c
- *   11305  core/mem.c
- *   11401  core/thread.c
- *   11877  core/rng.c
- *   11960  core/op.c
- *   12324  core/record.c
- *   12422  core/bytes.c
- *   12511  core/json.c
- *   12821  core/safetensors.c
- *   13036  core/file.c
- *   13281  core/hash.h
- *   13301  core/checkpoint.c
- *   13962  core/time.c
- *   14009  core/half.h
- *   14062  core/conform.c
- *   14821  math/grad.h
- *   14865  math/table.h
- *   14918  math/rows.h
- *   14983  math/walk.h
- *   15102  math/binary.c
- *   15393  math/elem.c
- *   16153  math/convert.c
- *   16628  math/reduce.c
- *   17146  math/softmax.c
- *   17512  math/norm.c
- *   18039  math/gemm.h
- *   18118  math/gemm_i8.h
- *   18134  math/matmul.c
- *   18494  math/layout.c
- *   19237  math/conv.c
- *   19764  math/sort.c
- *   20656  math/linalg_block.h
- *   20804  math/linalg_lu.c
- *   21152  math/linalg_qr.c
- *   21502  math/linalg_eig.c
- *   22013  math/linalg_svd.c
- *   22411  math/linalg.c
- *   22682  math/fft_way.h
- *   22751  math/fft.c
- *   23226  math/fwht.c
- *   23372  math/attention.c
- *   23751  math/slope.c
- *   23935  math/loss.c
- *   24104  math/rope.c
- *   24247  math/patch.c
- *   24548  math/sparse_lines.h
- *   24576  math/sparse_forms.h
- *   24597  math/sparse.c
- *   24904  math/edges.c
- *   25787  math/ops.c
- *   25832  math/optim.c
- *   26455  math/tape.c
- *   27308  math/layer.c
- *   27772  math/train.c
- *   27967  math/edges_grad.c
- *   28438  math/normal.c
- *   28457  core/target.h
- *   28787  math/targets.c
- *   28916  math/all.c
- *   28920  core/cpu.c
- *   29134  core/hash.c
- *   29237  math/grad.c
- *   30017  math/matvec.h
- *   30028  math/gemm.c
- *   30612  math/gemm_i8.c
- *   30835  math/linalg_block.c
- *   31371  math/fft_way.c
- *   31786  math/sparse_lines.c
- *   32260  math/sparse_forms.c
- *   32466  math/matvec.c
- *   32518  the shared functions forwarded, where the other header has their bodies
- *   33010  internal functions of this header
- *   33020  gnn/graph/inside.h
- *   33039  gnn/graph/graph.c
- *   33697  gnn/graph/coarsen.h
- *   33730  gnn/graph/community.c
- *   33932  gnn/graph/refine.h
- *   33975  gnn/graph/partition.c
- *   34360  gnn/graph/halo.c
- *   34518  gnn/graph/sample.c
- *   34868  gnn/graph/inflate.h
- *   34885  gnn/graph/words.h
- *   34912  gnn/graph/npy.c
- *   35388  gnn/graph/read.c
- *   36089  gnn/layer/layer.c
- *   36610  gnn/layer/net_file.h
- *   36625  gnn/layer/net.c
- *   37114  gnn/embed/fastrp.c
- *   37485  gnn/train/data.c
- *   37679  gnn/graph/coarsen.c
- *   38079  gnn/graph/refine.c
- *   38447  gnn/graph/inflate.c
- *   38757  gnn/graph/words.c
- *   38904  gnn/layer/net_file.c
- *   39336  gnn/tinygnn.c
- *   39347  the licence
+ *     180  the manual
+ *     253  math/kernels.h
+ *    6687  options and names
+ *    7271  core/config.h
+ *    7403  core/status.h
+ *    7436  core/tensor.h
+ *    7489  core/ctx.h
+ *    7566  core/mem.h
+ *    7607  core/thread.h
+ *    7658  core/rng.h
+ *    7684  core/op.h
+ *    7779  core/record.h
+ *    7801  core/accel.h
+ *    7838  core/bytes.h
+ *    7866  core/json.h
+ *    7912  core/safetensors.h
+ *    7956  core/file.h
+ *    8000  core/checkpoint.h
+ *    8099  core/time.h
+ *    8109  core/conform.h
+ *    8192  math/binary.h
+ *    8233  math/elem.h
+ *    8300  math/convert.h
+ *    8341  math/reduce.h
+ *    8388  math/softmax.h
+ *    8439  math/norm.h
+ *    8488  math/matmul.h
+ *    8558  math/layout.h
+ *    8611  math/conv.h
+ *    8671  math/sort.h
+ *    8732  math/linalg_lu.h
+ *    8751  math/linalg_qr.h
+ *    8769  math/linalg_eig.h
+ *    8784  math/linalg_svd.h
+ *    8799  math/linalg.h
+ *    8863  math/fft.h
+ *    8938  math/fwht.h
+ *    8967  math/attention.h
+ *    9032  math/gla.h
+ *    9095  math/gla_grad.h
+ *    9113  math/slope.h
+ *    9140  math/loss.h
+ *    9161  math/rope.h
+ *    9182  math/patch.h
+ *    9213  math/sparse.h
+ *    9288  math/edges.h
+ *    9373  math/ops.h
+ *    9394  math/optim.h
+ *    9509  math/tape.h
+ *    9613  math/layer.h
+ *    9658  math/train.h
+ *    9712  math/all.h
+ *    9718  the shared functions again, where the other header came first
+ *   10219  gnn/graph/graph.h
+ *   10308  gnn/graph/community.h
+ *   10336  gnn/graph/partition.h
+ *   10379  gnn/graph/halo.h
+ *   10411  gnn/graph/sample.h
+ *   10465  gnn/graph/npy.h
+ *   10497  gnn/graph/read.h
+ *   10540  gnn/layer/layer.h
+ *   10615  gnn/layer/net.h
+ *   10723  gnn/train/train.h
+ *   10806  gnn/embed/fastrp.h
+ *   10845  gnn/train/data.h
+ *   10870  gnn/tinygnn.h
+ *   10895  internal functions
+ *   10996  core/status.c
+ *   11006  core/atomic.h
+ *   11058  core/state.h
+ *   11154  core/tensor.c
+ *   11324  core/cpu.h
+ *   11358  core/ctx.c
+ *   11598  core/mem.c
+ *   11694  core/thread.c
+ *   12170  core/rng.c
+ *   12253  core/op.c
+ *   12617  core/record.c
+ *   12715  core/bytes.c
+ *   12804  core/json.c
+ *   13114  core/safetensors.c
+ *   13329  core/file.c
+ *   13574  core/hash.h
+ *   13594  core/checkpoint.c
+ *   14255  core/time.c
+ *   14302  core/half.h
+ *   14355  core/conform.c
+ *   15114  math/grad.h
+ *   15158  math/table.h
+ *   15212  math/rows.h
+ *   15277  math/walk.h
+ *   15396  math/binary.c
+ *   15687  math/elem.c
+ *   16447  math/convert.c
+ *   16922  math/reduce.c
+ *   17440  math/softmax.c
+ *   17806  math/norm.c
+ *   18333  math/gemm.h
+ *   18412  math/gemm_i8.h
+ *   18428  math/matmul.c
+ *   18788  math/layout.c
+ *   19531  math/conv.c
+ *   20058  math/sort.c
+ *   20950  math/linalg_block.h
+ *   21098  math/linalg_lu.c
+ *   21446  math/linalg_qr.c
+ *   21796  math/linalg_eig.c
+ *   22307  math/linalg_svd.c
+ *   22705  math/linalg.c
+ *   22976  math/fft_way.h
+ *   23045  math/fft.c
+ *   23520  math/fwht.c
+ *   23666  math/attention.c
+ *   24045  math/gla.c
+ *   24528  math/gla_grad.c
+ *   24890  math/slope.c
+ *   25074  math/loss.c
+ *   25243  math/rope.c
+ *   25386  math/patch.c
+ *   25687  math/sparse_lines.h
+ *   25715  math/sparse_forms.h
+ *   25736  math/sparse.c
+ *   26043  math/edges.c
+ *   26926  math/ops.c
+ *   26971  math/optim.c
+ *   27594  math/tape.c
+ *   28447  math/layer.c
+ *   28911  math/train.c
+ *   29106  math/edges_grad.c
+ *   29577  math/normal.c
+ *   29596  core/target.h
+ *   29926  math/targets.c
+ *   30055  math/all.c
+ *   30059  core/cpu.c
+ *   30273  core/hash.c
+ *   30376  math/grad.c
+ *   31156  math/matvec.h
+ *   31167  math/gemm.c
+ *   31751  math/gemm_i8.c
+ *   31974  math/linalg_block.c
+ *   32510  math/fft_way.c
+ *   32925  math/sparse_lines.c
+ *   33399  math/sparse_forms.c
+ *   33605  math/matvec.c
+ *   33657  the shared functions forwarded, where the other header has their bodies
+ *   34153  internal functions of this header
+ *   34163  gnn/graph/inside.h
+ *   34182  gnn/graph/graph.c
+ *   34840  gnn/graph/coarsen.h
+ *   34873  gnn/graph/community.c
+ *   35075  gnn/graph/refine.h
+ *   35118  gnn/graph/partition.c
+ *   35503  gnn/graph/halo.c
+ *   35661  gnn/graph/sample.c
+ *   36011  gnn/graph/inflate.h
+ *   36028  gnn/graph/words.h
+ *   36055  gnn/graph/npy.c
+ *   36531  gnn/graph/read.c
+ *   37232  gnn/layer/layer.c
+ *   37753  gnn/layer/net_file.h
+ *   37768  gnn/layer/net.c
+ *   38257  gnn/embed/fastrp.c
+ *   38628  gnn/train/data.c
+ *   38822  gnn/graph/coarsen.c
+ *   39222  gnn/graph/refine.c
+ *   39590  gnn/graph/inflate.c
+ *   39900  gnn/graph/words.c
+ *   40047  gnn/layer/net_file.c
+ *   40479  gnn/train/pass.h
+ *   40536  gnn/train/kit.h
+ *   40565  gnn/train/nodes.c
+ *   40680  gnn/train/graphs.c
+ *   40947  gnn/train/links.c
+ *   41204  gnn/tinygnn.c
+ *   41217  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5995,6 +6004,193 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
 }
 
 #endif
+/* src/math/gla.simd.h - the steps of a gated state, and the scores of neighbours (math/gla.h tells what they compute)
+ *
+ * A step goes down the rows of S four vectors of columns at a time: the four pieces of v and of o stay in registers, S is read
+ * and written once. A gate of exactly 0 writes without reading, so that what was infinite is gone.                     */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_gla_four)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key)
+{
+    const v_f32 v0 = v_load(v), v1 = v_load(v + V_LANES), v2 = v_load(v + 2 * V_LANES), v3 = v_load(v + 3 * V_LANES);
+    v_f32 o0 = v_zero(), o1 = v_zero(), o2 = v_zero(), o3 = v_zero();
+    tiny_idx d;
+    for (d = 0; d < n_key; d++, s += ld) {
+        const v_f32 kd = v_set(k[d]), qd = v_set(q[d]), ed = v_set(e[d]);
+        v_f32 s0 = v_mul(kd, v0), s1 = v_mul(kd, v1), s2 = v_mul(kd, v2), s3 = v_mul(kd, v3);
+        if (e[d] != 0.0f) {
+            s0 = v_fma(ed, v_load(s), s0);
+            s1 = v_fma(ed, v_load(s + V_LANES), s1);
+            s2 = v_fma(ed, v_load(s + 2 * V_LANES), s2);
+            s3 = v_fma(ed, v_load(s + 3 * V_LANES), s3);
+        }
+        v_store(s, s0);
+        v_store(s + V_LANES, s1);
+        v_store(s + 2 * V_LANES, s2);
+        v_store(s + 3 * V_LANES, s3);
+        o0 = v_fma(qd, s0, o0);
+        o1 = v_fma(qd, s1, o1);
+        o2 = v_fma(qd, s2, o2);
+        o3 = v_fma(qd, s3, o3);
+    }
+    v_store(o, o0);
+    v_store(o + V_LANES, o1);
+    v_store(o + 2 * V_LANES, o2);
+    v_store(o + 3 * V_LANES, o3);
+}
+static void TINY_FN(tinyi_gla_step_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx j = 0, d;
+    for (; j + 4 * V_LANES <= n_value; j += 4 * V_LANES) TINY_FN(tinyi_gla_four)(s + j, ld, e, k, v + j, q, o + j, n_key);
+    for (; j < n_value; j += V_LANES) {
+        const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+        const v_f32 vj = v_load_n(v + j, n);
+        v_f32 sum = v_zero();
+        float *row = s + j;
+        for (d = 0; d < n_key; d++, row += ld) {
+            v_f32 x = v_mul(v_set(k[d]), vj);
+            if (e[d] != 0.0f) x = v_fma(v_set(e[d]), v_load_n(row, n), x);
+            v_store_n(row, x, n);
+            sum = v_fma(v_set(q[d]), x, sum);
+        }
+        v_store_n(o + j, sum, n);
+    }
+}
+
+static void TINY_FN(tinyi_gla_query_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx d, j;
+    for (d = 0; d < n_key; d++, s += ld) {
+        const v_f32 kd = v_set(k[d]), ed = v_set(e[d]);
+        const int holds = e[d] != 0.0f;
+        v_f32 sum = v_zero(), sum1 = v_zero();
+        for (j = 0; j + 2 * V_LANES <= n_value; j += 2 * V_LANES) {
+            v_f32 x = v_mul(kd, v_load(v + j)), y = v_mul(kd, v_load(v + j + V_LANES));
+            if (holds) {
+                x = v_fma(ed, v_load(s + j), x);
+                y = v_fma(ed, v_load(s + j + V_LANES), y);
+            }
+            v_store(s + j, x);
+            v_store(s + j + V_LANES, y);
+            sum = v_fma(x, v_load(d_o + j), sum);
+            sum1 = v_fma(y, v_load(d_o + j + V_LANES), sum1);
+        }
+        for (; j < n_value; j += V_LANES) {
+            const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+            v_f32 x = v_mul(kd, v_load_n(v + j, n));
+            if (holds) x = v_fma(ed, v_load_n(s + j, n), x);
+            v_store_n(s + j, x, n);
+            sum = v_fma(x, v_load_n(d_o + j, n), sum);
+        }
+        dq[d] = v_sum(v_add(sum, sum1));
+    }
+}
+
+static void TINY_FN(tinyi_gla_back_f32)(float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk,
+                                        float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx d, j;
+    for (j = 0; j < n_value; j++) dv[j] = 0.0f;
+    for (d = 0; d < n_key; d++, s += ld, before += n_value) {
+        const v_f32 qd = v_set(q[d]), kd = v_set(k[d]), ed = v_set(e[d]);
+        const int holds = e[d] != 0.0f;
+        v_f32 sum = v_zero(), met = v_zero();
+        for (j = 0; j < n_value; j += V_LANES) {
+            const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+            if (n == V_LANES) {
+                const v_f32 x = v_fma(qd, v_load(d_o + j), v_load(s + j));
+                sum = v_fma(x, v_load(v + j), sum);
+                met = v_fma(x, v_load(before + j), met);
+                v_store(dv + j, v_fma(kd, x, v_load(dv + j)));
+                v_store(s + j, holds ? v_mul(ed, x) : v_zero());
+            } else {
+                const v_f32 x = v_fma(qd, v_load_n(d_o + j, n), v_load_n(s + j, n));
+                sum = v_fma(x, v_load_n(v + j, n), sum);
+                met = v_fma(x, v_load_n(before + j, n), met);
+                v_store_n(dv + j, v_fma(kd, x, v_load_n(dv + j, n)), n);
+                v_store_n(s + j, holds ? v_mul(ed, x) : v_zero(), n);
+            }
+        }
+        dk[d] = v_sum(sum);
+        dg[d] = holds ? e[d] * v_sum(met) : 0.0f;
+    }
+}
+
+/* a product of gates; denormal ones are slow, and say no more than 0 does */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
+{
+    const v_f32 x = v_mul(a, e);
+    return v_select(v_lt(x, v_set(1.17549435e-38f)), v_zero(), x);
+}
+static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+{
+    tiny_idx d;
+    int t;
+    for (d = 0; d < n_key; d += V_LANES) {
+        const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+        v_f32 x = v_set(1.0f);
+        for (t = 0; t < n; t++) {
+            x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
+            v_store_n(qd + t * n_key + d, v_mul(x, v_load_n(q + t * n_key + d, m)), m);
+        }
+        v_store_n(left + d, x, m);
+        x = v_set(1.0f);
+        for (t = n; t-- > 0;) {
+            v_store_n(kd + t * n_key + d, v_mul(x, v_load_n(k + t * n_key + d, m)), m);
+            x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
+        }
+    }
+}
+
+/* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
+ * Four vectors of channels at a time, added over the groups. */
+static void TINY_FN(tinyi_gla_near_f32)(float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+{
+    tiny_idx d;
+    int u, t;
+    for (u = 0; u < n; u++)
+        for (t = 0; t < n; t++) a[u * ld + t] = 0.0f;
+    for (d = 0; d < n_key;) {
+        if (n_key - d >= 4 * V_LANES) {
+            for (u = 0; u < n; u++) {
+                const float *p = k + u * n_key + d;
+                v_f32 r0 = v_load(p), r1 = v_load(p + V_LANES), r2 = v_load(p + 2 * V_LANES), r3 = v_load(p + 3 * V_LANES);
+                for (t = u; t < n; t++) {
+                    const float *x = q + t * n_key + d, *y = e + t * n_key + d;
+                    v_f32 s0, s1;
+                    if (t > u) {
+                        r0 = v_mul(r0, v_load(y));
+                        r1 = v_mul(r1, v_load(y + V_LANES));
+                        r2 = v_mul(r2, v_load(y + 2 * V_LANES));
+                        r3 = v_mul(r3, v_load(y + 3 * V_LANES));
+                    }
+                    s0 = v_fma(r2, v_load(x + 2 * V_LANES), v_mul(r0, v_load(x)));
+                    s1 = v_fma(r3, v_load(x + 3 * V_LANES), v_mul(r1, v_load(x + V_LANES)));
+                    a[u * ld + t] += v_sum(v_add(s0, s1));
+                }
+            }
+            d += 4 * V_LANES;
+        } else {
+            const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+            for (u = 0; u < n; u++) {
+                v_f32 r = v_load_n(k + u * n_key + d, m);
+                for (t = u; t < n; t++) {
+                    if (t > u) r = v_mul(r, v_load_n(e + t * n_key + d, m));
+                    a[u * ld + t] += v_sum(v_mul(r, v_load_n(q + t * n_key + d, m)));
+                }
+            }
+            d += (tiny_idx)m;
+        }
+    }
+}
+
+static void TINY_FN(tinyi_use_gla)(tinyi_kernels *k)
+{
+    TINYI_USE(k, gla_step_f32);
+    TINYI_USE(k, gla_query_f32);
+    TINYI_USE(k, gla_back_f32);
+    TINYI_USE(k, gla_span_f32);
+    TINYI_USE(k, gla_near_f32);
+}
+
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -6358,6 +6554,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
 #endif
+    TINY_FN(tinyi_use_gla)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -6508,7 +6705,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x2584fc42
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8ed90ac9
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6886,6 +7083,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_fwht tinygnn_fwht
 #undef tiny_attention
 #define tiny_attention tinygnn_attention
+#undef tiny_gla
+#define tiny_gla tinygnn_gla
+#undef tiny_gla_backward
+#define tiny_gla_backward tinygnn_gla_backward
 #undef tiny_slope
 #define tiny_slope tinygnn_slope
 #undef tiny_round
@@ -7065,7 +7266,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x2584fc42
+#define TINYI_SHARED_DECLARED 0x8ed90ac9
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -8828,6 +9029,87 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
 TINYI_C_END
 #endif
 
+/* src/math/gla.h - gated linear attention: a state instead of keys and values, in three forms
+ *
+ *     s = a K x V state a head, zero at the start
+ *     tiny_gla(ctx, &state, &q, &k, &v, &g, NULL, &state, &o);          a prompt
+ *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     and then a token, and another one ...
+ *
+ * S_t = diag(exp g_t) S_{t-1} + k_t v_t^T,  o_t = scale S_t^T q_t.  S. Yang et al., "Gated Linear Attention Transformers with
+ * Hardware-Efficient Training", 2023 (arXiv 2312.06635).
+ *
+ * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0, -inf drops
+ * what the channel held; NULL: nothing is forgotten (plain linear attention). What several heads share is a view of stride
+ * 0: keys, values and gates of one head for all queries, or one gate for all channels of a head.
+ * The states may be one tensor; else the first one stays. T may be 0. K is at most TINY_GLA_KEYS.                         */
+#ifndef TINYI_GLA_H
+#define TINYI_GLA_H
+TINYI_C_BEGIN
+
+#define TINY_GLA_KEYS 1024
+
+typedef enum tiny_gla_form {
+    TINY_GLA_AUTO,                          /* RECURRENT up to 64 tokens, else CHUNKED */
+    TINY_GLA_RECURRENT,                     /* token by token */
+    TINY_GLA_CHUNKED,                       /* matrix products over pieces of the text */
+    TINY_GLA_PARALLEL                       /* the formula without a state, in double: to compare with. At most 256 tokens; refused where exp(-sum g) leaves e^80 */
+} tiny_gla_form;
+typedef struct tiny_gla_params {
+    float scale;                            /* 0: 1 / sqrt(K) */
+    int form;                               /* tiny_gla_form */
+    int chunk, sub;                         /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
+    int clamp;                              /* nonzero: gates above 0 count as 0; else they are refused */
+} tiny_gla_params;
+
+TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
+                              const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
+
+#define TINYI_OPS_GLA(ROW) ROW(GLA, gla)
+/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
+ * step   S = diag(e) S + k v^T;  o = S^T q
+ * query  the same S;  dq = S d_o
+ * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e) S
+ * span   qd[t] = q[t] e[0] .. e[t], kd[t] = k[t] e[t + 1] .. e[n - 1], left = e[0] .. e[n - 1]; products below 2^-126 count as 0
+ * near   a[u][t] = sum_d q[t][d] k[u][d] e[u + 1][d] .. e[t][d] for u <= t < n, 0 for t < u; rows K apart, those of a ld apart */
+#define TINYI_KERNELS_GLA(K)                                                                                                                                  \
+    K(gla_step_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
+    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))
+
+/* one call as its drivers see it, forward and back (gla_grad.c) */
+typedef struct tinyi_gla {
+    const tiny_tensor *state, *q, *k, *v, *g;
+    tiny_idx n, n_head, n_key, n_value;
+    double scale;
+    int form, chunk, sub, clamp;
+    tiny_dtype type;
+} tinyi_gla;
+/* what gate d of token t and head h leaves: exp(min(g, 0)) */
+/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
+
+TINYI_C_END
+#endif
+
+/* src/math/gla_grad.h - gated linear attention, backwards */
+#ifndef TINYI_GLA_GRAD_H
+#define TINYI_GLA_GRAD_H
+TINYI_C_BEGIN
+
+#ifndef TINY_ONLY_MODELS
+/* The gradient, for those who have no tape: d_o (T, H, V) of o and d_state_out (H, K, V), or NULL, of the last state go in;
+ * d_qkg (3, T, H, K) of q, k and g, d_v (T, H, V) and d_state (H, K, V) of the first state come out. */
+TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
+                                       const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
+                                       const tiny_tensor *d_v, const tiny_tensor *d_state);
+
+#endif
+#define TINYI_OPS_GLA_GRAD(ROW) ROW(GLA_BACKWARD, gla_backward)
+
+TINYI_C_END
+#endif
+
 /* src/math/slope.h - derivatives of the elementary functions, for the gradients */
 #ifndef TINYI_SLOPE_H
 #define TINYI_SLOPE_H
@@ -9098,7 +9380,8 @@ TINYI_C_BEGIN
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE)
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
@@ -9673,6 +9956,10 @@ TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 #endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
+TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state);
+#endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 #endif
@@ -10599,7 +10886,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0010603
+#line 0010890
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10698,6 +10985,12 @@ TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const vo
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
 TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
+TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);                   /* g: which input holds the gates */
+TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
+TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d);
+TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
+TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
+TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
 TINYI_C_END
 
 /* src/core/status.c */
@@ -14826,7 +15119,7 @@ TINYI_C_BEGIN
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
     G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -14872,7 +15165,8 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
+    TINYI_KERNELS_GLA(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -23747,6 +24041,851 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
     op.params = params;
     return tiny_run(ctx, &op);
 }
+
+/* src/math/gla.c - gated linear attention: recurrent, chunked, parallel
+ *
+ * Paper    S. Yang, B. Wang, Y. Shen, R. Panda, Y. Kim, "Gated Linear Attention Transformers with Hardware-Efficient Training",
+ *          2023 (arXiv 2312.06635), 3 and 4.
+ * Formula  per head, a_t = exp g_t (K numbers), s = scale:
+ *            recurrent  S_t = diag(a_t) S_{t-1} + k_t v_t^T;  o_t = s S_t^T q_t
+ *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u) v_u
+ *            chunked    of C tokens, that S enters and D = a_1 .. a_C leaves; parts of c tokens:
+ *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} .. a_t)_d
+ *                         S   = diag(D) S + sum_u (k_u a_{u+1} .. a_C) v_u^T
+ *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t, k_u by those
+ *                       behind u up to the end of the part before t's. Within a part it is summed pair by pair.
+ *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong gates cost
+ *          nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
+ * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than threads: columns of
+ *          S never meet.
+ * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V) flops, S is read and written
+ *          once a chunk. One exponential a gate in each.
+ * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates after it, so that
+ *          the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has forgotten. Generated cases have
+ *          T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
+ *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126 of |q||k||v|.
+ *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of a hidden pair
+ *          with infinity would be felt by tokens before it.
+ * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states would have to
+ *          be joined by a scan: a head has enough to do.                                                                */
+#include <string.h>
+
+#define TINYI_GLA_CHUNK 64
+#define TINYI_GLA_SUB 16
+#define TINYI_GLA_CHUNK_MOST 256
+#define TINYI_GLA_TOKENS 256                /* of the parallel form */
+#define TINYI_GLA_LOWEST (-80.0)
+#define TINYI_GLA_SKEW 16                   /* floats between rows of what products read by columns: rows of 2^n floats would share few lines of a cache */
+#define TINYI_GLA_PAD 32                    /* columns that a product of few may read or write behind the last */
+
+TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a)
+{
+    const tiny_gla_params *p = (const tiny_gla_params *)op->params;
+    a->state = op->in[0]; a->q = op->in[1]; a->k = op->in[2]; a->v = op->in[3]; a->g = op->in[g];
+    a->n = a->q->dim[0]; a->n_head = a->q->dim[1]; a->n_key = a->q->dim[2]; a->n_value = a->v->dim[2];
+    a->scale = p && p->scale != 0.0f ? (double)p->scale : 1.0 / tinyi_sqrt64((double)(a->n_key ? a->n_key : 1));
+    a->form = p ? p->form : TINY_GLA_AUTO;
+    a->chunk = p && p->chunk ? p->chunk : p && p->sub > TINYI_GLA_CHUNK ? p->sub : TINYI_GLA_CHUNK;
+    a->sub = p && p->sub ? p->sub : a->chunk % TINYI_GLA_SUB ? a->chunk : TINYI_GLA_SUB;
+    a->clamp = p ? p->clamp : 0;
+    a->type = a->q->dtype;
+}
+
+static tiny_idx tinyi_gla_at(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return i * x->stride[0] + j * x->stride[1] + d * x->stride[2]; }
+
+TINY_REF_BEGIN
+/* gates: no number above 0 unless they are cut there, no NaN; in the parallel form, no sum that its exponential cannot hold */
+static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_gla *a, int clamp)
+{
+    tiny_idx t, h, d;
+    for (h = 0; h < a->n_head; h++) {
+        if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
+            int odd = 0;
+            for (t = 0; t < a->n && !odd; t++) {
+                const float *x = (const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0);
+                for (d = 0; d < a->n_key; d++) odd |= !(x[d] <= 0.0f);
+            }
+            if (!odd) continue;
+        }
+        for (d = 0; d < a->n_key; d++) {
+            double sum = 0.0;
+            for (t = 0; t < a->n; t++) {
+                const double x = tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d));
+                if (x != x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
+                if (x > 0.0 && !clamp)
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, at most 0 (or params.clamp cuts them there)",
+                                      name, t, h, d, x);
+                sum += x < 0.0 ? x : 0.0;
+                if (a->form == TINY_GLA_PARALLEL && !(sum >= TINYI_GLA_LOWEST))
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form needs exp of its opposite, at most e^80: take the chunked one",
+                                      name, h, d, sum, t);
+            }
+        }
+    }
+    return TINY_OK;
+}
+TINY_REF_END
+
+TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a)
+{
+    const tiny_gla_params *p = (const tiny_gla_params *)op->params;
+    const tiny_tensor *s = op->in[0], *q = op->in[1], *k = op->in[2], *v = op->in[3];
+    char ts[96], tq[96], tk[96], tv[96];
+    tiny_status st;
+    if (!tinyi_is_real(q) || s->dtype != q->dtype || k->dtype != q->dtype || v->dtype != q->dtype || (op->in[g] && op->in[g]->dtype != q->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: state, q, k, v and gates must be f32, or all f64", name);
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || s->rank != 3 || k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0] || k->dim[1] != q->dim[1] || v->dim[1] != q->dim[1] ||
+        k->dim[2] != q->dim[2] || s->dim[0] != q->dim[1] || s->dim[1] != q->dim[2] || s->dim[2] != v->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: state is %s, q is %s, k is %s, v is %s: they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)", name, tinyi_shape_text(s, ts),
+                          tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] || op->in[g]->dim[2] != q->dim[2]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name, tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
+    if (q->dim[2] > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2], TINY_GLA_KEYS);
+    if (v->dim[2] > TINY_IDX_MAX / 16 / (TINY_GLA_KEYS + 3 * TINYI_GLA_CHUNK_MOST))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: values of %td numbers; a state of them is more than this machine can address", name, v->dim[2]);
+    if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
+    if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
+    if (p && (p->chunk < 0 || p->chunk > TINYI_GLA_CHUNK_MOST || p->sub < 0 || p->sub > TINYI_GLA_CHUNK_MOST))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk, p->sub, TINYI_GLA_CHUNK_MOST);
+    tinyi_gla_read(op, g, a);
+    if (a->chunk % a->sub) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk, a->sub);
+    if (a->form == TINY_GLA_PARALLEL && a->n > TINYI_GLA_TOKENS)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n, TINYI_GLA_TOKENS);
+    if (a->g && op->out[0]) {               /* asked for shapes alone, there may be no data */
+        st = tinyi_gla_gates(ctx, name, a, p ? p->clamp : 0);
+        if (st) return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_gla_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tinyi_gla a;
+    tiny_status st = tinyi_gla_check(ctx, "gla", op, 4, &a);
+    if (st) return st;
+    tinyi_want(&want[0], a.type, 3, op->in[0]->dim);
+    tinyi_want(&want[1], a.type, 3, op->in[3]->dim);
+    return TINY_OK;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d)
+{
+    const double x = a->g ? tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d)) : 0.0;
+    return x >= 0.0 ? 1.0 : x == -(double)INFINITY ? 0.0 : tinyi_exp64(x);
+}
+
+/* a column of a state at a time: nothing of it is rounded before the last token */
+static void tinyi_gla_recurrent_ref(const tinyi_gla *a, const tiny_tensor *state, const tiny_tensor *o)
+{
+    double s[TINY_GLA_KEYS];
+    tiny_idx h, j, t, d;
+    for (h = 0; h < a->n_head; h++)
+        for (j = 0; j < a->n_value; j++) {
+            for (d = 0; d < a->n_key; d++) s[d] = tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+            for (t = 0; t < a->n; t++) {
+                const double v = tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, t, h, j));
+                double sum = 0.0;
+                for (d = 0; d < a->n_key; d++) {
+                    const double left = tinyi_gla_left(a, t, h, d);
+                    s[d] = (left == 0.0 ? 0.0 : left * s[d]) + tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, t, h, d)) * v;
+                    sum += tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * s[d];
+                }
+                tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
+            }
+            for (d = 0; d < a->n_key; d++) tinyi_real_set(state->data, a->type, tinyi_gla_at(state, h, d, j), s[d]);
+        }
+}
+
+static double tinyi_gla_sum(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d)
+{
+    const double x = a->g ? tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d)) : 0.0;
+    return x < 0.0 ? x : 0.0;
+}
+
+/* the formula as it stands: scores of all pairs, out of exp b and exp -b */
+static void tinyi_gla_parallel_ref(const tinyi_gla *a, const tiny_tensor *state, const tiny_tensor *o)
+{
+    double score[TINYI_GLA_TOKENS], grown[TINY_GLA_KEYS], b, c;
+    tiny_idx h, t, u, d, j;
+    for (h = 0; h < a->n_head; h++) {
+        for (t = 0; t < a->n; t++) {
+            for (u = 0; u <= t; u++) score[u] = 0.0;
+            for (d = 0; d < a->n_key; d++) {
+                for (b = 0.0, u = 0; u <= t; u++) b += tinyi_gla_sum(a, u, h, d);
+                grown[d] = tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * tinyi_exp64(b);
+                for (c = 0.0, u = 0; u <= t; u++) {
+                    c += tinyi_gla_sum(a, u, h, d);
+                    score[u] += grown[d] * (tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(-c));
+                }
+            }
+            for (j = 0; j < a->n_value; j++) {
+                double sum = 0.0;
+                for (d = 0; d < a->n_key; d++) sum += grown[d] * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+                for (u = 0; u <= t; u++) sum += score[u] * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
+                tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
+            }
+        }
+        for (d = 0; d < a->n_key; d++) {
+            for (b = 0.0, u = 0; u < a->n; u++) b += tinyi_gla_sum(a, u, h, d);
+            for (j = 0; j < a->n_value; j++) {
+                double sum = tinyi_exp64(b) * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+                for (c = 0.0, u = 0; u < a->n; u++) {
+                    c += tinyi_gla_sum(a, u, h, d);
+                    sum += tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(b - c) * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
+                }
+                tinyi_real_set(state->data, a->type, tinyi_gla_at(state, h, d, j), sum);
+            }
+        }
+    }
+}
+
+static void tinyi_gla_ref(const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_read(op, 4, &a);
+    if (a.form == TINY_GLA_PARALLEL) tinyi_gla_parallel_ref(&a, op->out[0], op->out[1]);
+    else tinyi_gla_recurrent_ref(&a, op->out[0], op->out[1]);
+}
+TINY_REF_END
+
+/* ---- fast */
+
+TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room)
+{
+    const float *from = (const float *)x->data + tinyi_gla_at(x, t, h, j);
+    if (x->stride[2] == 1 || n == 1) return from;
+    tinyi_row_gather(room, from, n, x->stride[2]);
+    return room;
+}
+
+/* the same copied in any case */
+static void tinyi_gla_dense(float *to, const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n)
+{
+    const float *from = (const float *)x->data + tinyi_gla_at(x, t, h, j);
+    if (x->stride[2] == 1) memcpy(to, from, (size_t)n * sizeof *to);
+    else tinyi_row_gather(to, from, n, x->stride[2]);
+}
+
+TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e)
+{
+    const float *g;
+    tiny_idx d;
+    if (!a->g) {
+        for (d = 0; d < a->n_key; d++) e[d] = 1.0f;
+        return;
+    }
+    g = tinyi_gla_row(a->g, t, h, 0, a->n_key, e);
+    if (a->clamp) {
+        for (d = 0; d < a->n_key; d++) e[d] = g[d] < 0.0f ? g[d] : 0.0f;
+        g = e;
+    }
+    team->k->exp_f32(e, g, (size_t)a->n_key);
+}
+
+typedef struct tinyi_gla_run {              /* one task: columns j .. j + n_col of a head */
+    tiny_team *team;
+    const tinyi_gla *a;
+    tiny_idx h, j, n_col, ld;               /* ld: of rows with a column for each token */
+    const tiny_tensor *o;
+    float *s;                               /* (n_key, n_col) */
+    float *q, *k, *e, *kd, *qd, *qt, *at, *acc, *v, *skew, *one, *left, *all;
+} tinyi_gla_run;
+
+static void tinyi_gla_put(const tinyi_gla_run *r, tiny_idx t, const float *row)
+{
+    float *to = (float *)r->o->data + tinyi_gla_at(r->o, t, r->h, r->j);
+    if (r->o->stride[2] == 1) memcpy(to, row, (size_t)r->n_col * sizeof *row);
+    else tinyi_row_scatter(to, row, r->n_col, r->o->stride[2]);
+}
+
+/* token by token on a state whose rows are ld apart */
+static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
+{
+    const tinyi_gla *a = r->a;
+    const tinyi_fn_gla_step_f32 step = TINYI_K(r->team, gla_step_f32);
+    const tinyi_fn_scale_f32 scale = r->team->k->scale_f32;
+    tiny_idx t;
+    for (t = 0; t < a->n; t++) {
+        const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
+        float *o = r->o->stride[2] == 1 ? (float *)r->o->data + tinyi_gla_at(r->o, t, r->h, r->j) : r->acc;
+        tinyi_gla_leave(r->team, a, t, r->h, r->e);
+        scale(r->q, tinyi_gla_row(a->q, t, r->h, 0, a->n_key, r->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+        step(s, ld, r->e, k, v, r->q, o, a->n_key, r->n_col);
+        if (o == r->acc) tinyi_gla_put(r, t, o);
+    }
+}
+
+/* tokens t .. t + n of one chunk */
+static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
+{
+    const tinyi_gla *a = r->a;
+    const tinyi_kernels *kn = r->team->k;
+    const tiny_idx n_key = a->n_key, n_col = r->n_col;
+    const tiny_idx ldv = n_col + TINYI_GLA_SKEW;
+    float *v = r->v;
+    tiny_idx i, d, i0, i1;
+    for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
+        tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
+        tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
+        kn->scale_f32(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
+    }
+    if (!kn->attention_finite_f32(v, ldv, (int)n, n_col) || !kn->attention_finite_f32(r->k, n_key, (int)n, n_key) || !kn->attention_finite_f32(r->s, n_col, (int)n_key, n_col)) {
+        for (i = 0; i < n; i++) {
+            kn->gla_step_f32(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            tinyi_gla_put(r, t + i, r->acc);
+        }
+        return;
+    }
+    for (d = 0; d < n_key; d++) r->all[d] = 1.0f;
+    memset(r->acc, 0, (size_t)(n * n_col) * sizeof *r->acc);
+    for (i0 = 0; i0 < n; i0 = i1) {
+        i1 = TINYI_MIN(i0 + a->sub, n);
+        kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
+                         (size_t)(i1 - i0));
+        if (i0) {
+            kn->attention_scores_f32(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++) kn->scale_f32(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++) kn->binary_f32(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+        }
+        kn->attention_mix_f32(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        kn->binary_f32(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
+    }
+    for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
+    kn->attention_mix_f32(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
+    kn->attention_mix_f32(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
+    for (i = 0; i < n; i++) tinyi_gla_put(r, t + i, r->acc + i * n_col);
+}
+
+/* the form that runs; columns of a task, where heads alone would leave threads without one */
+static int tinyi_gla_chunked(const tinyi_gla *a) { return a->form == TINY_GLA_CHUNKED || (a->form == TINY_GLA_AUTO && a->n > 64); }
+static tiny_idx tinyi_gla_columns(const tinyi_gla *a, int n_threads)
+{
+    const tiny_idx parts = a->n_head > 0 ? (n_threads + a->n_head - 1) / a->n_head : 1;
+    const tiny_idx each = ((a->n_value + parts - 1) / parts + 31) / 32 * 32;
+    return TINYI_MAX(TINYI_MIN(each, a->n_value), 1);
+}
+
+static float *tinyi_gla_take(float *room, size_t *used, tiny_idx n)
+{
+    float *x = room ? room + *used : NULL;
+    *used += ((size_t)n + 15) / 16 * 16;
+    return x;
+}
+/* the rooms of a task, or only counted: floats */
+static size_t tinyi_gla_room(tinyi_gla_run *r, float *at, tiny_idx n_col)
+{
+    const tinyi_gla *a = r->a;
+    const tiny_idx n = tinyi_gla_chunked(a) ? a->chunk : 1;
+    size_t used = 0;
+    r->ld = (a->chunk + TINYI_GLA_PAD - 1) / TINYI_GLA_PAD * TINYI_GLA_PAD + TINYI_GLA_PAD;
+    r->s = tinyi_gla_take(at, &used, a->n_key * n_col);
+    r->q = tinyi_gla_take(at, &used, n * a->n_key);
+    r->k = tinyi_gla_take(at, &used, n * a->n_key);
+    r->e = tinyi_gla_take(at, &used, n * a->n_key);
+    r->acc = tinyi_gla_take(at, &used, n * n_col);
+    r->v = tinyi_gla_take(at, &used, n * (n_col + TINYI_GLA_SKEW));
+    if (!tinyi_gla_chunked(a)) return used;
+    r->kd = tinyi_gla_take(at, &used, n * a->n_key + TINYI_GLA_PAD);
+    r->qd = tinyi_gla_take(at, &used, a->sub * a->n_key);
+    r->qt = tinyi_gla_take(at, &used, a->n_key * r->ld);
+    r->at = tinyi_gla_take(at, &used, n * r->ld);
+    r->skew = tinyi_gla_take(at, &used, a->n_key * (n_col + TINYI_GLA_SKEW));
+    r->one = tinyi_gla_take(at, &used, n + TINYI_GLA_PAD);
+    r->left = tinyi_gla_take(at, &used, a->n_key);
+    r->all = tinyi_gla_take(at, &used, a->n_key + TINYI_GLA_PAD);
+    return used;
+}
+
+static void tinyi_gla_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    tinyi_gla a;
+    tinyi_gla_run r;
+    (void)n_threads;
+    tinyi_gla_read(op, 4, &a);
+    r.a = &a;
+    *shared_bytes = 0;
+    *own_bytes = a.form == TINY_GLA_PARALLEL ? 0 : sizeof(float) * tinyi_gla_room(&r, NULL, a.n_value);
+}
+
+static void tinyi_gla_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_run r;
+    const tiny_tensor *to = op->out[0];
+    tiny_idx n_task, task, end, d, t, i;
+    int chunked, direct;
+    tinyi_gla_read(op, 4, &a);
+    (void)TINYI_K(team, gla_step_f32);
+    if (a.form == TINY_GLA_PARALLEL) {
+        if (team->i == 0) tinyi_gla_ref(op);
+        return;
+    }
+    chunked = tinyi_gla_chunked(&a);
+    direct = !chunked && to->stride[2] == 1;        /* the steps go over the caller's state as it lies */
+    memset(&r, 0, sizeof r);
+    r.team = team;
+    r.a = &a;
+    r.o = op->out[1];
+    r.n_col = tinyi_gla_columns(&a, team->n);
+    n_task = a.n_value > 0 ? (a.n_value + r.n_col - 1) / r.n_col : 0;
+    (void)tinyi_gla_room(&r, (float *)team->own, r.n_col);
+    for (i = 0; r.one && i < a.chunk + TINYI_GLA_PAD; i++) r.one[i] = 1.0f;
+    while (tiny_take(team, a.n_head * n_task, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx width = tinyi_gla_columns(&a, team->n);
+        float *s;
+        tiny_idx ld;
+        r.h = task / n_task;
+        r.j = task % n_task * width;
+        r.n_col = TINYI_MIN(width, a.n_value - r.j);
+        s = direct ? (float *)to->data + tinyi_gla_at(to, r.h, 0, r.j) : r.s;
+        ld = direct ? to->stride[1] : r.n_col;
+        for (d = 0; d < a.n_key; d++) {
+            const float *from = (const float *)a.state->data + tinyi_gla_at(a.state, r.h, d, r.j);
+            if (from != s + d * ld) tinyi_gla_dense(s + d * ld, a.state, r.h, d, r.j, r.n_col);
+        }
+        if (chunked) for (t = 0; t < a.n; t += a.chunk) tinyi_gla_piece(&r, t, TINYI_MIN(a.n - t, a.chunk));
+        else tinyi_gla_steps(&r, s, ld);
+        for (d = 0; !direct && d < a.n_key; d++) tinyi_row_scatter((float *)to->data + tinyi_gla_at(to, r.h, d, r.j), s + d * ld, r.n_col, to->stride[2]);
+    }
+}
+
+static void tinyi_gla_cost(const tiny_op *op, tiny_cost *c)
+{
+    tinyi_gla a;
+    double heads, each;
+    tinyi_gla_read(op, 4, &a);
+    heads = (double)a.n * (double)a.n_head;
+    each = tinyi_gla_chunked(&a) ? 4.0 * (double)a.n_key * (double)a.n_value + (double)(a.chunk + a.sub) * (double)(a.n_key + a.n_value) : 6.0 * (double)a.n_key * (double)a.n_value;
+    c->flops = heads * each;
+    c->bytes = 4.0 * heads * (3.0 * (double)a.n_key + 2.0 * (double)a.n_value) + 8.0 * (double)a.n_head * (double)a.n_key * (double)a.n_value;
+}
+
+/* gates as layers have them, -1/16 and the like; strong ones; and ones that drop everything */
+TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i, n = tiny_tensor_count(&c->in[i_input]);
+    const int kind = c->index % 3;
+    float *g = (float *)data;
+    for (i = 0; i < n; i++) {
+        const float x = tiny_rng_normal(&c->rng);
+        g[i] = -(x < 0.0f ? -x : x) * (kind == 0 ? 0.05f : kind == 1 ? 2.0f : 15.0f);
+        if (kind == 2 && tiny_case_pick(c, 40) == 0) g[i] = -INFINITY;
+    }
+}
+static void tinyi_gla_cases(tiny_case *c)
+{
+    tiny_gla_params p;
+    tiny_idx s[3], q[3], v[3];
+    memset(&p, 0, sizeof p);
+    q[0] = v[0] = tiny_case_dim(c, 300);
+    q[1] = v[1] = s[0] = 1 + tiny_case_pick(c, 3);
+    q[2] = s[1] = tiny_case_dim(c, 70);
+    v[2] = s[2] = tiny_case_dim(c, 70);
+    p.form = tiny_case_pick(c, 3);
+    if (tiny_case_pick(c, 3) == 0) {
+        p.sub = 1 + tiny_case_pick(c, 24);
+        p.chunk = p.sub * (1 + tiny_case_pick(c, 4));
+    }
+    if (tiny_case_pick(c, 3) == 0) p.scale = 0.5f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, s);
+    c->in[1] = c->in[2] = c->in[4] = tiny_tensor_nd(NULL, TINY_F32, 3, q);
+    c->in[3] = tiny_tensor_nd(NULL, TINY_F32, 3, v);
+    if (tiny_case_pick(c, 6) == 0) c->in[4].rank = -1;
+    c->fill[4] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_gla_table;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
+                                           TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
+TINYI_ROW tinyi_row_gla = {
+    "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
+    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
+    "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
+};
+
+TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
+                              const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_GLA;
+    op.in[0] = state; op.in[1] = q; op.in[2] = k; op.in[3] = v; op.in[4] = g;
+    op.out[0] = state_out;
+    op.out[1] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* src/math/gla_grad.c - gated linear attention, backwards
+ *
+ * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.3 and appendix C: the gradient of the gates needs no states.
+ * Formula  S_t = diag(exp g_t) S_{t-1} + k_t v_t^T, o_t = s S_t^T q_t; R_t is dL/dS_t:
+ *            R_T = d_state_out + s q_T do_T^T,  R_t = diag(exp g_{t+1}) R_{t+1} + s q_t do_t^T
+ *            dq_t = s S_t do_t;  dk_t = R_t v_t;  dv_t = R_t^T k_t;  d_state = diag(exp g_1) R_1
+ *            dg_t = exp g_t (sum over the row of R_t S_{t-1});  0 where a gate was cut at 0
+ *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of large numbers where a gate
+ *          is strong and its gradient small. In float that is off by u |q dq|, however small dg; the gates of a layer multiply it by
+ *          their logarithm, and a gradient check with strong gates fails. So states are needed, and are made again.
+ * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is kept once in B tokens; then
+ *          back by blocks of B: states inside a block are made again, and R goes over them.
+ * Memory   T / B + B + 2 states of a head for each thread, B = 16, 32 or 64 as T grows.
+ * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
+ * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each output; cases have T <= 100.
+ * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see docs/attention.md.                        */
+#include <string.h>
+
+#ifndef TINY_ONLY_MODELS
+
+/* inputs: state, q, k, v, d_o; gates, d_state_out */
+enum { TINYI_GLA_DO = 4, TINYI_GLA_G, TINYI_GLA_DS };
+
+static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO], *ds = op->in[TINYI_GLA_DS];
+    char have[96], must[96];
+    tinyi_gla a;
+    tiny_idx dim[4];
+    tiny_status st = tinyi_gla_check(ctx, "gla_backward", op, TINYI_GLA_G, &a);
+    if (st) return st;
+    if (d_o->dtype != a.type || (ds && ds->dtype != a.type)) return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q", tiny_dtype_name(a.type));
+    if (d_o->rank != 3 || d_o->dim[0] != a.n || d_o->dim[1] != a.n_head || d_o->dim[2] != a.n_value)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s", tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
+    if (ds && (ds->rank != 3 || ds->dim[0] != a.n_head || ds->dim[1] != a.n_key || ds->dim[2] != a.n_value))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s", tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
+    if (a.n_value > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value, TINY_GLA_KEYS);
+    dim[0] = 3; dim[1] = a.n; dim[2] = a.n_head; dim[3] = a.n_key;
+    tinyi_want(&want[0], a.type, 4, dim);
+    tinyi_want(&want[1], a.type, 3, a.v->dim);
+    tinyi_want(&want[2], a.type, 3, a.state->dim);
+    return TINY_OK;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static double tinyi_gla_get(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return tinyi_real(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2]); }
+static void tinyi_gla_set(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d, double y) { tinyi_real_set(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2], y); }
+
+/* 1 where a gate is not cut */
+static int tinyi_gla_moves(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d) { return a->g && tinyi_gla_get(a->g, t, h, d) <= 0.0; }
+
+/* a row of states of channel d behind token t, out of the one before it */
+static void tinyi_gla_forth(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d, const double *before, double *s)
+{
+    const double left = tinyi_gla_left(a, t, h, d), k = tinyi_gla_get(a->k, t, h, d);
+    tiny_idx j;
+    for (j = 0; j < a->n_value; j++) s[j] = (left == 0.0 ? 0.0 : left * before[j]) + k * tinyi_gla_get(a->v, t, h, j);
+}
+static void tinyi_gla_first(const tinyi_gla *a, const tiny_tensor *state, tiny_idx h, tiny_idx d, double *s)
+{
+    tiny_idx j;
+    for (j = 0; j < a->n_value; j++) s[j] = state ? tinyi_gla_get(state, h, d, j) : 0.0;
+}
+
+#define TINYI_GLA_KEPT 4096                 /* doubles of a channel's states that are in hand at once */
+/* a row of states of one channel: dq forward, then dk, dg and d_state back; states before a token are made again, some tokens at a time */
+static void tinyi_gla_backward_row(const tinyi_gla *a, const tiny_op *op, const tiny_tensor *dqkg, tiny_idx h, tiny_idx d)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO];
+    const tiny_idx n = a->n_value, block = TINYI_GLA_KEPT / TINYI_MAX(n, 1);
+    double s[TINYI_GLA_KEPT], r[TINY_GLA_KEYS], x, y;
+    tiny_idx t, j, t0, t1;
+    tinyi_gla_first(a, a->state, h, d, s);
+    for (t = 0; t < a->n; t++) {
+        tinyi_gla_forth(a, t, h, d, s, s);
+        for (x = 0.0, j = 0; j < n; j++) x += s[j] * tinyi_gla_get(d_o, t, h, j);
+        tinyi_gla_set(&dqkg[0], t, h, d, a->scale * x);
+    }
+    tinyi_gla_first(a, op->in[TINYI_GLA_DS], h, d, r);
+    for (t1 = a->n; t1 > 0; t1 = t0) {
+        t0 = TINYI_MAX(t1 - block, 0);
+        tinyi_gla_first(a, a->state, h, d, s);
+        for (t = 0; t < t0; t++) tinyi_gla_forth(a, t, h, d, s, s);
+        for (t = t0; t + 1 < t1; t++) tinyi_gla_forth(a, t, h, d, s + (t - t0) * n, s + (t - t0 + 1) * n);
+        for (t = t1; t-- > t0;) {
+            const double left = tinyi_gla_left(a, t, h, d), q = a->scale * tinyi_gla_get(a->q, t, h, d);
+            for (x = y = 0.0, j = 0; j < n; j++) {
+                r[j] += q * tinyi_gla_get(d_o, t, h, j);
+                x += r[j] * tinyi_gla_get(a->v, t, h, j);
+                y += r[j] * s[(t - t0) * n + j];
+                r[j] = left == 0.0 ? 0.0 : left * r[j];
+            }
+            tinyi_gla_set(&dqkg[1], t, h, d, x);
+            tinyi_gla_set(&dqkg[2], t, h, d, left != 0.0 && tinyi_gla_moves(a, t, h, d) ? left * y : 0.0);
+        }
+    }
+    for (j = 0; j < n; j++) tinyi_gla_set(op->out[2], h, d, j, r[j]);
+}
+
+/* a column of R: dv */
+static void tinyi_gla_backward_column(const tinyi_gla *a, const tiny_op *op, tiny_idx h, tiny_idx j)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO], *ds = op->in[TINYI_GLA_DS];
+    double s[TINY_GLA_KEYS], x;
+    tiny_idx t, d;
+    for (d = 0; d < a->n_key; d++) s[d] = ds ? tinyi_gla_get(ds, h, d, j) : 0.0;
+    for (t = a->n; t-- > 0;) {
+        for (x = 0.0, d = 0; d < a->n_key; d++) {
+            const double left = tinyi_gla_left(a, t, h, d);
+            s[d] += a->scale * tinyi_gla_get(a->q, t, h, d) * tinyi_gla_get(d_o, t, h, j);
+            x += s[d] * tinyi_gla_get(a->k, t, h, d);
+            s[d] = left == 0.0 ? 0.0 : left * s[d];
+        }
+        tinyi_gla_set(op->out[1], t, h, j, x);
+    }
+}
+TINY_REF_END
+
+/* q, k and g of the tensor that holds the three */
+static void tinyi_gla_three(const tiny_tensor *x, tiny_tensor *each)
+{
+    int i;
+    for (i = 0; i < 3; i++) {
+        each[i] = *x;
+        each[i].rank = 3;
+        each[i].data = (unsigned char *)x->data + i * x->stride[0] * (tiny_idx)tiny_dtype_bytes(x->dtype);
+        memcpy(each[i].dim, x->dim + 1, 3 * sizeof *x->dim);
+        memcpy(each[i].stride, x->stride + 1, 3 * sizeof *x->stride);
+        each[i].dim[3] = 1;
+        each[i].stride[3] = 0;
+    }
+}
+
+static void tinyi_gla_backward_ref(const tiny_op *op)
+{
+    tinyi_gla a;
+    tiny_tensor dqkg[3];
+    tiny_idx h, i;
+    tinyi_gla_read(op, TINYI_GLA_G, &a);
+    tinyi_gla_three(op->out[0], dqkg);
+    for (h = 0; h < a.n_head; h++) {
+        for (i = 0; i < a.n_key; i++) tinyi_gla_backward_row(&a, op, dqkg, h, i);
+        for (i = 0; i < a.n_value; i++) tinyi_gla_backward_column(&a, op, h, i);
+    }
+}
+
+/* ---- fast */
+
+static tiny_idx tinyi_gla_blocks(tiny_idx n) { return n <= 256 ? 16 : n <= 1024 ? 32 : 64; }
+
+/* floats of a thread: states of one head (of T / B borders, of a block, of the token, R) and rows */
+static void tinyi_gla_backward_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tiny_idx n = op->in[1]->dim[0], block = tinyi_gla_blocks(n);
+    const size_t k = (size_t)op->in[1]->dim[2], v = (size_t)op->in[3]->dim[2], states = (size_t)((n + block - 1) / block + block + 2);
+    (void)n_threads;
+    *shared_bytes = 0;
+    *own_bytes = states > SIZE_MAX / 64 / (k * v + 1) ? SIZE_MAX / 2 : sizeof(float) * (states * k * v + 6 * k + 3 * v);
+}
+
+static void tinyi_gla_write(const tiny_tensor *x, tiny_idx i, tiny_idx j, const float *row)
+{
+    tinyi_row_scatter((float *)x->data + i * x->stride[0] + j * x->stride[1], row, x->dim[2], x->stride[2]);
+}
+static void tinyi_gla_load(const tiny_tensor *x, tiny_idx h, float *s)      /* a state, or zeros */
+{
+    tiny_idx d;
+    for (d = 0; x && d < x->dim[1]; d++) tinyi_row_gather(s + d * x->dim[2], (const float *)x->data + h * x->stride[0] + d * x->stride[1], x->dim[2], x->stride[2]);
+}
+
+typedef struct tinyi_gla_back {             /* a head */
+    tiny_team *team;
+    const tinyi_gla *a;
+    const tiny_op *op;
+    tiny_idx h, block;
+    float *border, *kept, *s, *r, *q, *k, *e, *dq, *dk, *dg, *v, *go, *dv;
+    tiny_tensor dqkg[3];
+} tinyi_gla_back;
+
+/* S over token t; dq where it is wanted */
+static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
+{
+    const tinyi_gla *a = b->a;
+    const tinyi_kernels *kn = b->team->k;
+    tinyi_gla_leave(b->team, a, t, b->h, b->e);
+    kn->gla_query_f32(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+                      tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
+    if (!dq) return;
+    kn->scale_f32(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
+    tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
+}
+
+/* R over token t, from behind it to before it; before: S in front of t */
+static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *before)
+{
+    const tinyi_gla *a = b->a;
+    const tinyi_kernels *kn = b->team->k;
+    tiny_idx d;
+    tinyi_gla_leave(b->team, a, t, b->h, b->e);
+    kn->scale_f32(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    kn->gla_back_f32(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+                     tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
+    for (d = 0; d < a->n_key; d++)
+        if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
+    tinyi_gla_write(&b->dqkg[1], t, b->h, b->dk);
+    tinyi_gla_write(&b->dqkg[2], t, b->h, b->dg);
+    tinyi_gla_write(b->op->out[1], t, b->h, b->dv);
+}
+
+static void tinyi_gla_backward_head(const tinyi_gla_back *b)
+{
+    const tinyi_gla *a = b->a;
+    const size_t state = (size_t)(a->n_key * a->n_value);
+    const tiny_tensor *ds = b->op->in[TINYI_GLA_DS];
+    tiny_idx t, t0, d;
+    tinyi_gla_load(a->state, b->h, b->s);
+    for (t = 0; t < a->n; t++) {
+        if (t % b->block == 0) memcpy(b->border + (size_t)(t / b->block) * state, b->s, state * sizeof(float));
+        tinyi_gla_over(b, t, 1);
+    }
+    memset(b->r, 0, state * sizeof(float));
+    tinyi_gla_load(ds, b->h, b->r);
+    for (t0 = (a->n - 1) / b->block * b->block; t0 >= 0 && a->n > 0; t0 -= b->block) {
+        const tiny_idx t1 = TINYI_MIN(t0 + b->block, a->n);
+        memcpy(b->s, b->border + (size_t)(t0 / b->block) * state, state * sizeof(float));
+        for (t = t0; t < t1; t++) {
+            memcpy(b->kept + (size_t)(t - t0) * state, b->s, state * sizeof(float));
+            if (t + 1 < t1) tinyi_gla_over(b, t, 0);
+        }
+        for (t = t1; t-- > t0;) tinyi_gla_under(b, t, b->kept + (size_t)(t - t0) * state);
+    }
+    for (d = 0; d < a->n_key; d++) tinyi_gla_write(b->op->out[2], b->h, d, b->r + d * a->n_value);
+}
+
+static void tinyi_gla_backward_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_back b;
+    tiny_idx end, state;
+    tinyi_gla_read(op, TINYI_GLA_G, &a);
+    (void)TINYI_K(team, gla_query_f32);
+    memset(&b, 0, sizeof b);
+    b.team = team;
+    b.a = &a;
+    b.op = op;
+    b.block = tinyi_gla_blocks(a.n);
+    tinyi_gla_three(op->out[0], b.dqkg);
+    state = a.n_key * a.n_value;
+    b.border = (float *)team->own;
+    b.kept = b.border + (a.n + b.block - 1) / b.block * state;
+    b.s = b.kept + b.block * state;
+    b.r = b.s + state;
+    b.q = b.r + state;
+    b.k = b.q + a.n_key;
+    b.e = b.k + a.n_key;
+    b.dq = b.e + a.n_key;
+    b.dk = b.dq + a.n_key;
+    b.dg = b.dk + a.n_key;
+    b.v = b.dg + a.n_key;
+    b.go = b.v + a.n_value;
+    b.dv = b.go + a.n_value;
+    while (tiny_take(team, a.n_head, 1, &b.h, &end)) for (; b.h < end; b.h++) tinyi_gla_backward_head(&b);
+}
+
+static void tinyi_gla_backward_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tiny_tensor *q = op->in[1], *v = op->in[3];
+    const double heads = (double)q->dim[0] * (double)q->dim[1];
+    c->flops = 22.0 * heads * (double)q->dim[2] * (double)v->dim[2];
+    c->bytes = 4.0 * heads * (6.0 * (double)q->dim[2] + 3.0 * (double)v->dim[2]);
+}
+
+static void tinyi_gla_backward_cases(tiny_case *c)
+{
+    tiny_gla_params p;
+    tiny_idx s[3], q[3], v[3];
+    memset(&p, 0, sizeof p);
+    q[0] = v[0] = tiny_case_dim(c, 100);
+    q[1] = v[1] = s[0] = 1 + tiny_case_pick(c, 3);
+    q[2] = s[1] = tiny_case_dim(c, 40);
+    v[2] = s[2] = tiny_case_dim(c, 40);
+    if (tiny_case_pick(c, 3) == 0) p.scale = 0.5f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, s);
+    c->in[1] = c->in[2] = tiny_tensor_nd(NULL, TINY_F32, 3, q);
+    c->in[3] = c->in[TINYI_GLA_DO] = tiny_tensor_nd(NULL, TINY_F32, 3, v);
+    c->in[TINYI_GLA_G] = c->in[1];
+    c->in[TINYI_GLA_DS] = c->in[0];
+    if (tiny_case_pick(c, 6) == 0) c->in[TINYI_GLA_G].rank = -1;
+    if (tiny_case_pick(c, 2) == 0) c->in[TINYI_GLA_DS].rank = -1;
+    c->fill[TINYI_GLA_G] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_gla_table;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
+TINYI_ROW tinyi_row_gla_backward = {
+    "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
+    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
+    "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
+};
+
+TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
+                                       const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
+                                       const tiny_tensor *d_v, const tiny_tensor *d_state)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_GLA_BACKWARD;
+    op.in[0] = state; op.in[1] = q; op.in[2] = k; op.in[3] = v; op.in[TINYI_GLA_DO] = d_o; op.in[TINYI_GLA_G] = g; op.in[TINYI_GLA_DS] = d_state_out;
+    op.out[0] = d_qkg;
+    op.out[1] = d_v;
+    op.out[2] = d_state;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+#ifndef TINY_NO_TRAIN
+tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *d_o = tiny_grad_of(g, 1), *q = op->in[1];
+    tiny_tensor zero, dqkg, dv, ds, each[3];
+    tiny_idx dim[4];
+    tiny_op back;
+    tiny_status st = TINY_OK;
+    if (!d_o) {                             /* only the last state is looked at */
+        st = tiny_grad_new(g, q->dtype, 3, op->in[3]->dim, &zero);
+        if (!st && !tiny_grad_dry(g)) memset(zero.data, 0, (size_t)tiny_tensor_count(&zero) * tiny_dtype_bytes(zero.dtype));
+        d_o = &zero;
+    }
+    dim[0] = 3;
+    memcpy(dim + 1, q->dim, 3 * sizeof *dim);
+    if (!st) st = tiny_grad_new(g, q->dtype, 4, dim, &dqkg);
+    if (!st) st = tiny_grad_new(g, q->dtype, 3, op->in[3]->dim, &dv);
+    if (!st) st = tiny_grad_new(g, q->dtype, 3, op->in[0]->dim, &ds);
+    if (st) return st;
+    memset(&back, 0, sizeof back);
+    back.kind = TINY_OP_GLA_BACKWARD;
+    back.params = op->params;
+    memcpy(back.in, op->in, 4 * sizeof *back.in);
+    back.in[TINYI_GLA_DO] = d_o;
+    back.in[TINYI_GLA_G] = op->in[4];
+    back.in[TINYI_GLA_DS] = tiny_grad_of(g, 0);
+    back.out[0] = &dqkg;
+    back.out[1] = &dv;
+    back.out[2] = &ds;
+    st = tiny_grad_op(g, &back);
+    if (st) return st;
+    tinyi_gla_three(&dqkg, each);
+    if (tiny_grad_wants(g, 0)) st = tiny_grad_add(g, 0, &ds);
+    if (!st && tiny_grad_wants(g, 1)) st = tiny_grad_add(g, 1, &each[0]);
+    if (!st && tiny_grad_wants(g, 2)) st = tiny_grad_add(g, 2, &each[1]);
+    if (!st && tiny_grad_wants(g, 3)) st = tiny_grad_add(g, 3, &dv);
+    if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
+    return st;
+}
+#endif
+#endif
 
 /* src/math/slope.c - derivatives of the elementary functions; rounding
  * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
@@ -32755,6 +33894,10 @@ TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinyllm_fwht(ctx, x, params, y); }
 #endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinyllm_attention(ctx, q, k, v, bias, params, o); }
+TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o) { return tinyllm_gla(ctx, state, q, k, v, g, params, state_out, o); }
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state) { return tinyllm_gla_backward(ctx, state, q, k, v, d_o, g, d_state_out, params, d_qkg, d_v, d_state); }
+#endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinyllm_slope(ctx, of, x, dy, dx); }
 #endif
@@ -39333,7 +40476,734 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     return st;
 }
 
+/* src/gnn/train/pass.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
+ * batch norms that only training knows
+ *
+ * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded to 1 / 65536.
+ * Sparse features are multiplied by the first weights as a sum along edges, and their zeros are never touched. Batch norms stand behind
+ * both Linear of each gin layer; tinyi_pass_fold puts them into its weights, so that what was trained is a plain net.               */
+#ifndef TINYI_GNN_PASS_H
+#define TINYI_GNN_PASS_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4))
+typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
+
+typedef struct tinyi_pass {
+    tiny_ctx *ctx;
+    tgnn_net *net;
+    tiny_param param[TINYI_PASS_PARAMS];
+    size_t n_params, n_values;              /* n_values: floats of all parameters and running values */
+    tinyi_pass_norm norm[TGNN_NET_MOST][2]; /* data NULL: none */
+    tiny_rng rng;
+    int train;                              /* dropout, and norms by the batch */
+    float *grads, *norms;                   /* what we took */
+} tinyi_pass;
+
+typedef struct tinyi_pass_input {
+    const tgnn_graph *graph;
+    tinyi_net_graphs graphs;
+    tiny_tensor x;                          /* dense, rows divided by their sums where the net says so */
+    float *owned;                           /* x, where it is ours */
+    tiny_sparse sparse;                     /* offset NULL: x is used as it is */
+    float *kept;                            /* its values after dropout */
+    const int64_t *graph_at;
+    tiny_idx n_graphs;
+} tinyi_pass_input;
+
+/* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others. norms: batch norms
+ * in gin layers, which then must have their biases. */
+TINYI_FN tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out);
+TINYI_FN void tinyi_pass_close(tinyi_pass *p);                     /* takes NULL */
+TINYI_FN void tinyi_pass_keep(const tinyi_pass *p, float *values); /* all that training changes, n_values numbers */
+TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
+TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
+
+/* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
+TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
+TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
+
+TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in);
+/* A tape that what fn does just fits into; fn runs the pass and the loss, as it will. no_grad: for evaluation. */
+typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
+TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/gnn/train/kit.h - the loop that nodes, links and graphs have in common */
+#ifndef TINYI_GNN_KIT_H
+#define TINYI_GNN_KIT_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_kit {
+    tiny_ctx *ctx;
+    tinyi_pass *pass;
+    const tgnn_train_desc *desc;
+    void *task;                             /* given to the functions */
+    int steps;                              /* of an epoch */
+    tiny_status (*next)(void *task, int epoch, int step);          /* makes ready what the loss reads; NULL: nothing */
+    tiny_tensor (*loss)(tiny_tape *t, void *task);
+    tiny_status (*judge)(void *task, tgnn_epoch *e);                /* val_loss, train, val, test */
+    int last;                               /* the training is over: judge everything */
+} tinyi_kit;
+
+TINYI_FN tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last);
+
+/* numbers of the desc that make no sense */
+TINYI_FN tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *desc);
+/* log sum e^y - y[label] of a row, in double, and whether its largest number (the first of equals) stands at the label */
+TINYI_FN double tinyi_kit_row(const float *y, tiny_idx n, int32_t label, int *right);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)
+ * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label for training. */
+#include <math.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_node_task {
+    tinyi_pass *pass;
+    tinyi_pass_input in;
+    const tgnn_nodes *data;
+    tiny_idx n, n_class;
+    int32_t *train;                         /* labels of the nodes to train on, -1 elsewhere */
+    tiny_tape *eyes;                        /* without gradients */
+} tinyi_node_task;
+
+static char tinyi_node_part(const tgnn_nodes *d, tiny_idx i) { return d->split[i * (d->split_step ? d->split_step : 1)]; }
+
+static tiny_tensor tinyi_node_logits(tiny_tape *t, void *task) { return tinyi_pass_run(t, ((tinyi_node_task *)task)->pass, &((tinyi_node_task *)task)->in); }
+
+static tiny_tensor tinyi_node_loss(tiny_tape *t, void *user)
+{
+    tinyi_node_task *task = (tinyi_node_task *)user;
+    tiny_cross_entropy_params p;
+    tiny_tensor label = tiny_tensor_1d(task->train, TINY_I32, task->n), y = tinyi_node_logits(t, user);
+    memset(&p, 0, sizeof p);
+    p.skip = 1;
+    return tiny_tape_call(t, TINY_OP_CROSS_ENTROPY, &y, &label, NULL, NULL, &p);
+}
+
+static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
+{
+    tinyi_node_task *task = (tinyi_node_task *)user;
+    const tiny_tape_mark mark = tiny_tape_now(task->eyes);
+    const tiny_tensor y = tinyi_node_logits(task->eyes, task);
+    tiny_idx right[3] = { 0, 0, 0 }, all[3] = { 0, 0, 0 }, i;
+    double loss = 0.0;
+    tiny_status st = tiny_tape_status(task->eyes);
+    for (i = 0; !st && i < task->n; i++) {
+        const char part = tinyi_node_part(task->data, i);
+        const int k = part == 'r' ? 0 : part == 'v' ? 1 : part == 't' ? 2 : -1;
+        double of;
+        int is;
+        if (k < 0 || task->data->label[i] < 0) continue;
+        of = tinyi_kit_row((const float *)y.data + i * task->n_class, task->n_class, task->data->label[i], &is);
+        if (k == 1) loss += of;
+        right[k] += is;
+        all[k]++;
+    }
+    tiny_tape_release(task->eyes, mark);
+    e->val_loss = all[1] ? loss / (double)all[1] : (double)NAN;
+    e->train = all[0] ? (double)right[0] / (double)all[0] : (double)NAN;
+    e->val = all[1] ? (double)right[1] / (double)all[1] : (double)NAN;
+    e->test = all[2] ? (double)right[2] / (double)all[2] : (double)NAN;
+    return st;
+}
+
+static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgnn_net *net, const tgnn_train_desc *desc)
+{
+    tiny_idx i, train = 0, val = 0;
+    int k;
+    for (k = 0; k < net->n_stages; k++)
+        if (net->stage[k].kind == TGNN_STAGE_READOUT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+    for (i = 0; i < t->n; i++) {
+        const int32_t label = t->data->label[i];
+        const char part = tinyi_node_part(t->data, i);
+        if (label < -1 || (tiny_idx)label >= t->n_class) return tinyi_fail(ctx, TINY_E_FORMAT, "train: node %td has the label %ld, the net has %td classes", i, (long)label, t->n_class);
+        t->train[i] = part == 'r' ? label : -1;
+        train += t->train[i] >= 0;
+        val += part == 'v' && label >= 0;
+    }
+    if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
+    if (desc->patience && !val) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last)
+{
+    tgnn_train_desc none;
+    tinyi_node_task task;
+    tinyi_kit kit;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    if (!data || !data->graph || !data->x || !data->label || !data->split) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a graph, x, labels and their parts are needed");
+    st = tinyi_kit_check(ctx, net, desc);
+    if (st) return st;
+    memset(&task, 0, sizeof task);
+    memset(&kit, 0, sizeof kit);
+    task.data = data;
+    task.n = tgnn_graph_nodes(data->graph);
+    task.n_class = net->n_out;
+    task.train = (int32_t *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.train);
+    if (!task.train) return tiny_ctx_status(ctx);
+    st = tinyi_node_check(ctx, &task, net, desc);
+    if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
+    if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
+    if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
+    kit.ctx = ctx;
+    kit.pass = task.pass;
+    kit.desc = desc;
+    kit.task = &task;
+    kit.steps = 1;
+    kit.loss = tinyi_node_loss;
+    kit.judge = tinyi_node_judge;
+    if (!st) st = tinyi_kit_run(&kit, last);
+    tiny_tape_close(task.eyes);
+    if (task.pass) tinyi_pass_input_close(task.pass, &task.in);
+    tinyi_pass_close(task.pass);
+    tiny_free(ctx, task.train);
+    return st;
+}
+#endif
+
+/* src/gnn/train/graphs.c - classes of graphs, some graphs in each step
+ * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the step halved.
+ * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other. Graphs are drawn in an
+ *          order that the seed and the epoch give, in batches as even as they can be. The tape is measured once, for the most nodes and the
+ *          most edges that a batch can have. */
+#include <math.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_graph_task {
+    tiny_ctx *ctx;
+    tinyi_pass *pass;
+    tinyi_kit *kit;
+    const tgnn_graphs *data;
+    tiny_idx n_train, batch, n_class;
+    uint32_t *train, *order;                /* the graphs to train on; their order in this epoch */
+    int ordered;                            /* the epoch of order */
+    tiny_idx room_nodes, room_edges;        /* of a batch at most */
+    int64_t *offset, *at;                   /* the union of the batch */
+    int32_t *col, *label;
+    float *x;
+    tiny_idx n;                             /* graphs in it */
+    tgnn_graph *graph;
+    tinyi_pass_input in;
+    tiny_tape *eyes;
+} tinyi_graph_task;
+
+static char tinyi_graph_part(const tgnn_graphs *d, tiny_idx i) { return d->split[i * (d->split_step ? d->split_step : 1)]; }
+
+static void tinyi_graph_drop(tinyi_graph_task *t)
+{
+    if (t->pass) tinyi_pass_input_close(t->pass, &t->in);
+    tgnn_graph_close(t->ctx, t->graph);
+    t->graph = NULL;
+}
+
+/* offset, col and x hold the batch: its graph, and what the pass makes of it */
+static tiny_status tinyi_graph_ready(tinyi_graph_task *t, tiny_idx nodes)
+{
+    tiny_tensor x = tiny_tensor_2d(t->x, TINY_F32, nodes, t->data->x->dim[1]);
+    tiny_sparse a;
+    tiny_status st;
+    memset(&a, 0, sizeof a);
+    a.form = TINY_CSR;
+    a.n_rows = a.n_cols = nodes;
+    a.n = t->offset[nodes];
+    a.offset = t->offset;
+    a.col = t->col;
+    st = tgnn_graph_from_sparse(t->ctx, &a, &t->graph);
+    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, &x, 0, &t->in);
+    t->in.graph_at = t->at;
+    t->in.n_graphs = t->n;
+    return st;
+}
+
+/* graph which[0], which[1] ... */
+static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which, tiny_idx n)
+{
+    const tgnn_graphs *d = t->data;
+    const tiny_sparse *g = tgnn_graph_in(d->graph);
+    const tiny_idx wide = d->x->dim[1];
+    tiny_idx i, r, nodes = 0;
+    int64_t p, edges = 0;
+    tinyi_graph_drop(t);
+    for (i = 0; i < n; i++) {
+        const tiny_idx k = (tiny_idx)which[i];
+        const int64_t first = d->graph_at[k], last = d->graph_at[k + 1];
+        t->at[i] = (int64_t)nodes;
+        t->label[i] = d->label[k];
+        memcpy(t->x + nodes * wide, (const float *)d->x->data + first * wide, (size_t)((last - first) * wide) * sizeof(float));
+        for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
+            t->offset[nodes + r - first] = edges;
+            for (p = g->offset[r]; p < g->offset[r + 1]; p++) t->col[edges++] = (int32_t)(g->col[p] - first + nodes);
+        }
+        nodes += (tiny_idx)(last - first);
+    }
+    t->at[n] = (int64_t)nodes;
+    t->offset[nodes] = edges;
+    t->n = n;
+    return tinyi_graph_ready(t, nodes);
+}
+
+/* no graph of the data: as many nodes and edges as a batch can have, to measure the tape by */
+static tiny_status tinyi_graph_largest(tinyi_graph_task *t)
+{
+    tiny_idx i;
+    tinyi_graph_drop(t);
+    t->n = t->batch;
+    for (i = 0; i <= t->n; i++) t->at[i] = i == t->n ? (int64_t)t->room_nodes : 0;
+    for (i = 0; i <= t->room_nodes; i++) t->offset[i] = i ? (int64_t)t->room_edges : 0;
+    for (i = 0; i < t->room_edges; i++) t->col[i] = t->room_nodes > 1;
+    for (i = 0; i < t->n; i++) t->label[i] = 0;
+    memset(t->x, 0, (size_t)(t->room_nodes * t->data->x->dim[1]) * sizeof(float));
+    return tinyi_graph_ready(t, t->room_nodes);
+}
+
+static tiny_status tinyi_graph_next(void *user, int epoch, int step)
+{
+    tinyi_graph_task *t = (tinyi_graph_task *)user;
+    const tiny_idx from = t->n_train * step / t->kit->steps, to = t->n_train * (step + 1) / t->kit->steps;
+    tiny_idx i;
+    if (epoch == 0) return tinyi_graph_largest(t);
+    if (t->ordered != epoch) {
+        tiny_rng rng = tiny_rng_make(t->kit->desc->seed, 0x6f726465u + ((uint64_t)epoch << 32));
+        tiny_rng_permutation(&rng, t->order, (uint32_t)t->n_train);
+        for (i = 0; i < t->n_train; i++) t->order[i] = t->train[t->order[i]];
+        t->ordered = epoch;
+    }
+    return tinyi_graph_gather(t, t->order + from, to - from);
+}
+
+static tiny_tensor tinyi_graph_logits(tiny_tape *tape, void *user) { return tinyi_pass_run(tape, ((tinyi_graph_task *)user)->pass, &((tinyi_graph_task *)user)->in); }
+
+static tiny_tensor tinyi_graph_loss(tiny_tape *tape, void *user)
+{
+    tinyi_graph_task *t = (tinyi_graph_task *)user;
+    tiny_tensor y = tinyi_graph_logits(tape, user), label = tiny_tensor_1d(t->label, TINY_I32, t->n);
+    return tiny_tape_cross_entropy(tape, &y, &label, 0.0);
+}
+
+static tiny_status tinyi_graph_judge(void *user, tgnn_epoch *e)
+{
+    tinyi_graph_task *t = (tinyi_graph_task *)user;
+    tiny_idx right[3] = { 0, 0, 0 }, all[3] = { 0, 0, 0 }, i, k, n;
+    double loss = 0.0;
+    tiny_status st = TINY_OK;
+    for (i = 0; !st && i < t->data->n_graphs;) {
+        const tiny_tape_mark mark = tiny_tape_now(t->eyes);
+        uint32_t which[256];
+        tiny_tensor y;
+        for (n = 0; n < t->batch && n < 256 && i < t->data->n_graphs; i++) {
+            const char part = tinyi_graph_part(t->data, i);
+            if (t->data->label[i] >= 0 && (part == 'v' || part == 't' || (part == 'r' && t->kit->last))) which[n++] = (uint32_t)i;
+        }
+        if (!n) break;
+        st = tinyi_graph_gather(t, which, n);
+        if (st) break;
+        y = tinyi_graph_logits(t->eyes, t);
+        st = tiny_tape_status(t->eyes);
+        for (k = 0; !st && k < n; k++) {
+            const char part = tinyi_graph_part(t->data, (tiny_idx)which[k]);
+            const int of = part == 'r' ? 0 : part == 'v' ? 1 : 2;
+            int is;
+            const double l = tinyi_kit_row((const float *)y.data + k * t->n_class, t->n_class, t->label[k], &is);
+            if (of == 1) loss += l;
+            right[of] += is;
+            all[of]++;
+        }
+        tiny_tape_release(t->eyes, mark);
+    }
+    e->val_loss = all[1] ? loss / (double)all[1] : (double)NAN;
+    e->train = all[0] ? (double)right[0] / (double)all[0] : (double)NAN;
+    e->val = all[1] ? (double)right[1] / (double)all[1] : (double)NAN;
+    e->test = all[2] ? (double)right[2] / (double)all[2] : (double)NAN;
+    return st;
+}
+
+static void tinyi_graph_keep_largest(int64_t *top, tiny_idx n, int64_t v)
+{
+    tiny_idx i = n - 1;
+    if (v <= top[i]) return;
+    for (; i > 0 && top[i - 1] < v; i--) top[i] = top[i - 1];
+    top[i] = v;
+}
+
+static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, const tgnn_train_desc *desc, int64_t *top)
+{
+    const tgnn_graphs *d = t->data;
+    const tiny_sparse *g = tgnn_graph_in(d->graph);
+    tiny_idx i, r, val = 0;
+    int64_t p, nodes = 0, edges = 0;
+    int k, readout = 0;
+    char text[96];
+    for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
+    if (!readout) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: a net without a readout answers for nodes, not for graphs");
+    if (tiny_tensor_check(d->x) || d->x->dtype != TINY_F32 || d->x->rank != 2 || !tiny_tensor_is_dense(d->x) || d->x->dim[0] != g->n_rows || d->x->dim[1] != net->n_in)
+        return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(d->x) ? "no tensor" : tinyi_shape_text(d->x, text), g->n_rows, net->n_in);
+    if (d->graph_at[0] != 0 || d->graph_at[d->n_graphs] != (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph_at must begin with 0 and end with the %td nodes", g->n_rows);
+    for (i = 0; i < d->n_graphs; i++) {
+        const int64_t first = d->graph_at[i], last = d->graph_at[i + 1];
+        if (last < first || last > (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i, (long long)first, (long long)last);
+        if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i, (long)d->label[i], t->n_class);
+        for (r = (tiny_idx)first; r < (tiny_idx)last; r++)
+            for (p = g->offset[r]; p < g->offset[r + 1]; p++)
+                if (g->col[p] < first || g->col[p] >= last) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: an edge leads from node %ld into another graph, to node %td", (long)g->col[p], r);
+        if (d->label[i] < 0) continue;
+        if (tinyi_graph_part(d, i) == 'r') t->train[t->n_train++] = (uint32_t)i;
+        val += tinyi_graph_part(d, i) == 'v';
+        tinyi_graph_keep_largest(top, t->batch, last - first);
+        tinyi_graph_keep_largest(top + t->batch, t->batch, g->offset[last] - g->offset[first]);
+    }
+    if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
+    if (desc->patience && !val) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
+    for (i = 0; i < t->batch; i++) {
+        nodes += top[i];
+        edges += top[t->batch + i];
+    }
+    t->room_nodes = (tiny_idx)nodes;
+    t->room_edges = (tiny_idx)edges;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_graph_room(tinyi_graph_task *t)
+{
+    t->offset = (int64_t *)tinyi_alloc(t->ctx, (size_t)t->room_nodes + 1, sizeof *t->offset);
+    t->at = t->offset ? (int64_t *)tinyi_alloc(t->ctx, (size_t)t->batch + 1, sizeof *t->at) : NULL;
+    t->col = t->at ? (int32_t *)tinyi_alloc(t->ctx, (size_t)t->room_edges, sizeof *t->col) : NULL;
+    t->label = t->col ? (int32_t *)tinyi_alloc(t->ctx, (size_t)t->batch, sizeof *t->label) : NULL;
+    t->x = t->label ? (float *)tinyi_alloc(t->ctx, (size_t)(t->room_nodes * t->data->x->dim[1]), sizeof *t->x) : NULL;
+    return t->x ? TINY_OK : tiny_ctx_status(t->ctx);
+}
+
+TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_graphs *data, const tgnn_train_desc *desc, tgnn_epoch *last)
+{
+    tgnn_train_desc none;
+    tinyi_graph_task t;
+    tinyi_kit kit;
+    int64_t *top = NULL;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    if (!data || !data->graph || !data->x || !data->graph_at || !data->label || !data->split || data->n_graphs < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: graphs, x, graph_at, labels and their parts are needed");
+    st = tinyi_kit_check(ctx, net, desc);
+    if (st) return st;
+    memset(&t, 0, sizeof t);
+    memset(&kit, 0, sizeof kit);
+    t.ctx = ctx;
+    t.kit = &kit;
+    t.data = data;
+    t.n_class = net->n_out;
+    t.batch = TINYI_MIN(desc->batch ? desc->batch : 32, 256);
+    t.batch = TINYI_MIN(t.batch, data->n_graphs);
+    t.train = (uint32_t *)tinyi_alloc(ctx, (size_t)data->n_graphs * 2, sizeof *t.train);
+    top = t.train ? (int64_t *)tinyi_alloc(ctx, (size_t)t.batch * 2, sizeof *top) : NULL;
+    if (top) memset(top, 0, (size_t)t.batch * 2 * sizeof *top);
+    st = top ? tinyi_graph_check(&t, net, desc, top) : tiny_ctx_status(ctx);
+    t.order = t.train ? t.train + data->n_graphs : NULL;
+    if (!st) st = tinyi_graph_room(&t);
+    if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+    if (!st) st = tinyi_graph_largest(&t);
+    if (!st) st = tinyi_pass_tape(t.pass, tinyi_graph_logits, &t, 1, &t.eyes);
+    kit.ctx = ctx;
+    kit.pass = t.pass;
+    kit.desc = desc;
+    kit.task = &t;
+    kit.steps = (int)((t.n_train + t.batch - 1) / t.batch);
+    kit.next = tinyi_graph_next;
+    kit.loss = tinyi_graph_loss;
+    kit.judge = tinyi_graph_judge;
+    if (!st) st = tinyi_kit_run(&kit, last);
+    tiny_tape_close(t.eyes);
+    tinyi_graph_drop(&t);
+    tinyi_pass_close(t.pass);
+    tiny_free(ctx, top);
+    tiny_free(ctx, t.train);
+    tiny_free(ctx, t.offset);
+    tiny_free(ctx, t.at);
+    tiny_free(ctx, t.col);
+    tiny_free(ctx, t.label);
+    tiny_free(ctx, t.x);
+    return st;
+}
+#endif
+
+/* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their product is
+ * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is not variational:
+ *          p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn anew for each step.
+ * Measure  the area under the ROC curve: the share of (link, pair that is none) in which the link has the larger product, ties half. Links and
+ *          pairs of the validation and test parts are taken out of the graph before anything is trained. */
+#include <math.h>
+#include <string.h>
+
+/* is there an edge a -> b? rows ascend */
+static int tinyi_link_there(const tiny_sparse *g, int32_t a, int32_t b)
+{
+    int64_t low = g->offset[b], high = g->offset[b + 1];
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (g->col[mid] < a) low = mid + 1;
+        else high = mid;
+    }
+    return low < g->offset[b + 1] && g->col[low] == a;
+}
+
+/* n pairs of two nodes without an edge in either direction: src of all, then dst of all. In a graph that is nearly complete there are not
+ * enough: after 100 tries a pair is taken as it is. */
+static void tinyi_link_none(const tiny_sparse *g, tiny_rng *rng, int32_t *src, int32_t *dst, tiny_idx n)
+{
+    const uint32_t nodes = (uint32_t)g->n_rows;
+    tiny_idx i;
+    int tries;
+    for (i = 0; i < n; i++)
+        for (tries = 0; tries < 100; tries++) {
+            src[i] = (int32_t)tiny_rng_below(rng, nodes);
+            dst[i] = (int32_t)tiny_rng_below(rng, nodes);
+            if (src[i] != dst[i] && !tinyi_link_there(g, src[i], dst[i]) && !tinyi_link_there(g, dst[i], src[i])) break;
+        }
+}
+
+TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *l)
+{
+    int k;
+    if (!l) return;
+    tgnn_graph_close(ctx, l->graph);
+    for (k = 0; k < 3; k++) {
+        tiny_free(ctx, l->link[k]);
+        tiny_free(ctx, l->none[k]);
+    }
+    memset(l, 0, sizeof *l);
+}
+
+TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double val, double test, uint64_t seed, tgnn_links *out)
+{
+    const tiny_sparse *a;
+    tiny_rng rng = tiny_rng_make(seed, 0x6c696e6b);
+    uint32_t *order = NULL;
+    int32_t *pair = NULL;
+    tgnn_graph_desc d;
+    tgnn_edges e;
+    tiny_idx m = 0, i, r, from;
+    int64_t p;
+    int k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out || !(val >= 0.0) || !(test >= 0.0) || !(val + test < 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: a graph, a place, and shares of validation and test below 1 (%g, %g) are needed", val, test);
+    memset(out, 0, sizeof *out);
+    a = tgnn_graph_in(g);
+    if (a->n_rows != a->n_cols || a->n_rows < 2) return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
+    for (r = 0; r < a->n_rows; r++)         /* each pair once, whatever its direction and how many edges it has; no loops */
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+            const int32_t c = a->col[p];
+            m += c != r && (p == a->offset[r] || a->col[p - 1] != c) && (c < r || !tinyi_link_there(a, (int32_t)r, c));
+        }
+    if (m < 1 || m > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: the graph has %td pairs with an edge", m);
+    pair = (int32_t *)tinyi_alloc(ctx, (size_t)m * 2, sizeof *pair);
+    order = pair ? (uint32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *order) : NULL;
+    if (!order) st = tiny_ctx_status(ctx);
+    for (r = 0, m = 0; !st && r < a->n_rows; r++)
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+            const int32_t c = a->col[p];
+            if (c == r || (p > a->offset[r] && a->col[p - 1] == c) || (c > r && tinyi_link_there(a, (int32_t)r, c))) continue;
+            pair[m * 2] = c;
+            pair[m * 2 + 1] = (int32_t)r;
+            m++;
+        }
+    if (!st) tiny_rng_permutation(&rng, order, (uint32_t)m);
+    out->n[1] = (tiny_idx)((double)m * val);
+    out->n[2] = (tiny_idx)((double)m * test);
+    out->n[0] = m - out->n[1] - out->n[2];
+    for (k = 0, from = 0; !st && k < 3; from += out->n[k++]) {
+        const tiny_idx n = out->n[k];
+        out->link[k] = (int32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *out->link[k]);
+        out->none[k] = out->link[k] && k ? (int32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *out->none[k]) : NULL;
+        if (!out->link[k] || (k && !out->none[k])) {
+            st = tiny_ctx_status(ctx);
+            break;
+        }
+        for (i = 0; i < n; i++) {
+            out->link[k][i] = pair[(tiny_idx)order[from + i] * 2];
+            out->link[k][n + i] = pair[(tiny_idx)order[from + i] * 2 + 1];
+        }
+        if (k) tinyi_link_none(a, &rng, out->none[k], out->none[k] + n, n);
+    }
+    tiny_free(ctx, pair);
+    tiny_free(ctx, order);
+    memset(&e, 0, sizeof e);
+    memset(&d, 0, sizeof d);
+    e.n_src = e.n_dst = a->n_rows;
+    e.n = (int64_t)out->n[0];
+    e.src = out->link[0];
+    e.dst = out->link[0] ? out->link[0] + out->n[0] : NULL;
+    d.symmetrize = 1;
+    d.n_nodes = a->n_rows;
+    if (!st) st = tgnn_graph_make(ctx, &e, &d, &out->graph);
+    if (st) tgnn_links_free(ctx, out);
+    return st;
+}
+
+TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area)
+{
+    float *score;
+    uint32_t *order;
+    tiny_idx i, j, k, f;
+    double sum = 0.0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 || n > 0x3fffffff || !area)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: vectors of the nodes, and pairs of both kinds are needed");
+    for (i = 0; i < n * 2; i++)
+        if (link[i] < 0 || link[i] >= z->dim[0] || none[i] < 0 || none[i] >= z->dim[0]) return tinyi_fail(ctx, TINY_E_FORMAT, "links: pair %td names a node that is not there (there are %td)", i % n, z->dim[0]);
+    score = (float *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *score);
+    order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)n * 2, sizeof *order) : NULL;
+    st = order ? TINY_OK : tiny_ctx_status(ctx);
+    for (i = 0; !st && i < n * 2; i++) {    /* links first */
+        const int32_t *of = i < n ? link + i : none + (i - n);
+        const float *a = (const float *)z->data + of[0] * z->stride[0], *b = (const float *)z->data + of[n] * z->stride[0];
+        double s = 0.0;
+        for (f = 0; f < z->dim[1]; f++) s += (double)a[f * z->stride[1]] * (double)b[f * z->stride[1]];
+        score[i] = (float)s;
+        if (!(s - s == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "links: the product of pair %td is not a finite number", i % n);
+    }
+    if (!st) st = tiny_argsort_f32(ctx, score, order, (size_t)n * 2, 0);
+    for (i = 0, k = 0; !st && i < n * 2; i = j) {       /* k pairs that are none lie below */
+        tiny_idx links = 0;
+        for (j = i; j < n * 2 && score[order[j]] == score[order[i]]; j++) links += (tiny_idx)order[j] < n;
+        sum += (double)links * ((double)k + 0.5 * (double)(j - i - links));
+        k += j - i - links;
+    }
+    if (!st) *area = sum / ((double)n * (double)n);
+    tiny_free(ctx, score);
+    tiny_free(ctx, order);
+    return st;
+}
+
+#ifndef TINY_NO_TRAIN
+
+typedef struct tinyi_link_task {
+    tiny_ctx *ctx;
+    tinyi_pass *pass;
+    tinyi_pass_input in;
+    const tgnn_links *data;
+    uint64_t seed;
+    tiny_idx m;                             /* links to train on */
+    int32_t *src, *dst, *is;                /* 2 m: the links, then pairs of this step */
+    tiny_tape *eyes;
+} tinyi_link_task;
+
+static tiny_tensor tinyi_link_vectors(tiny_tape *t, void *user) { return tinyi_pass_run(t, ((tinyi_link_task *)user)->pass, &((tinyi_link_task *)user)->in); }
+
+static tiny_status tinyi_link_next(void *user, int epoch, int step)
+{
+    tinyi_link_task *t = (tinyi_link_task *)user;
+    tiny_rng rng = tiny_rng_make(t->seed, 0x70616972u + ((uint64_t)epoch << 32));
+    (void)step;
+    tinyi_link_none(tgnn_graph_in(t->data->graph), &rng, t->src + t->m, t->dst + t->m, t->m);
+    return TINY_OK;
+}
+
+/* cross-entropy of the two classes with the numbers 0 and z . z */
+static tiny_tensor tinyi_link_loss(tiny_tape *tape, void *user)
+{
+    tinyi_link_task *t = (tinyi_link_task *)user;
+    static const tiny_idx before[2] = { 0, 1 }, after[2] = { 0, 0 };
+    tiny_tensor z = tinyi_link_vectors(tape, user), src = tiny_tensor_1d(t->src, TINY_I32, 2 * t->m), dst = tiny_tensor_1d(t->dst, TINY_I32, 2 * t->m);
+    tiny_tensor is = tiny_tensor_1d(t->is, TINY_I32, 2 * t->m), a = tiny_tape_call(tape, TINY_OP_GATHER, &z, &src, NULL, NULL, NULL), b = tiny_tape_call(tape, TINY_OP_GATHER, &z, &dst, NULL, NULL, NULL);
+    tiny_reduce_params keep;
+    memset(&keep, 0, sizeof keep);
+    keep.keep = 1;
+    a = tiny_tape_call(tape, TINY_OP_DOT, &a, &b, NULL, NULL, &keep);
+    a = tiny_tape_pad(tape, &a, before, after);
+    return tiny_tape_cross_entropy(tape, &a, &is, 0.0);
+}
+
+static tiny_status tinyi_link_judge(void *user, tgnn_epoch *e)
+{
+    tinyi_link_task *t = (tinyi_link_task *)user;
+    const tiny_tape_mark mark = tiny_tape_now(t->eyes);
+    const tiny_tensor z = tinyi_link_vectors(t->eyes, t);
+    double *to[3];
+    int k;
+    tiny_status st = tiny_tape_status(t->eyes);
+    to[1] = &e->val;
+    to[2] = &e->test;
+    e->train = e->val = e->test = e->val_loss = (double)NAN;
+    for (k = 1; !st && k < 3; k++)
+        if (t->data->n[k]) st = tgnn_links_area(t->ctx, &z, t->data->link[k], t->data->none[k], t->data->n[k], to[k]);
+    if (!st) e->val_loss = 1.0 - e->val;
+    tiny_tape_release(t->eyes, mark);
+    return st;
+}
+
+TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last)
+{
+    tgnn_train_desc none;
+    tinyi_link_task t;
+    tinyi_kit kit;
+    tiny_idx i;
+    int k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
+    st = tinyi_kit_check(ctx, net, desc);
+    for (k = 0; !st && k < net->n_stages; k++)
+        if (net->stage[k].kind == TGNN_STAGE_READOUT) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
+    if (!st && desc->patience && !data->n[1]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
+    if (st) return st;
+    memset(&t, 0, sizeof t);
+    memset(&kit, 0, sizeof kit);
+    t.ctx = ctx;
+    t.data = data;
+    t.seed = desc->seed;
+    t.m = data->n[0];
+    t.src = (int32_t *)tinyi_alloc(ctx, (size_t)t.m * 6, sizeof *t.src);
+    if (!t.src) return tiny_ctx_status(ctx);
+    t.dst = t.src + t.m * 2;
+    t.is = t.dst + t.m * 2;
+    memcpy(t.src, data->link[0], (size_t)t.m * sizeof *t.src);
+    memcpy(t.dst, data->link[0] + t.m, (size_t)t.m * sizeof *t.src);
+    for (i = 0; i < t.m * 2; i++) t.is[i] = i < t.m;
+    st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, x, 1, &t.in);
+    if (!st) st = tinyi_pass_tape(t.pass, tinyi_link_vectors, &t, 1, &t.eyes);
+    kit.ctx = ctx;
+    kit.pass = t.pass;
+    kit.desc = desc;
+    kit.task = &t;
+    kit.steps = 1;
+    kit.next = tinyi_link_next;
+    kit.loss = tinyi_link_loss;
+    kit.judge = tinyi_link_judge;
+    if (!st) st = tinyi_kit_run(&kit, last);
+    tiny_tape_close(t.eyes);
+    if (t.pass) tinyi_pass_input_close(t.pass, &t.in);
+    tinyi_pass_close(t.pass);
+    tiny_free(ctx, t.src);
+    return st;
+}
+#endif
+
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
+#ifdef TINYI_STITCHED
+#endif
 
 #ifdef TINYI_FAST_MATH_OFF
 #undef TINYI_FAST_MATH_OFF

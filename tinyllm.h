@@ -1,259 +1,265 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     259  the manual
- *     333  math/kernels.h
- *    6577  llm/quant/kernels.h
- *    9369  options and names
- *    9949  core/config.h
- *   10081  core/status.h
- *   10114  core/tensor.h
- *   10167  core/ctx.h
- *   10244  core/mem.h
- *   10285  core/thread.h
- *   10336  core/rng.h
- *   10362  core/op.h
- *   10457  core/record.h
- *   10479  core/accel.h
- *   10516  core/bytes.h
- *   10544  core/json.h
- *   10590  core/safetensors.h
- *   10634  core/file.h
- *   10678  core/checkpoint.h
- *   10777  core/time.h
- *   10787  core/conform.h
- *   10870  math/binary.h
- *   10911  math/elem.h
- *   10978  math/convert.h
- *   11019  math/reduce.h
- *   11066  math/softmax.h
- *   11117  math/norm.h
- *   11166  math/matmul.h
- *   11236  math/layout.h
- *   11289  math/conv.h
- *   11349  math/sort.h
- *   11410  math/linalg_lu.h
- *   11429  math/linalg_qr.h
- *   11447  math/linalg_eig.h
- *   11462  math/linalg_svd.h
- *   11477  math/linalg.h
- *   11541  math/fft.h
- *   11616  math/fwht.h
- *   11645  math/attention.h
- *   11710  math/slope.h
- *   11737  math/loss.h
- *   11758  math/rope.h
- *   11779  math/patch.h
- *   11810  math/sparse.h
- *   11885  math/edges.h
- *   11970  math/ops.h
- *   11990  math/optim.h
- *   12105  math/tape.h
- *   12209  math/layer.h
- *   12254  math/train.h
- *   12308  math/all.h
- *   12314  the shared functions again, where the other header came first
- *   12811  llm/quant/format.h
- *   12902  llm/quant/matmul.h
- *   12931  llm/quant/sparse.h
- *   12983  llm/file/fd.h
- *   12995  llm/file/gguf.h
- *   13091  llm/file/gguf_write.h
- *   13147  llm/file/safetensors.h
- *   13166  llm/file/llama2c.h
- *   13185  llm/file/open.h
- *   13206  llm/token/unicode.h
- *   13233  llm/token/split.h
- *   13283  llm/token/vocab.h
- *   13404  llm/chat/template.h
- *   13472  llm/attention/pages.h
- *   13551  llm/attention/tree.h
- *   13653  llm/attention/paged.h
- *   13706  llm/attention/latent.h
- *   13752  llm/attention/position.h
- *   13791  llm/attention/cascade.h
- *   13882  llm/attention/fusemax.h
- *   13954  llm/model/model.h
- *   14093  llm/model/adapter.h
- *   14143  llm/sample/sample.h
- *   14238  llm/sample/stop.h
- *   14265  llm/sample/pieces.h
- *   14290  llm/sample/grammar.h
- *   14345  llm/sample/schema.h
- *   14367  llm/session/session.h
- *   14468  llm/session/beam.h
- *   14514  llm/train/story.h
- *   14602  llm/train/trainer.h
- *   14692  llm/train/judge.h
- *   14738  llm/tinyllm.h
- *   14760  internal functions
- *   14855  core/status.c
- *   14865  core/atomic.h
- *   14917  core/state.h
- *   15013  core/tensor.c
- *   15183  core/cpu.h
- *   15217  core/ctx.c
- *   15457  core/mem.c
- *   15553  core/thread.c
- *   16029  core/rng.c
- *   16112  core/op.c
- *   16476  core/record.c
- *   16574  core/bytes.c
- *   16663  core/json.c
- *   16973  core/safetensors.c
- *   17188  core/file.c
- *   17433  core/hash.h
- *   17453  core/checkpoint.c
- *   18114  core/time.c
- *   18161  core/half.h
- *   18214  core/conform.c
- *   18973  math/grad.h
- *   19017  math/table.h
- *   19070  math/rows.h
- *   19135  math/walk.h
- *   19254  math/binary.c
- *   19545  math/elem.c
- *   20305  math/convert.c
- *   20780  math/reduce.c
- *   21298  math/softmax.c
- *   21664  math/norm.c
- *   22191  math/gemm.h
- *   22270  math/gemm_i8.h
- *   22286  math/matmul.c
- *   22646  math/layout.c
- *   23389  math/conv.c
- *   23916  math/sort.c
- *   24808  math/linalg_block.h
- *   24956  math/linalg_lu.c
- *   25304  math/linalg_qr.c
- *   25654  math/linalg_eig.c
- *   26165  math/linalg_svd.c
- *   26563  math/linalg.c
- *   26834  math/fft_way.h
- *   26903  math/fft.c
- *   27378  math/fwht.c
- *   27524  math/attention.c
- *   27903  math/slope.c
- *   28087  math/loss.c
- *   28256  math/rope.c
- *   28399  math/patch.c
- *   28700  math/sparse_lines.h
- *   28728  math/sparse_forms.h
- *   28749  math/sparse.c
- *   29056  math/edges.c
- *   29939  math/ops.c
- *   29984  math/optim.c
- *   30607  math/tape.c
- *   31460  math/layer.c
- *   31924  math/train.c
- *   32119  math/edges_grad.c
- *   32590  math/normal.c
- *   32609  core/target.h
- *   32939  math/targets.c
- *   33068  math/all.c
- *   33072  core/cpu.c
- *   33286  core/hash.c
- *   33389  math/grad.c
- *   34169  math/matvec.h
- *   34180  math/gemm.c
- *   34764  math/gemm_i8.c
- *   34987  math/linalg_block.c
- *   35523  math/fft_way.c
- *   35938  math/sparse_lines.c
- *   36412  math/sparse_forms.c
- *   36618  math/matvec.c
- *   36670  the shared functions forwarded, where the other header has their bodies
- *   37162  internal functions of this header
- *   37195  llm/quant/blocks.h
- *   37260  llm/quant/direct.h
- *   37275  llm/quant/kformats.h
- *   37286  llm/quant/lattice.h
- *   37297  llm/quant/format.c
- *   37349  llm/quant/block.h
- *   37448  llm/quant/matmul.c
- *   37983  llm/quant/sparse.c
- *   38416  llm/file/fd.c
- *   38537  llm/file/store.h
- *   38621  llm/file/gguf.c
- *   38905  llm/file/gguf_write.c
- *   39534  llm/file/safetensors.c
- *   39666  llm/file/llama2c.c
- *   39946  llm/file/open.c
- *   40058  llm/token/unicode.c
- *   40543  llm/token/split.c
- *   41126  llm/token/parts.h
- *   41282  llm/token/vocab.c
- *   42069  llm/chat/value.h
- *   42186  llm/chat/compile.h
- *   42249  llm/chat/builtin.h
- *   42281  llm/chat/template.c
- *   43004  llm/attention/pages.c
- *   43303  llm/attention/tree.c
- *   43826  llm/attention/paged.c
- *   44605  llm/attention/latent.c
- *   45252  llm/attention/position.c
- *   45338  llm/attention/cascade.c
- *   45958  llm/attention/fusemax.c
- *   46671  llm/model/arch.h
- *   46798  llm/model/inside.h
- *   47195  llm/model/model.c
- *   47789  llm/model/adapter.c
- *   48653  llm/sample/sample.c
- *   49400  llm/sample/stop.c
- *   49527  llm/sample/pieces.c
- *   49667  llm/sample/grammar_read.h
- *   49698  llm/sample/grammar.c
- *   50221  llm/sample/schema.c
- *   50652  llm/session/inside.h
- *   50674  llm/session/session.c
- *   51196  llm/session/beam.c
- *   51530  llm/train/story.c
- *   52262  llm/train/decoder.h
- *   52313  llm/train/trainer.c
- *   53126  llm/train/judge.c
- *   53401  llm/quant/direct.c
- *   53923  llm/quant/kformats.c
- *   54756  llm/quant/lattice.c
- *   55429  llm/quant/block.c
- *   55572  llm/file/store.c
- *   56108  llm/token/parts.c
- *   56580  llm/chat/value.c
- *   57168  llm/chat/parse.h
- *   57243  llm/chat/compile.c
- *   57856  llm/chat/rows.h
- *   57908  llm/chat/text.h
- *   57945  llm/chat/builtin.c
- *   58331  llm/model/arch.c
- *   58513  llm/sample/grammar_read.c
- *   59098  llm/train/decoder.c
- *   59705  llm/chat/text.c
- *   60063  llm/token/encode.c
- *   60291  llm/token/decode.c
- *   60470  llm/token/spm.c
- *   60570  llm/token/bpe.c
- *   60717  llm/token/wordpiece.c
- *   60797  llm/token/unigram.c
- *   61034  llm/token/rwkv.c
- *   61060  llm/chat/value_text.c
- *   61306  llm/chat/filters.c
- *   61716  llm/chat/methods.c
- *   62067  llm/chat/emit.c
- *   62160  llm/chat/words.c
- *   62334  llm/chat/expression.c
- *   62815  llm/model/load.c
- *   63152  llm/model/step.c
- *   63657  llm/model/attn.c
- *   64262  llm/model/mla.c
- *   64499  llm/model/delta.c
- *   64796  llm/model/ssm.c
- *   65167  llm/model/rwkv.c
- *   65626  llm/model/ffn.c
- *   65978  llm/model/sparse.c
- *   66088  llm/model/streams.c
- *   66337  llm/model/forward.c
- *   66991  llm/model/seq.c
- *   67195  llm/model/save.c
- *   67534  llm/tinyllm.c
- *   67547  the licence
+ *     265  the manual
+ *     339  math/kernels.h
+ *    6771  llm/quant/kernels.h
+ *    9563  options and names
+ *   10147  core/config.h
+ *   10279  core/status.h
+ *   10312  core/tensor.h
+ *   10365  core/ctx.h
+ *   10442  core/mem.h
+ *   10483  core/thread.h
+ *   10534  core/rng.h
+ *   10560  core/op.h
+ *   10655  core/record.h
+ *   10677  core/accel.h
+ *   10714  core/bytes.h
+ *   10742  core/json.h
+ *   10788  core/safetensors.h
+ *   10832  core/file.h
+ *   10876  core/checkpoint.h
+ *   10975  core/time.h
+ *   10985  core/conform.h
+ *   11068  math/binary.h
+ *   11109  math/elem.h
+ *   11176  math/convert.h
+ *   11217  math/reduce.h
+ *   11264  math/softmax.h
+ *   11315  math/norm.h
+ *   11364  math/matmul.h
+ *   11434  math/layout.h
+ *   11487  math/conv.h
+ *   11547  math/sort.h
+ *   11608  math/linalg_lu.h
+ *   11627  math/linalg_qr.h
+ *   11645  math/linalg_eig.h
+ *   11660  math/linalg_svd.h
+ *   11675  math/linalg.h
+ *   11739  math/fft.h
+ *   11814  math/fwht.h
+ *   11843  math/attention.h
+ *   11908  math/gla.h
+ *   11971  math/gla_grad.h
+ *   11989  math/slope.h
+ *   12016  math/loss.h
+ *   12037  math/rope.h
+ *   12058  math/patch.h
+ *   12089  math/sparse.h
+ *   12164  math/edges.h
+ *   12249  math/ops.h
+ *   12270  math/optim.h
+ *   12385  math/tape.h
+ *   12489  math/layer.h
+ *   12534  math/train.h
+ *   12588  math/all.h
+ *   12594  the shared functions again, where the other header came first
+ *   13095  llm/quant/format.h
+ *   13186  llm/quant/matmul.h
+ *   13215  llm/quant/sparse.h
+ *   13267  llm/file/fd.h
+ *   13279  llm/file/gguf.h
+ *   13375  llm/file/gguf_write.h
+ *   13431  llm/file/safetensors.h
+ *   13450  llm/file/llama2c.h
+ *   13469  llm/file/open.h
+ *   13490  llm/token/unicode.h
+ *   13517  llm/token/split.h
+ *   13567  llm/token/vocab.h
+ *   13688  llm/chat/template.h
+ *   13756  llm/attention/pages.h
+ *   13835  llm/attention/tree.h
+ *   13937  llm/attention/paged.h
+ *   13990  llm/attention/latent.h
+ *   14036  llm/attention/position.h
+ *   14075  llm/attention/gla.h
+ *   14113  llm/attention/cascade.h
+ *   14204  llm/attention/fusemax.h
+ *   14276  llm/model/model.h
+ *   14415  llm/model/adapter.h
+ *   14465  llm/sample/sample.h
+ *   14560  llm/sample/stop.h
+ *   14587  llm/sample/pieces.h
+ *   14612  llm/sample/grammar.h
+ *   14667  llm/sample/schema.h
+ *   14689  llm/session/session.h
+ *   14790  llm/session/beam.h
+ *   14836  llm/train/story.h
+ *   14924  llm/train/trainer.h
+ *   15016  llm/train/judge.h
+ *   15062  llm/tinyllm.h
+ *   15084  internal functions
+ *   15185  core/status.c
+ *   15195  core/atomic.h
+ *   15247  core/state.h
+ *   15343  core/tensor.c
+ *   15513  core/cpu.h
+ *   15547  core/ctx.c
+ *   15787  core/mem.c
+ *   15883  core/thread.c
+ *   16359  core/rng.c
+ *   16442  core/op.c
+ *   16806  core/record.c
+ *   16904  core/bytes.c
+ *   16993  core/json.c
+ *   17303  core/safetensors.c
+ *   17518  core/file.c
+ *   17763  core/hash.h
+ *   17783  core/checkpoint.c
+ *   18444  core/time.c
+ *   18491  core/half.h
+ *   18544  core/conform.c
+ *   19303  math/grad.h
+ *   19347  math/table.h
+ *   19401  math/rows.h
+ *   19466  math/walk.h
+ *   19585  math/binary.c
+ *   19876  math/elem.c
+ *   20636  math/convert.c
+ *   21111  math/reduce.c
+ *   21629  math/softmax.c
+ *   21995  math/norm.c
+ *   22522  math/gemm.h
+ *   22601  math/gemm_i8.h
+ *   22617  math/matmul.c
+ *   22977  math/layout.c
+ *   23720  math/conv.c
+ *   24247  math/sort.c
+ *   25139  math/linalg_block.h
+ *   25287  math/linalg_lu.c
+ *   25635  math/linalg_qr.c
+ *   25985  math/linalg_eig.c
+ *   26496  math/linalg_svd.c
+ *   26894  math/linalg.c
+ *   27165  math/fft_way.h
+ *   27234  math/fft.c
+ *   27709  math/fwht.c
+ *   27855  math/attention.c
+ *   28234  math/gla.c
+ *   28717  math/gla_grad.c
+ *   29079  math/slope.c
+ *   29263  math/loss.c
+ *   29432  math/rope.c
+ *   29575  math/patch.c
+ *   29876  math/sparse_lines.h
+ *   29904  math/sparse_forms.h
+ *   29925  math/sparse.c
+ *   30232  math/edges.c
+ *   31115  math/ops.c
+ *   31160  math/optim.c
+ *   31783  math/tape.c
+ *   32636  math/layer.c
+ *   33100  math/train.c
+ *   33295  math/edges_grad.c
+ *   33766  math/normal.c
+ *   33785  core/target.h
+ *   34115  math/targets.c
+ *   34244  math/all.c
+ *   34248  core/cpu.c
+ *   34462  core/hash.c
+ *   34565  math/grad.c
+ *   35345  math/matvec.h
+ *   35356  math/gemm.c
+ *   35940  math/gemm_i8.c
+ *   36163  math/linalg_block.c
+ *   36699  math/fft_way.c
+ *   37114  math/sparse_lines.c
+ *   37588  math/sparse_forms.c
+ *   37794  math/matvec.c
+ *   37846  the shared functions forwarded, where the other header has their bodies
+ *   38342  internal functions of this header
+ *   38375  llm/quant/blocks.h
+ *   38440  llm/quant/direct.h
+ *   38455  llm/quant/kformats.h
+ *   38466  llm/quant/lattice.h
+ *   38477  llm/quant/format.c
+ *   38529  llm/quant/block.h
+ *   38628  llm/quant/matmul.c
+ *   39163  llm/quant/sparse.c
+ *   39596  llm/file/fd.c
+ *   39717  llm/file/store.h
+ *   39801  llm/file/gguf.c
+ *   40085  llm/file/gguf_write.c
+ *   40714  llm/file/safetensors.c
+ *   40846  llm/file/llama2c.c
+ *   41126  llm/file/open.c
+ *   41238  llm/token/unicode.c
+ *   41723  llm/token/split.c
+ *   42306  llm/token/parts.h
+ *   42462  llm/token/vocab.c
+ *   43249  llm/chat/value.h
+ *   43366  llm/chat/compile.h
+ *   43429  llm/chat/builtin.h
+ *   43461  llm/chat/template.c
+ *   44184  llm/attention/pages.c
+ *   44483  llm/attention/tree.c
+ *   45006  llm/attention/paged.c
+ *   45785  llm/attention/latent.c
+ *   46432  llm/attention/position.c
+ *   46518  llm/attention/gla.c
+ *   46659  llm/attention/cascade.c
+ *   47279  llm/attention/fusemax.c
+ *   47992  llm/model/arch.h
+ *   48119  llm/model/inside.h
+ *   48516  llm/model/model.c
+ *   49110  llm/model/adapter.c
+ *   49974  llm/sample/sample.c
+ *   50721  llm/sample/stop.c
+ *   50848  llm/sample/pieces.c
+ *   50988  llm/sample/grammar_read.h
+ *   51019  llm/sample/grammar.c
+ *   51542  llm/sample/schema.c
+ *   51973  llm/session/inside.h
+ *   51995  llm/session/session.c
+ *   52517  llm/session/beam.c
+ *   52851  llm/train/story.c
+ *   53583  llm/train/decoder.h
+ *   53637  llm/train/trainer.c
+ *   54533  llm/train/judge.c
+ *   54808  llm/quant/direct.c
+ *   55330  llm/quant/kformats.c
+ *   56163  llm/quant/lattice.c
+ *   56836  llm/quant/block.c
+ *   56979  llm/file/store.c
+ *   57515  llm/token/parts.c
+ *   57987  llm/chat/value.c
+ *   58575  llm/chat/parse.h
+ *   58650  llm/chat/compile.c
+ *   59263  llm/chat/rows.h
+ *   59315  llm/chat/text.h
+ *   59352  llm/chat/builtin.c
+ *   59738  llm/model/arch.c
+ *   59921  llm/sample/grammar_read.c
+ *   60506  llm/train/decoder.c
+ *   61255  llm/chat/text.c
+ *   61613  llm/token/encode.c
+ *   61841  llm/token/decode.c
+ *   62020  llm/token/spm.c
+ *   62120  llm/token/bpe.c
+ *   62267  llm/token/wordpiece.c
+ *   62347  llm/token/unigram.c
+ *   62584  llm/token/rwkv.c
+ *   62610  llm/chat/value_text.c
+ *   62856  llm/chat/filters.c
+ *   63266  llm/chat/methods.c
+ *   63617  llm/chat/emit.c
+ *   63710  llm/chat/words.c
+ *   63884  llm/chat/expression.c
+ *   64365  llm/model/load.c
+ *   64702  llm/model/step.c
+ *   65207  llm/model/attn.c
+ *   65812  llm/model/mla.c
+ *   66049  llm/model/delta.c
+ *   66346  llm/model/ssm.c
+ *   66717  llm/model/rwkv.c
+ *   67252  llm/model/ffn.c
+ *   67604  llm/model/sparse.c
+ *   67714  llm/model/streams.c
+ *   67963  llm/model/forward.c
+ *   68617  llm/model/seq.c
+ *   68821  llm/model/save.c
+ *   69160  llm/tinyllm.c
+ *   69173  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6084,6 +6090,193 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
 }
 
 #endif
+/* src/math/gla.simd.h - the steps of a gated state, and the scores of neighbours (math/gla.h tells what they compute)
+ *
+ * A step goes down the rows of S four vectors of columns at a time: the four pieces of v and of o stay in registers, S is read
+ * and written once. A gate of exactly 0 writes without reading, so that what was infinite is gone.                     */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_gla_four)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key)
+{
+    const v_f32 v0 = v_load(v), v1 = v_load(v + V_LANES), v2 = v_load(v + 2 * V_LANES), v3 = v_load(v + 3 * V_LANES);
+    v_f32 o0 = v_zero(), o1 = v_zero(), o2 = v_zero(), o3 = v_zero();
+    tiny_idx d;
+    for (d = 0; d < n_key; d++, s += ld) {
+        const v_f32 kd = v_set(k[d]), qd = v_set(q[d]), ed = v_set(e[d]);
+        v_f32 s0 = v_mul(kd, v0), s1 = v_mul(kd, v1), s2 = v_mul(kd, v2), s3 = v_mul(kd, v3);
+        if (e[d] != 0.0f) {
+            s0 = v_fma(ed, v_load(s), s0);
+            s1 = v_fma(ed, v_load(s + V_LANES), s1);
+            s2 = v_fma(ed, v_load(s + 2 * V_LANES), s2);
+            s3 = v_fma(ed, v_load(s + 3 * V_LANES), s3);
+        }
+        v_store(s, s0);
+        v_store(s + V_LANES, s1);
+        v_store(s + 2 * V_LANES, s2);
+        v_store(s + 3 * V_LANES, s3);
+        o0 = v_fma(qd, s0, o0);
+        o1 = v_fma(qd, s1, o1);
+        o2 = v_fma(qd, s2, o2);
+        o3 = v_fma(qd, s3, o3);
+    }
+    v_store(o, o0);
+    v_store(o + V_LANES, o1);
+    v_store(o + 2 * V_LANES, o2);
+    v_store(o + 3 * V_LANES, o3);
+}
+static void TINY_FN(tinyi_gla_step_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx j = 0, d;
+    for (; j + 4 * V_LANES <= n_value; j += 4 * V_LANES) TINY_FN(tinyi_gla_four)(s + j, ld, e, k, v + j, q, o + j, n_key);
+    for (; j < n_value; j += V_LANES) {
+        const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+        const v_f32 vj = v_load_n(v + j, n);
+        v_f32 sum = v_zero();
+        float *row = s + j;
+        for (d = 0; d < n_key; d++, row += ld) {
+            v_f32 x = v_mul(v_set(k[d]), vj);
+            if (e[d] != 0.0f) x = v_fma(v_set(e[d]), v_load_n(row, n), x);
+            v_store_n(row, x, n);
+            sum = v_fma(v_set(q[d]), x, sum);
+        }
+        v_store_n(o + j, sum, n);
+    }
+}
+
+static void TINY_FN(tinyi_gla_query_f32)(float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx d, j;
+    for (d = 0; d < n_key; d++, s += ld) {
+        const v_f32 kd = v_set(k[d]), ed = v_set(e[d]);
+        const int holds = e[d] != 0.0f;
+        v_f32 sum = v_zero(), sum1 = v_zero();
+        for (j = 0; j + 2 * V_LANES <= n_value; j += 2 * V_LANES) {
+            v_f32 x = v_mul(kd, v_load(v + j)), y = v_mul(kd, v_load(v + j + V_LANES));
+            if (holds) {
+                x = v_fma(ed, v_load(s + j), x);
+                y = v_fma(ed, v_load(s + j + V_LANES), y);
+            }
+            v_store(s + j, x);
+            v_store(s + j + V_LANES, y);
+            sum = v_fma(x, v_load(d_o + j), sum);
+            sum1 = v_fma(y, v_load(d_o + j + V_LANES), sum1);
+        }
+        for (; j < n_value; j += V_LANES) {
+            const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+            v_f32 x = v_mul(kd, v_load_n(v + j, n));
+            if (holds) x = v_fma(ed, v_load_n(s + j, n), x);
+            v_store_n(s + j, x, n);
+            sum = v_fma(x, v_load_n(d_o + j, n), sum);
+        }
+        dq[d] = v_sum(v_add(sum, sum1));
+    }
+}
+
+static void TINY_FN(tinyi_gla_back_f32)(float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk,
+                                        float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)
+{
+    tiny_idx d, j;
+    for (j = 0; j < n_value; j++) dv[j] = 0.0f;
+    for (d = 0; d < n_key; d++, s += ld, before += n_value) {
+        const v_f32 qd = v_set(q[d]), kd = v_set(k[d]), ed = v_set(e[d]);
+        const int holds = e[d] != 0.0f;
+        v_f32 sum = v_zero(), met = v_zero();
+        for (j = 0; j < n_value; j += V_LANES) {
+            const size_t n = (size_t)TINYI_MIN(n_value - j, V_LANES);
+            if (n == V_LANES) {
+                const v_f32 x = v_fma(qd, v_load(d_o + j), v_load(s + j));
+                sum = v_fma(x, v_load(v + j), sum);
+                met = v_fma(x, v_load(before + j), met);
+                v_store(dv + j, v_fma(kd, x, v_load(dv + j)));
+                v_store(s + j, holds ? v_mul(ed, x) : v_zero());
+            } else {
+                const v_f32 x = v_fma(qd, v_load_n(d_o + j, n), v_load_n(s + j, n));
+                sum = v_fma(x, v_load_n(v + j, n), sum);
+                met = v_fma(x, v_load_n(before + j, n), met);
+                v_store_n(dv + j, v_fma(kd, x, v_load_n(dv + j, n)), n);
+                v_store_n(s + j, holds ? v_mul(ed, x) : v_zero(), n);
+            }
+        }
+        dk[d] = v_sum(sum);
+        dg[d] = holds ? e[d] * v_sum(met) : 0.0f;
+    }
+}
+
+/* a product of gates; denormal ones are slow, and say no more than 0 does */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
+{
+    const v_f32 x = v_mul(a, e);
+    return v_select(v_lt(x, v_set(1.17549435e-38f)), v_zero(), x);
+}
+static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+{
+    tiny_idx d;
+    int t;
+    for (d = 0; d < n_key; d += V_LANES) {
+        const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+        v_f32 x = v_set(1.0f);
+        for (t = 0; t < n; t++) {
+            x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
+            v_store_n(qd + t * n_key + d, v_mul(x, v_load_n(q + t * n_key + d, m)), m);
+        }
+        v_store_n(left + d, x, m);
+        x = v_set(1.0f);
+        for (t = n; t-- > 0;) {
+            v_store_n(kd + t * n_key + d, v_mul(x, v_load_n(k + t * n_key + d, m)), m);
+            x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
+        }
+    }
+}
+
+/* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
+ * Four vectors of channels at a time, added over the groups. */
+static void TINY_FN(tinyi_gla_near_f32)(float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
+{
+    tiny_idx d;
+    int u, t;
+    for (u = 0; u < n; u++)
+        for (t = 0; t < n; t++) a[u * ld + t] = 0.0f;
+    for (d = 0; d < n_key;) {
+        if (n_key - d >= 4 * V_LANES) {
+            for (u = 0; u < n; u++) {
+                const float *p = k + u * n_key + d;
+                v_f32 r0 = v_load(p), r1 = v_load(p + V_LANES), r2 = v_load(p + 2 * V_LANES), r3 = v_load(p + 3 * V_LANES);
+                for (t = u; t < n; t++) {
+                    const float *x = q + t * n_key + d, *y = e + t * n_key + d;
+                    v_f32 s0, s1;
+                    if (t > u) {
+                        r0 = v_mul(r0, v_load(y));
+                        r1 = v_mul(r1, v_load(y + V_LANES));
+                        r2 = v_mul(r2, v_load(y + 2 * V_LANES));
+                        r3 = v_mul(r3, v_load(y + 3 * V_LANES));
+                    }
+                    s0 = v_fma(r2, v_load(x + 2 * V_LANES), v_mul(r0, v_load(x)));
+                    s1 = v_fma(r3, v_load(x + 3 * V_LANES), v_mul(r1, v_load(x + V_LANES)));
+                    a[u * ld + t] += v_sum(v_add(s0, s1));
+                }
+            }
+            d += 4 * V_LANES;
+        } else {
+            const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+            for (u = 0; u < n; u++) {
+                v_f32 r = v_load_n(k + u * n_key + d, m);
+                for (t = u; t < n; t++) {
+                    if (t > u) r = v_mul(r, v_load_n(e + t * n_key + d, m));
+                    a[u * ld + t] += v_sum(v_mul(r, v_load_n(q + t * n_key + d, m)));
+                }
+            }
+            d += (tiny_idx)m;
+        }
+    }
+}
+
+static void TINY_FN(tinyi_use_gla)(tinyi_kernels *k)
+{
+    TINYI_USE(k, gla_step_f32);
+    TINYI_USE(k, gla_query_f32);
+    TINYI_USE(k, gla_back_f32);
+    TINYI_USE(k, gla_span_f32);
+    TINYI_USE(k, gla_near_f32);
+}
+
 #endif
 /* src/math/gemm_i8.simd.h - blocks of the int8 product; in the passes with a byte dot instruction, and in that of AMX */
 
@@ -6447,6 +6640,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
 #endif
+    TINY_FN(tinyi_use_gla)(k);
 #endif
     TINY_FN(tinyi_use_gemm_i8)(k);
 }
@@ -9387,7 +9581,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x2584fc42
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8ed90ac9
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9765,6 +9959,10 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_fwht tinyllm_fwht
 #undef tiny_attention
 #define tiny_attention tinyllm_attention
+#undef tiny_gla
+#define tiny_gla tinyllm_gla
+#undef tiny_gla_backward
+#define tiny_gla_backward tinyllm_gla_backward
 #undef tiny_slope
 #define tiny_slope tinyllm_slope
 #undef tiny_round
@@ -9944,7 +10142,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x2584fc42
+#define TINYI_SHARED_DECLARED 0x8ed90ac9
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -11707,6 +11905,87 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
 TINYI_C_END
 #endif
 
+/* src/math/gla.h - gated linear attention: a state instead of keys and values, in three forms
+ *
+ *     s = a K x V state a head, zero at the start
+ *     tiny_gla(ctx, &state, &q, &k, &v, &g, NULL, &state, &o);          a prompt
+ *     tiny_gla(ctx, &state, &q1, &k1, &v1, &g1, NULL, &state, &o1);     and then a token, and another one ...
+ *
+ * S_t = diag(exp g_t) S_{t-1} + k_t v_t^T,  o_t = scale S_t^T q_t.  S. Yang et al., "Gated Linear Attention Transformers with
+ * Hardware-Efficient Training", 2023 (arXiv 2312.06635).
+ *
+ * state (H, K, V), q and k (T, H, K), v (T, H, V), g (T, H, K), o (T, H, V); all f32. g holds logarithms, at most 0, -inf drops
+ * what the channel held; NULL: nothing is forgotten (plain linear attention). What several heads share is a view of stride
+ * 0: keys, values and gates of one head for all queries, or one gate for all channels of a head.
+ * The states may be one tensor; else the first one stays. T may be 0. K is at most TINY_GLA_KEYS.                         */
+#ifndef TINYI_GLA_H
+#define TINYI_GLA_H
+TINYI_C_BEGIN
+
+#define TINY_GLA_KEYS 1024
+
+typedef enum tiny_gla_form {
+    TINY_GLA_AUTO,                          /* RECURRENT up to 64 tokens, else CHUNKED */
+    TINY_GLA_RECURRENT,                     /* token by token */
+    TINY_GLA_CHUNKED,                       /* matrix products over pieces of the text */
+    TINY_GLA_PARALLEL                       /* the formula without a state, in double: to compare with. At most 256 tokens; refused where exp(-sum g) leaves e^80 */
+} tiny_gla_form;
+typedef struct tiny_gla_params {
+    float scale;                            /* 0: 1 / sqrt(K) */
+    int form;                               /* tiny_gla_form */
+    int chunk, sub;                         /* tokens of a piece and of its parts, 1..256 and 1..chunk, sub divides chunk; 0: 64 and 16 */
+    int clamp;                              /* nonzero: gates above 0 count as 0; else they are refused */
+} tiny_gla_params;
+
+TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
+                              const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
+
+#define TINYI_OPS_GLA(ROW) ROW(GLA, gla)
+/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
+ * step   S = diag(e) S + k v^T;  o = S^T q
+ * query  the same S;  dq = S d_o
+ * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e) S
+ * span   qd[t] = q[t] e[0] .. e[t], kd[t] = k[t] e[t + 1] .. e[n - 1], left = e[0] .. e[n - 1]; products below 2^-126 count as 0
+ * near   a[u][t] = sum_d q[t][d] k[u][d] e[u + 1][d] .. e[t][d] for u <= t < n, 0 for t < u; rows K apart, those of a ld apart */
+#define TINYI_KERNELS_GLA(K)                                                                                                                                  \
+    K(gla_step_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
+    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))
+
+/* one call as its drivers see it, forward and back (gla_grad.c) */
+typedef struct tinyi_gla {
+    const tiny_tensor *state, *q, *k, *v, *g;
+    tiny_idx n, n_head, n_key, n_value;
+    double scale;
+    int form, chunk, sub, clamp;
+    tiny_dtype type;
+} tinyi_gla;
+/* what gate d of token t and head h leaves: exp(min(g, 0)) */
+/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
+
+TINYI_C_END
+#endif
+
+/* src/math/gla_grad.h - gated linear attention, backwards */
+#ifndef TINYI_GLA_GRAD_H
+#define TINYI_GLA_GRAD_H
+TINYI_C_BEGIN
+
+#ifndef TINY_ONLY_MODELS
+/* The gradient, for those who have no tape: d_o (T, H, V) of o and d_state_out (H, K, V), or NULL, of the last state go in;
+ * d_qkg (3, T, H, K) of q, k and g, d_v (T, H, V) and d_state (H, K, V) of the first state come out. */
+TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
+                                       const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
+                                       const tiny_tensor *d_v, const tiny_tensor *d_state);
+
+#endif
+#define TINYI_OPS_GLA_GRAD(ROW) ROW(GLA_BACKWARD, gla_backward)
+
+TINYI_C_END
+#endif
+
 /* src/math/slope.h - derivatives of the elementary functions, for the gradients */
 #ifndef TINYI_SLOPE_H
 #define TINYI_SLOPE_H
@@ -11977,7 +12256,8 @@ TINYI_C_BEGIN
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE)
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
@@ -12552,6 +12832,10 @@ TINY_API tiny_status tinyllm_fft_plan_run(const tiny_fft_plan *plan, const tiny_
 TINY_API tiny_status tinyllm_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 #endif
 TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
+TINY_API tiny_status tinyllm_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state);
+#endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 #endif
@@ -13788,6 +14072,44 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
 TINYI_C_END
 #endif
 
+/* src/llm/attention/gla.h - the layer of gated linear attention, on a tape; the operation itself is math/gla.h
+ *
+ *     tllm_gla_layer_weights w = { &wq, &wk, &wv, &wa, &wb, &bias, &wg, &gain, &wo, NULL, NULL, NULL };
+ *     tllm_gla_layer_params p = { 4, 0, 0, 0, 0, 0 };              4 heads, all else as in the paper
+ *     y = tllm_gla_layer(tape, &x, &w, &p, NULL, NULL);            x and y (T, d)
+ *
+ * q = x Wq, k = x Wk, v = x Wv;  g = logsigmoid(x Wa Wb + bias) / 16;  o = gated linear attention of the heads;
+ * y = (rms norm of each head of o, times silu(x Wg)) Wo. The paper has keys of d / 2 and values of d numbers, and gates through 16.
+ * The same tape trains it, and without gradients (tiny_tape_desc.no_grad) it computes. Sessions run this form of mixing in files of
+ * architecture "rwkv6qwen2", whose gates and way out are others (docs/attention.md).                                          */
+#ifndef TINYI_LLM_GLA_H
+#define TINYI_LLM_GLA_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
+    const tiny_tensor *q, *k, *v;           /* (H K, d), (Hkv K, d), (Hkv V, d) */
+    const tiny_tensor *gate_a, *gate_b, *gate_bias;     /* (r, d), (Hkv K, r), (Hkv K) */
+    const tiny_tensor *side, *norm, *out;   /* (H V, d), (V), (d, H V) */
+    const tiny_tensor *conv_q, *conv_k, *conv_v;        /* (rows of q, k, v; 1; width): a causal convolution of each channel, then silu; or NULL */
+} tllm_gla_layer_weights;
+
+typedef struct tllm_gla_layer_params {      /* zero: the value in brackets */
+    int n_head, n_head_kv;                  /* query heads; those of keys, values and gates, of which it is a multiple [n_head] */
+    float divide;                           /* of the logarithm of a gate [16] */
+    float floor;                            /* least logarithm, below 0 [none] */
+    float eps;                              /* of the norm [1e-5] */
+    int form;                               /* tiny_gla_form */
+} tllm_gla_layer_params;
+
+/* state (H, K, V), or NULL for zeros; state_out, where given, takes the state behind the last token. A failure stays in the tape. */
+TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *params, const tiny_tensor *state,
+                                    tiny_tensor *state_out);
+
+#endif
+TINYI_C_END
+#endif
+
 /* src/llm/attention/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it runs
  *
  *   static const char text[] =
@@ -14625,13 +14947,15 @@ TINYI_C_BEGIN
 typedef enum tllm_train_optimizer { TLLM_TRAIN_MUON, TLLM_TRAIN_ADAMW } tllm_train_optimizer;
 
 /* grouped: the layers of "llama", query heads that share keys; latent: those of "plm", keys and values of all heads made from
- * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU */
-typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT } tllm_train_form;
+ * one short vector of each token, and one rotated key that they share; squared ReLU in place of gated SiLU; gated: those of "rwkv6qwen2", gated
+ * linear attention, whose state has the same size however long the text is */
+typedef enum tllm_train_form { TLLM_TRAIN_GROUPED, TLLM_TRAIN_LATENT, TLLM_TRAIN_GATED } tllm_train_form;
 
 typedef struct tllm_train_desc {            /* zero: the value in brackets */
-    int form;                               /* of the layers: grouped, or latent */
-    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent: kv_heads are the heads */
+    int form;                               /* of the layers: grouped, latent or gated */
+    int embedding, layers, heads, kv_heads, hidden, context;            /* [256, 4, 8, 2, 512, 256]; latent and gated: kv_heads are the heads */
     int latent, rotary;                     /* latent: numbers that keys and values are made from, of the shared rotated key [64, 16] */
+    int rank;                               /* gated: numbers that the gates of all channels are made from [32] */
     int sequences;                          /* of a step, a multiple of 4 [16] */
     int steps;                              /* of the whole run: what the rates follow [1000] */
     int warmup;                             /* steps until the rates are whole [40] */
@@ -14682,7 +15006,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
  * description is refused with the first difference; only steps and constant may be others while the rates are whole in both. */
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
-/* A GGUF file of architecture "llama", or "plm" for the latent form, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
+/* A GGUF file of architecture "llama", "plm" for the latent form or "rwkv6qwen2" for the gated one, with the vocabulary of the stories; matrices as `format` ("F32", "Q8_0" ...). */
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
 
 TINYI_C_END
@@ -14751,7 +15075,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014755
+#line 0015079
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14850,6 +15174,12 @@ TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const vo
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
 TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
+TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);                   /* g: which input holds the gates */
+TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
+TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d);
+TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
+TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
+TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
 TINYI_C_END
 
 /* src/core/status.c */
@@ -18978,7 +19308,7 @@ TINYI_C_BEGIN
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
     G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -19024,7 +19354,8 @@ TINYI_C_BEGIN
     TINYI_KERNELS_BINARY(K) TINYI_KERNELS_ELEM(K) TINYI_KERNELS_CONVERT(K) TINYI_KERNELS_REDUCE(K)      \
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
-    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)
+    TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
+    TINYI_KERNELS_GLA(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -27899,6 +28230,851 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
     op.params = params;
     return tiny_run(ctx, &op);
 }
+
+/* src/math/gla.c - gated linear attention: recurrent, chunked, parallel
+ *
+ * Paper    S. Yang, B. Wang, Y. Shen, R. Panda, Y. Kim, "Gated Linear Attention Transformers with Hardware-Efficient Training",
+ *          2023 (arXiv 2312.06635), 3 and 4.
+ * Formula  per head, a_t = exp g_t (K numbers), s = scale:
+ *            recurrent  S_t = diag(a_t) S_{t-1} + k_t v_t^T;  o_t = s S_t^T q_t
+ *            parallel   b_t = g_1 + .. + g_t;  o_t = s (q_t exp b_t)^T S_0 + s sum_{u<=t} (q_t exp b_t . k_u exp -b_u) v_u
+ *            chunked    of C tokens, that S enters and D = a_1 .. a_C leaves; parts of c tokens:
+ *                         o_t = s (q_t a_1 .. a_t)^T S + sum_{u<=t} A_tu v_u,  A_tu = s sum_d q_td k_ud (a_{u+1} .. a_t)_d
+ *                         S   = diag(D) S + sum_u (k_u a_{u+1} .. a_C) v_u^T
+ *                       A of tokens in different parts is a product of matrices: q_t by the gates of its part up to t, k_u by those
+ *                       behind u up to the end of the part before t's. Within a part it is summed pair by pair.
+ *          Every factor is a product of numbers that are at most 1: no exponential of -b is ever formed, so that strong gates cost
+ *          nothing but their own vanishing (division by exp b, part by part or not, is what fails there).
+ * Data     (token, head, d), any strides. A task is a head, or some columns of its values where heads are fewer than threads: columns of
+ *          S never meet.
+ * Cost     recurrent 6 K V flops a token and head, S is read and written for each; chunked 4 K V + (C + c) (K + V) flops, S is read and written
+ *          once a chunk. One exponential a gate in each.
+ * Error    recurrent: o is a sum of products that were rounded once a token; what a token left is weighted by the gates after it, so that
+ *          the error is (n + K + 4) u of the largest |q||S| at most, n tokens until a gate has forgotten. Generated cases have
+ *          T <= 300 and K <= 70 in chunks of at most 96, whose roundings have both signs: SCALE 100 u (8 u was seen).  Chunked: a product of up to C gates is C u off.
+ *          Where the product of gates over a part falls below 2^-126 it counts as 0: what is lost is less than 2^-126 of |q||k||v|.
+ *          Tokens whose values, keys or entering state are not finite go through the recurrent form, as the product of a hidden pair
+ *          with infinity would be felt by tokens before it.
+ * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states would have to
+ *          be joined by a scan: a head has enough to do.                                                                */
+#include <string.h>
+
+#define TINYI_GLA_CHUNK 64
+#define TINYI_GLA_SUB 16
+#define TINYI_GLA_CHUNK_MOST 256
+#define TINYI_GLA_TOKENS 256                /* of the parallel form */
+#define TINYI_GLA_LOWEST (-80.0)
+#define TINYI_GLA_SKEW 16                   /* floats between rows of what products read by columns: rows of 2^n floats would share few lines of a cache */
+#define TINYI_GLA_PAD 32                    /* columns that a product of few may read or write behind the last */
+
+TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a)
+{
+    const tiny_gla_params *p = (const tiny_gla_params *)op->params;
+    a->state = op->in[0]; a->q = op->in[1]; a->k = op->in[2]; a->v = op->in[3]; a->g = op->in[g];
+    a->n = a->q->dim[0]; a->n_head = a->q->dim[1]; a->n_key = a->q->dim[2]; a->n_value = a->v->dim[2];
+    a->scale = p && p->scale != 0.0f ? (double)p->scale : 1.0 / tinyi_sqrt64((double)(a->n_key ? a->n_key : 1));
+    a->form = p ? p->form : TINY_GLA_AUTO;
+    a->chunk = p && p->chunk ? p->chunk : p && p->sub > TINYI_GLA_CHUNK ? p->sub : TINYI_GLA_CHUNK;
+    a->sub = p && p->sub ? p->sub : a->chunk % TINYI_GLA_SUB ? a->chunk : TINYI_GLA_SUB;
+    a->clamp = p ? p->clamp : 0;
+    a->type = a->q->dtype;
+}
+
+static tiny_idx tinyi_gla_at(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return i * x->stride[0] + j * x->stride[1] + d * x->stride[2]; }
+
+TINY_REF_BEGIN
+/* gates: no number above 0 unless they are cut there, no NaN; in the parallel form, no sum that its exponential cannot hold */
+static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_gla *a, int clamp)
+{
+    tiny_idx t, h, d;
+    for (h = 0; h < a->n_head; h++) {
+        if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
+            int odd = 0;
+            for (t = 0; t < a->n && !odd; t++) {
+                const float *x = (const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0);
+                for (d = 0; d < a->n_key; d++) odd |= !(x[d] <= 0.0f);
+            }
+            if (!odd) continue;
+        }
+        for (d = 0; d < a->n_key; d++) {
+            double sum = 0.0;
+            for (t = 0; t < a->n; t++) {
+                const double x = tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d));
+                if (x != x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is no number", name, t, h, d);
+                if (x > 0.0 && !clamp)
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the gate of token %td, head %td, channel %td is %g; gates are logarithms, at most 0 (or params.clamp cuts them there)",
+                                      name, t, h, d, x);
+                sum += x < 0.0 ? x : 0.0;
+                if (a->form == TINY_GLA_PARALLEL && !(sum >= TINYI_GLA_LOWEST))
+                    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: gates of head %td, channel %td sum to %g at token %td; the parallel form needs exp of its opposite, at most e^80: take the chunked one",
+                                      name, h, d, sum, t);
+            }
+        }
+    }
+    return TINY_OK;
+}
+TINY_REF_END
+
+TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a)
+{
+    const tiny_gla_params *p = (const tiny_gla_params *)op->params;
+    const tiny_tensor *s = op->in[0], *q = op->in[1], *k = op->in[2], *v = op->in[3];
+    char ts[96], tq[96], tk[96], tv[96];
+    tiny_status st;
+    if (!tinyi_is_real(q) || s->dtype != q->dtype || k->dtype != q->dtype || v->dtype != q->dtype || (op->in[g] && op->in[g]->dtype != q->dtype))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: state, q, k, v and gates must be f32, or all f64", name);
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || s->rank != 3 || k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0] || k->dim[1] != q->dim[1] || v->dim[1] != q->dim[1] ||
+        k->dim[2] != q->dim[2] || s->dim[0] != q->dim[1] || s->dim[1] != q->dim[2] || s->dim[2] != v->dim[2])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: state is %s, q is %s, k is %s, v is %s: they must be (H, K, V), (T, H, K), (T, H, K) and (T, H, V)", name, tinyi_shape_text(s, ts),
+                          tinyi_shape_text(q, tq), tinyi_shape_text(k, tk), tinyi_shape_text(v, tv));
+    if (op->in[g] && (op->in[g]->rank != 3 || op->in[g]->dim[0] != q->dim[0] || op->in[g]->dim[1] != q->dim[1] || op->in[g]->dim[2] != q->dim[2]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the gates are %s, they must be as q: %s", name, tinyi_shape_text(op->in[g], tk), tinyi_shape_text(q, tq));
+    if (q->dim[2] > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: keys of %td numbers; %d at most", name, q->dim[2], TINY_GLA_KEYS);
+    if (v->dim[2] > TINY_IDX_MAX / 16 / (TINY_GLA_KEYS + 3 * TINYI_GLA_CHUNK_MOST))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: values of %td numbers; a state of them is more than this machine can address", name, v->dim[2]);
+    if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: scale %g must be finite", name, (double)p->scale);
+    if (p && (p->form < 0 || p->form > TINY_GLA_PARALLEL)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: form %d; there are 0 to %d", name, p->form, TINY_GLA_PARALLEL);
+    if (p && (p->chunk < 0 || p->chunk > TINYI_GLA_CHUNK_MOST || p->sub < 0 || p->sub > TINYI_GLA_CHUNK_MOST))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d in parts of %d; they must be 1 to %d", name, p->chunk, p->sub, TINYI_GLA_CHUNK_MOST);
+    tinyi_gla_read(op, g, a);
+    if (a->chunk % a->sub) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: chunks of %d do not divide into parts of %d", name, a->chunk, a->sub);
+    if (a->form == TINY_GLA_PARALLEL && a->n > TINYI_GLA_TOKENS)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td tokens in the parallel form; %d at most", name, a->n, TINYI_GLA_TOKENS);
+    if (a->g && op->out[0]) {               /* asked for shapes alone, there may be no data */
+        st = tinyi_gla_gates(ctx, name, a, p ? p->clamp : 0);
+        if (st) return st;
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_gla_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tinyi_gla a;
+    tiny_status st = tinyi_gla_check(ctx, "gla", op, 4, &a);
+    if (st) return st;
+    tinyi_want(&want[0], a.type, 3, op->in[0]->dim);
+    tinyi_want(&want[1], a.type, 3, op->in[3]->dim);
+    return TINY_OK;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d)
+{
+    const double x = a->g ? tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d)) : 0.0;
+    return x >= 0.0 ? 1.0 : x == -(double)INFINITY ? 0.0 : tinyi_exp64(x);
+}
+
+/* a column of a state at a time: nothing of it is rounded before the last token */
+static void tinyi_gla_recurrent_ref(const tinyi_gla *a, const tiny_tensor *state, const tiny_tensor *o)
+{
+    double s[TINY_GLA_KEYS];
+    tiny_idx h, j, t, d;
+    for (h = 0; h < a->n_head; h++)
+        for (j = 0; j < a->n_value; j++) {
+            for (d = 0; d < a->n_key; d++) s[d] = tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+            for (t = 0; t < a->n; t++) {
+                const double v = tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, t, h, j));
+                double sum = 0.0;
+                for (d = 0; d < a->n_key; d++) {
+                    const double left = tinyi_gla_left(a, t, h, d);
+                    s[d] = (left == 0.0 ? 0.0 : left * s[d]) + tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, t, h, d)) * v;
+                    sum += tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * s[d];
+                }
+                tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
+            }
+            for (d = 0; d < a->n_key; d++) tinyi_real_set(state->data, a->type, tinyi_gla_at(state, h, d, j), s[d]);
+        }
+}
+
+static double tinyi_gla_sum(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d)
+{
+    const double x = a->g ? tinyi_real(a->g->data, a->type, tinyi_gla_at(a->g, t, h, d)) : 0.0;
+    return x < 0.0 ? x : 0.0;
+}
+
+/* the formula as it stands: scores of all pairs, out of exp b and exp -b */
+static void tinyi_gla_parallel_ref(const tinyi_gla *a, const tiny_tensor *state, const tiny_tensor *o)
+{
+    double score[TINYI_GLA_TOKENS], grown[TINY_GLA_KEYS], b, c;
+    tiny_idx h, t, u, d, j;
+    for (h = 0; h < a->n_head; h++) {
+        for (t = 0; t < a->n; t++) {
+            for (u = 0; u <= t; u++) score[u] = 0.0;
+            for (d = 0; d < a->n_key; d++) {
+                for (b = 0.0, u = 0; u <= t; u++) b += tinyi_gla_sum(a, u, h, d);
+                grown[d] = tinyi_real(a->q->data, a->type, tinyi_gla_at(a->q, t, h, d)) * tinyi_exp64(b);
+                for (c = 0.0, u = 0; u <= t; u++) {
+                    c += tinyi_gla_sum(a, u, h, d);
+                    score[u] += grown[d] * (tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(-c));
+                }
+            }
+            for (j = 0; j < a->n_value; j++) {
+                double sum = 0.0;
+                for (d = 0; d < a->n_key; d++) sum += grown[d] * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+                for (u = 0; u <= t; u++) sum += score[u] * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
+                tinyi_real_set(o->data, a->type, tinyi_gla_at(o, t, h, j), a->scale * sum);
+            }
+        }
+        for (d = 0; d < a->n_key; d++) {
+            for (b = 0.0, u = 0; u < a->n; u++) b += tinyi_gla_sum(a, u, h, d);
+            for (j = 0; j < a->n_value; j++) {
+                double sum = tinyi_exp64(b) * tinyi_real(a->state->data, a->type, tinyi_gla_at(a->state, h, d, j));
+                for (c = 0.0, u = 0; u < a->n; u++) {
+                    c += tinyi_gla_sum(a, u, h, d);
+                    sum += tinyi_real(a->k->data, a->type, tinyi_gla_at(a->k, u, h, d)) * tinyi_exp64(b - c) * tinyi_real(a->v->data, a->type, tinyi_gla_at(a->v, u, h, j));
+                }
+                tinyi_real_set(state->data, a->type, tinyi_gla_at(state, h, d, j), sum);
+            }
+        }
+    }
+}
+
+static void tinyi_gla_ref(const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_read(op, 4, &a);
+    if (a.form == TINY_GLA_PARALLEL) tinyi_gla_parallel_ref(&a, op->out[0], op->out[1]);
+    else tinyi_gla_recurrent_ref(&a, op->out[0], op->out[1]);
+}
+TINY_REF_END
+
+/* ---- fast */
+
+TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room)
+{
+    const float *from = (const float *)x->data + tinyi_gla_at(x, t, h, j);
+    if (x->stride[2] == 1 || n == 1) return from;
+    tinyi_row_gather(room, from, n, x->stride[2]);
+    return room;
+}
+
+/* the same copied in any case */
+static void tinyi_gla_dense(float *to, const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n)
+{
+    const float *from = (const float *)x->data + tinyi_gla_at(x, t, h, j);
+    if (x->stride[2] == 1) memcpy(to, from, (size_t)n * sizeof *to);
+    else tinyi_row_gather(to, from, n, x->stride[2]);
+}
+
+TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e)
+{
+    const float *g;
+    tiny_idx d;
+    if (!a->g) {
+        for (d = 0; d < a->n_key; d++) e[d] = 1.0f;
+        return;
+    }
+    g = tinyi_gla_row(a->g, t, h, 0, a->n_key, e);
+    if (a->clamp) {
+        for (d = 0; d < a->n_key; d++) e[d] = g[d] < 0.0f ? g[d] : 0.0f;
+        g = e;
+    }
+    team->k->exp_f32(e, g, (size_t)a->n_key);
+}
+
+typedef struct tinyi_gla_run {              /* one task: columns j .. j + n_col of a head */
+    tiny_team *team;
+    const tinyi_gla *a;
+    tiny_idx h, j, n_col, ld;               /* ld: of rows with a column for each token */
+    const tiny_tensor *o;
+    float *s;                               /* (n_key, n_col) */
+    float *q, *k, *e, *kd, *qd, *qt, *at, *acc, *v, *skew, *one, *left, *all;
+} tinyi_gla_run;
+
+static void tinyi_gla_put(const tinyi_gla_run *r, tiny_idx t, const float *row)
+{
+    float *to = (float *)r->o->data + tinyi_gla_at(r->o, t, r->h, r->j);
+    if (r->o->stride[2] == 1) memcpy(to, row, (size_t)r->n_col * sizeof *row);
+    else tinyi_row_scatter(to, row, r->n_col, r->o->stride[2]);
+}
+
+/* token by token on a state whose rows are ld apart */
+static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
+{
+    const tinyi_gla *a = r->a;
+    const tinyi_fn_gla_step_f32 step = TINYI_K(r->team, gla_step_f32);
+    const tinyi_fn_scale_f32 scale = r->team->k->scale_f32;
+    tiny_idx t;
+    for (t = 0; t < a->n; t++) {
+        const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
+        float *o = r->o->stride[2] == 1 ? (float *)r->o->data + tinyi_gla_at(r->o, t, r->h, r->j) : r->acc;
+        tinyi_gla_leave(r->team, a, t, r->h, r->e);
+        scale(r->q, tinyi_gla_row(a->q, t, r->h, 0, a->n_key, r->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+        step(s, ld, r->e, k, v, r->q, o, a->n_key, r->n_col);
+        if (o == r->acc) tinyi_gla_put(r, t, o);
+    }
+}
+
+/* tokens t .. t + n of one chunk */
+static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
+{
+    const tinyi_gla *a = r->a;
+    const tinyi_kernels *kn = r->team->k;
+    const tiny_idx n_key = a->n_key, n_col = r->n_col;
+    const tiny_idx ldv = n_col + TINYI_GLA_SKEW;
+    float *v = r->v;
+    tiny_idx i, d, i0, i1;
+    for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
+        tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
+        tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
+        kn->scale_f32(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
+    }
+    if (!kn->attention_finite_f32(v, ldv, (int)n, n_col) || !kn->attention_finite_f32(r->k, n_key, (int)n, n_key) || !kn->attention_finite_f32(r->s, n_col, (int)n_key, n_col)) {
+        for (i = 0; i < n; i++) {
+            kn->gla_step_f32(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            tinyi_gla_put(r, t + i, r->acc);
+        }
+        return;
+    }
+    for (d = 0; d < n_key; d++) r->all[d] = 1.0f;
+    memset(r->acc, 0, (size_t)(n * n_col) * sizeof *r->acc);
+    for (i0 = 0; i0 < n; i0 = i1) {
+        i1 = TINYI_MIN(i0 + a->sub, n);
+        kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
+                         (size_t)(i1 - i0));
+        if (i0) {
+            kn->attention_scores_f32(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++) kn->scale_f32(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++) kn->binary_f32(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+        }
+        kn->attention_mix_f32(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        kn->binary_f32(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
+    }
+    for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
+    kn->attention_mix_f32(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
+    kn->attention_mix_f32(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
+    for (i = 0; i < n; i++) tinyi_gla_put(r, t + i, r->acc + i * n_col);
+}
+
+/* the form that runs; columns of a task, where heads alone would leave threads without one */
+static int tinyi_gla_chunked(const tinyi_gla *a) { return a->form == TINY_GLA_CHUNKED || (a->form == TINY_GLA_AUTO && a->n > 64); }
+static tiny_idx tinyi_gla_columns(const tinyi_gla *a, int n_threads)
+{
+    const tiny_idx parts = a->n_head > 0 ? (n_threads + a->n_head - 1) / a->n_head : 1;
+    const tiny_idx each = ((a->n_value + parts - 1) / parts + 31) / 32 * 32;
+    return TINYI_MAX(TINYI_MIN(each, a->n_value), 1);
+}
+
+static float *tinyi_gla_take(float *room, size_t *used, tiny_idx n)
+{
+    float *x = room ? room + *used : NULL;
+    *used += ((size_t)n + 15) / 16 * 16;
+    return x;
+}
+/* the rooms of a task, or only counted: floats */
+static size_t tinyi_gla_room(tinyi_gla_run *r, float *at, tiny_idx n_col)
+{
+    const tinyi_gla *a = r->a;
+    const tiny_idx n = tinyi_gla_chunked(a) ? a->chunk : 1;
+    size_t used = 0;
+    r->ld = (a->chunk + TINYI_GLA_PAD - 1) / TINYI_GLA_PAD * TINYI_GLA_PAD + TINYI_GLA_PAD;
+    r->s = tinyi_gla_take(at, &used, a->n_key * n_col);
+    r->q = tinyi_gla_take(at, &used, n * a->n_key);
+    r->k = tinyi_gla_take(at, &used, n * a->n_key);
+    r->e = tinyi_gla_take(at, &used, n * a->n_key);
+    r->acc = tinyi_gla_take(at, &used, n * n_col);
+    r->v = tinyi_gla_take(at, &used, n * (n_col + TINYI_GLA_SKEW));
+    if (!tinyi_gla_chunked(a)) return used;
+    r->kd = tinyi_gla_take(at, &used, n * a->n_key + TINYI_GLA_PAD);
+    r->qd = tinyi_gla_take(at, &used, a->sub * a->n_key);
+    r->qt = tinyi_gla_take(at, &used, a->n_key * r->ld);
+    r->at = tinyi_gla_take(at, &used, n * r->ld);
+    r->skew = tinyi_gla_take(at, &used, a->n_key * (n_col + TINYI_GLA_SKEW));
+    r->one = tinyi_gla_take(at, &used, n + TINYI_GLA_PAD);
+    r->left = tinyi_gla_take(at, &used, a->n_key);
+    r->all = tinyi_gla_take(at, &used, a->n_key + TINYI_GLA_PAD);
+    return used;
+}
+
+static void tinyi_gla_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    tinyi_gla a;
+    tinyi_gla_run r;
+    (void)n_threads;
+    tinyi_gla_read(op, 4, &a);
+    r.a = &a;
+    *shared_bytes = 0;
+    *own_bytes = a.form == TINY_GLA_PARALLEL ? 0 : sizeof(float) * tinyi_gla_room(&r, NULL, a.n_value);
+}
+
+static void tinyi_gla_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_run r;
+    const tiny_tensor *to = op->out[0];
+    tiny_idx n_task, task, end, d, t, i;
+    int chunked, direct;
+    tinyi_gla_read(op, 4, &a);
+    (void)TINYI_K(team, gla_step_f32);
+    if (a.form == TINY_GLA_PARALLEL) {
+        if (team->i == 0) tinyi_gla_ref(op);
+        return;
+    }
+    chunked = tinyi_gla_chunked(&a);
+    direct = !chunked && to->stride[2] == 1;        /* the steps go over the caller's state as it lies */
+    memset(&r, 0, sizeof r);
+    r.team = team;
+    r.a = &a;
+    r.o = op->out[1];
+    r.n_col = tinyi_gla_columns(&a, team->n);
+    n_task = a.n_value > 0 ? (a.n_value + r.n_col - 1) / r.n_col : 0;
+    (void)tinyi_gla_room(&r, (float *)team->own, r.n_col);
+    for (i = 0; r.one && i < a.chunk + TINYI_GLA_PAD; i++) r.one[i] = 1.0f;
+    while (tiny_take(team, a.n_head * n_task, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx width = tinyi_gla_columns(&a, team->n);
+        float *s;
+        tiny_idx ld;
+        r.h = task / n_task;
+        r.j = task % n_task * width;
+        r.n_col = TINYI_MIN(width, a.n_value - r.j);
+        s = direct ? (float *)to->data + tinyi_gla_at(to, r.h, 0, r.j) : r.s;
+        ld = direct ? to->stride[1] : r.n_col;
+        for (d = 0; d < a.n_key; d++) {
+            const float *from = (const float *)a.state->data + tinyi_gla_at(a.state, r.h, d, r.j);
+            if (from != s + d * ld) tinyi_gla_dense(s + d * ld, a.state, r.h, d, r.j, r.n_col);
+        }
+        if (chunked) for (t = 0; t < a.n; t += a.chunk) tinyi_gla_piece(&r, t, TINYI_MIN(a.n - t, a.chunk));
+        else tinyi_gla_steps(&r, s, ld);
+        for (d = 0; !direct && d < a.n_key; d++) tinyi_row_scatter((float *)to->data + tinyi_gla_at(to, r.h, d, r.j), s + d * ld, r.n_col, to->stride[2]);
+    }
+}
+
+static void tinyi_gla_cost(const tiny_op *op, tiny_cost *c)
+{
+    tinyi_gla a;
+    double heads, each;
+    tinyi_gla_read(op, 4, &a);
+    heads = (double)a.n * (double)a.n_head;
+    each = tinyi_gla_chunked(&a) ? 4.0 * (double)a.n_key * (double)a.n_value + (double)(a.chunk + a.sub) * (double)(a.n_key + a.n_value) : 6.0 * (double)a.n_key * (double)a.n_value;
+    c->flops = heads * each;
+    c->bytes = 4.0 * heads * (3.0 * (double)a.n_key + 2.0 * (double)a.n_value) + 8.0 * (double)a.n_head * (double)a.n_key * (double)a.n_value;
+}
+
+/* gates as layers have them, -1/16 and the like; strong ones; and ones that drop everything */
+TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i, n = tiny_tensor_count(&c->in[i_input]);
+    const int kind = c->index % 3;
+    float *g = (float *)data;
+    for (i = 0; i < n; i++) {
+        const float x = tiny_rng_normal(&c->rng);
+        g[i] = -(x < 0.0f ? -x : x) * (kind == 0 ? 0.05f : kind == 1 ? 2.0f : 15.0f);
+        if (kind == 2 && tiny_case_pick(c, 40) == 0) g[i] = -INFINITY;
+    }
+}
+static void tinyi_gla_cases(tiny_case *c)
+{
+    tiny_gla_params p;
+    tiny_idx s[3], q[3], v[3];
+    memset(&p, 0, sizeof p);
+    q[0] = v[0] = tiny_case_dim(c, 300);
+    q[1] = v[1] = s[0] = 1 + tiny_case_pick(c, 3);
+    q[2] = s[1] = tiny_case_dim(c, 70);
+    v[2] = s[2] = tiny_case_dim(c, 70);
+    p.form = tiny_case_pick(c, 3);
+    if (tiny_case_pick(c, 3) == 0) {
+        p.sub = 1 + tiny_case_pick(c, 24);
+        p.chunk = p.sub * (1 + tiny_case_pick(c, 4));
+    }
+    if (tiny_case_pick(c, 3) == 0) p.scale = 0.5f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, s);
+    c->in[1] = c->in[2] = c->in[4] = tiny_tensor_nd(NULL, TINY_F32, 3, q);
+    c->in[3] = tiny_tensor_nd(NULL, TINY_F32, 3, v);
+    if (tiny_case_pick(c, 6) == 0) c->in[4].rank = -1;
+    c->fill[4] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_gla_table;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
+                                           TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
+TINYI_ROW tinyi_row_gla = {
+    "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
+    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
+    "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
+};
+
+TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
+                              const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_GLA;
+    op.in[0] = state; op.in[1] = q; op.in[2] = k; op.in[3] = v; op.in[4] = g;
+    op.out[0] = state_out;
+    op.out[1] = o;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* src/math/gla_grad.c - gated linear attention, backwards
+ *
+ * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.3 and appendix C: the gradient of the gates needs no states.
+ * Formula  S_t = diag(exp g_t) S_{t-1} + k_t v_t^T, o_t = s S_t^T q_t; R_t is dL/dS_t:
+ *            R_T = d_state_out + s q_T do_T^T,  R_t = diag(exp g_{t+1}) R_{t+1} + s q_t do_t^T
+ *            dq_t = s S_t do_t;  dk_t = R_t v_t;  dv_t = R_t^T k_t;  d_state = diag(exp g_1) R_1
+ *            dg_t = exp g_t (sum over the row of R_t S_{t-1});  0 where a gate was cut at 0
+ *          The paper has dg_t = sum_{r >= t} (q_r dq_r - k_r dk_r), the same number without the states: a difference of large numbers where a gate
+ *          is strong and its gradient small. In float that is off by u |q dq|, however small dg; the gates of a layer multiply it by
+ *          their logarithm, and a gradient check with strong gates fails. So states are needed, and are made again.
+ * Data     as math/gla.h says; the three that are shaped like q come out as one tensor. Forward with S for dq, which is kept once in B tokens; then
+ *          back by blocks of B: states inside a block are made again, and R goes over them.
+ * Memory   T / B + B + 2 states of a head for each thread, B = 16, 32 or 64 as T grows.
+ * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
+ * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each output; cases have T <= 100.
+ * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see docs/attention.md.                        */
+#include <string.h>
+
+#ifndef TINY_ONLY_MODELS
+
+/* inputs: state, q, k, v, d_o; gates, d_state_out */
+enum { TINYI_GLA_DO = 4, TINYI_GLA_G, TINYI_GLA_DS };
+
+static tiny_status tinyi_gla_backward_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO], *ds = op->in[TINYI_GLA_DS];
+    char have[96], must[96];
+    tinyi_gla a;
+    tiny_idx dim[4];
+    tiny_status st = tinyi_gla_check(ctx, "gla_backward", op, TINYI_GLA_G, &a);
+    if (st) return st;
+    if (d_o->dtype != a.type || (ds && ds->dtype != a.type)) return tinyi_fail(ctx, TINY_E_DTYPE, "gla_backward: d_o and d_state_out must be %s, as q", tiny_dtype_name(a.type));
+    if (d_o->rank != 3 || d_o->dim[0] != a.n || d_o->dim[1] != a.n_head || d_o->dim[2] != a.n_value)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_o is %s, it must be as v: %s", tinyi_shape_text(d_o, have), tinyi_shape_text(a.v, must));
+    if (ds && (ds->rank != 3 || ds->dim[0] != a.n_head || ds->dim[1] != a.n_key || ds->dim[2] != a.n_value))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "gla_backward: d_state_out is %s, it must be as state: %s", tinyi_shape_text(ds, have), tinyi_shape_text(a.state, must));
+    if (a.n_value > TINY_GLA_KEYS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "gla_backward: values of %td numbers; %d at most", a.n_value, TINY_GLA_KEYS);
+    dim[0] = 3; dim[1] = a.n; dim[2] = a.n_head; dim[3] = a.n_key;
+    tinyi_want(&want[0], a.type, 4, dim);
+    tinyi_want(&want[1], a.type, 3, a.v->dim);
+    tinyi_want(&want[2], a.type, 3, a.state->dim);
+    return TINY_OK;
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+static double tinyi_gla_get(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d) { return tinyi_real(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2]); }
+static void tinyi_gla_set(const tiny_tensor *x, tiny_idx i, tiny_idx j, tiny_idx d, double y) { tinyi_real_set(x->data, x->dtype, i * x->stride[0] + j * x->stride[1] + d * x->stride[2], y); }
+
+/* 1 where a gate is not cut */
+static int tinyi_gla_moves(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d) { return a->g && tinyi_gla_get(a->g, t, h, d) <= 0.0; }
+
+/* a row of states of channel d behind token t, out of the one before it */
+static void tinyi_gla_forth(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d, const double *before, double *s)
+{
+    const double left = tinyi_gla_left(a, t, h, d), k = tinyi_gla_get(a->k, t, h, d);
+    tiny_idx j;
+    for (j = 0; j < a->n_value; j++) s[j] = (left == 0.0 ? 0.0 : left * before[j]) + k * tinyi_gla_get(a->v, t, h, j);
+}
+static void tinyi_gla_first(const tinyi_gla *a, const tiny_tensor *state, tiny_idx h, tiny_idx d, double *s)
+{
+    tiny_idx j;
+    for (j = 0; j < a->n_value; j++) s[j] = state ? tinyi_gla_get(state, h, d, j) : 0.0;
+}
+
+#define TINYI_GLA_KEPT 4096                 /* doubles of a channel's states that are in hand at once */
+/* a row of states of one channel: dq forward, then dk, dg and d_state back; states before a token are made again, some tokens at a time */
+static void tinyi_gla_backward_row(const tinyi_gla *a, const tiny_op *op, const tiny_tensor *dqkg, tiny_idx h, tiny_idx d)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO];
+    const tiny_idx n = a->n_value, block = TINYI_GLA_KEPT / TINYI_MAX(n, 1);
+    double s[TINYI_GLA_KEPT], r[TINY_GLA_KEYS], x, y;
+    tiny_idx t, j, t0, t1;
+    tinyi_gla_first(a, a->state, h, d, s);
+    for (t = 0; t < a->n; t++) {
+        tinyi_gla_forth(a, t, h, d, s, s);
+        for (x = 0.0, j = 0; j < n; j++) x += s[j] * tinyi_gla_get(d_o, t, h, j);
+        tinyi_gla_set(&dqkg[0], t, h, d, a->scale * x);
+    }
+    tinyi_gla_first(a, op->in[TINYI_GLA_DS], h, d, r);
+    for (t1 = a->n; t1 > 0; t1 = t0) {
+        t0 = TINYI_MAX(t1 - block, 0);
+        tinyi_gla_first(a, a->state, h, d, s);
+        for (t = 0; t < t0; t++) tinyi_gla_forth(a, t, h, d, s, s);
+        for (t = t0; t + 1 < t1; t++) tinyi_gla_forth(a, t, h, d, s + (t - t0) * n, s + (t - t0 + 1) * n);
+        for (t = t1; t-- > t0;) {
+            const double left = tinyi_gla_left(a, t, h, d), q = a->scale * tinyi_gla_get(a->q, t, h, d);
+            for (x = y = 0.0, j = 0; j < n; j++) {
+                r[j] += q * tinyi_gla_get(d_o, t, h, j);
+                x += r[j] * tinyi_gla_get(a->v, t, h, j);
+                y += r[j] * s[(t - t0) * n + j];
+                r[j] = left == 0.0 ? 0.0 : left * r[j];
+            }
+            tinyi_gla_set(&dqkg[1], t, h, d, x);
+            tinyi_gla_set(&dqkg[2], t, h, d, left != 0.0 && tinyi_gla_moves(a, t, h, d) ? left * y : 0.0);
+        }
+    }
+    for (j = 0; j < n; j++) tinyi_gla_set(op->out[2], h, d, j, r[j]);
+}
+
+/* a column of R: dv */
+static void tinyi_gla_backward_column(const tinyi_gla *a, const tiny_op *op, tiny_idx h, tiny_idx j)
+{
+    const tiny_tensor *d_o = op->in[TINYI_GLA_DO], *ds = op->in[TINYI_GLA_DS];
+    double s[TINY_GLA_KEYS], x;
+    tiny_idx t, d;
+    for (d = 0; d < a->n_key; d++) s[d] = ds ? tinyi_gla_get(ds, h, d, j) : 0.0;
+    for (t = a->n; t-- > 0;) {
+        for (x = 0.0, d = 0; d < a->n_key; d++) {
+            const double left = tinyi_gla_left(a, t, h, d);
+            s[d] += a->scale * tinyi_gla_get(a->q, t, h, d) * tinyi_gla_get(d_o, t, h, j);
+            x += s[d] * tinyi_gla_get(a->k, t, h, d);
+            s[d] = left == 0.0 ? 0.0 : left * s[d];
+        }
+        tinyi_gla_set(op->out[1], t, h, j, x);
+    }
+}
+TINY_REF_END
+
+/* q, k and g of the tensor that holds the three */
+static void tinyi_gla_three(const tiny_tensor *x, tiny_tensor *each)
+{
+    int i;
+    for (i = 0; i < 3; i++) {
+        each[i] = *x;
+        each[i].rank = 3;
+        each[i].data = (unsigned char *)x->data + i * x->stride[0] * (tiny_idx)tiny_dtype_bytes(x->dtype);
+        memcpy(each[i].dim, x->dim + 1, 3 * sizeof *x->dim);
+        memcpy(each[i].stride, x->stride + 1, 3 * sizeof *x->stride);
+        each[i].dim[3] = 1;
+        each[i].stride[3] = 0;
+    }
+}
+
+static void tinyi_gla_backward_ref(const tiny_op *op)
+{
+    tinyi_gla a;
+    tiny_tensor dqkg[3];
+    tiny_idx h, i;
+    tinyi_gla_read(op, TINYI_GLA_G, &a);
+    tinyi_gla_three(op->out[0], dqkg);
+    for (h = 0; h < a.n_head; h++) {
+        for (i = 0; i < a.n_key; i++) tinyi_gla_backward_row(&a, op, dqkg, h, i);
+        for (i = 0; i < a.n_value; i++) tinyi_gla_backward_column(&a, op, h, i);
+    }
+}
+
+/* ---- fast */
+
+static tiny_idx tinyi_gla_blocks(tiny_idx n) { return n <= 256 ? 16 : n <= 1024 ? 32 : 64; }
+
+/* floats of a thread: states of one head (of T / B borders, of a block, of the token, R) and rows */
+static void tinyi_gla_backward_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
+{
+    const tiny_idx n = op->in[1]->dim[0], block = tinyi_gla_blocks(n);
+    const size_t k = (size_t)op->in[1]->dim[2], v = (size_t)op->in[3]->dim[2], states = (size_t)((n + block - 1) / block + block + 2);
+    (void)n_threads;
+    *shared_bytes = 0;
+    *own_bytes = states > SIZE_MAX / 64 / (k * v + 1) ? SIZE_MAX / 2 : sizeof(float) * (states * k * v + 6 * k + 3 * v);
+}
+
+static void tinyi_gla_write(const tiny_tensor *x, tiny_idx i, tiny_idx j, const float *row)
+{
+    tinyi_row_scatter((float *)x->data + i * x->stride[0] + j * x->stride[1], row, x->dim[2], x->stride[2]);
+}
+static void tinyi_gla_load(const tiny_tensor *x, tiny_idx h, float *s)      /* a state, or zeros */
+{
+    tiny_idx d;
+    for (d = 0; x && d < x->dim[1]; d++) tinyi_row_gather(s + d * x->dim[2], (const float *)x->data + h * x->stride[0] + d * x->stride[1], x->dim[2], x->stride[2]);
+}
+
+typedef struct tinyi_gla_back {             /* a head */
+    tiny_team *team;
+    const tinyi_gla *a;
+    const tiny_op *op;
+    tiny_idx h, block;
+    float *border, *kept, *s, *r, *q, *k, *e, *dq, *dk, *dg, *v, *go, *dv;
+    tiny_tensor dqkg[3];
+} tinyi_gla_back;
+
+/* S over token t; dq where it is wanted */
+static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
+{
+    const tinyi_gla *a = b->a;
+    const tinyi_kernels *kn = b->team->k;
+    tinyi_gla_leave(b->team, a, t, b->h, b->e);
+    kn->gla_query_f32(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+                      tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
+    if (!dq) return;
+    kn->scale_f32(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
+    tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
+}
+
+/* R over token t, from behind it to before it; before: S in front of t */
+static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *before)
+{
+    const tinyi_gla *a = b->a;
+    const tinyi_kernels *kn = b->team->k;
+    tiny_idx d;
+    tinyi_gla_leave(b->team, a, t, b->h, b->e);
+    kn->scale_f32(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    kn->gla_back_f32(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+                     tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
+    for (d = 0; d < a->n_key; d++)
+        if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
+    tinyi_gla_write(&b->dqkg[1], t, b->h, b->dk);
+    tinyi_gla_write(&b->dqkg[2], t, b->h, b->dg);
+    tinyi_gla_write(b->op->out[1], t, b->h, b->dv);
+}
+
+static void tinyi_gla_backward_head(const tinyi_gla_back *b)
+{
+    const tinyi_gla *a = b->a;
+    const size_t state = (size_t)(a->n_key * a->n_value);
+    const tiny_tensor *ds = b->op->in[TINYI_GLA_DS];
+    tiny_idx t, t0, d;
+    tinyi_gla_load(a->state, b->h, b->s);
+    for (t = 0; t < a->n; t++) {
+        if (t % b->block == 0) memcpy(b->border + (size_t)(t / b->block) * state, b->s, state * sizeof(float));
+        tinyi_gla_over(b, t, 1);
+    }
+    memset(b->r, 0, state * sizeof(float));
+    tinyi_gla_load(ds, b->h, b->r);
+    for (t0 = (a->n - 1) / b->block * b->block; t0 >= 0 && a->n > 0; t0 -= b->block) {
+        const tiny_idx t1 = TINYI_MIN(t0 + b->block, a->n);
+        memcpy(b->s, b->border + (size_t)(t0 / b->block) * state, state * sizeof(float));
+        for (t = t0; t < t1; t++) {
+            memcpy(b->kept + (size_t)(t - t0) * state, b->s, state * sizeof(float));
+            if (t + 1 < t1) tinyi_gla_over(b, t, 0);
+        }
+        for (t = t1; t-- > t0;) tinyi_gla_under(b, t, b->kept + (size_t)(t - t0) * state);
+    }
+    for (d = 0; d < a->n_key; d++) tinyi_gla_write(b->op->out[2], b->h, d, b->r + d * a->n_value);
+}
+
+static void tinyi_gla_backward_fast(tiny_team *team, const tiny_op *op)
+{
+    tinyi_gla a;
+    tinyi_gla_back b;
+    tiny_idx end, state;
+    tinyi_gla_read(op, TINYI_GLA_G, &a);
+    (void)TINYI_K(team, gla_query_f32);
+    memset(&b, 0, sizeof b);
+    b.team = team;
+    b.a = &a;
+    b.op = op;
+    b.block = tinyi_gla_blocks(a.n);
+    tinyi_gla_three(op->out[0], b.dqkg);
+    state = a.n_key * a.n_value;
+    b.border = (float *)team->own;
+    b.kept = b.border + (a.n + b.block - 1) / b.block * state;
+    b.s = b.kept + b.block * state;
+    b.r = b.s + state;
+    b.q = b.r + state;
+    b.k = b.q + a.n_key;
+    b.e = b.k + a.n_key;
+    b.dq = b.e + a.n_key;
+    b.dk = b.dq + a.n_key;
+    b.dg = b.dk + a.n_key;
+    b.v = b.dg + a.n_key;
+    b.go = b.v + a.n_value;
+    b.dv = b.go + a.n_value;
+    while (tiny_take(team, a.n_head, 1, &b.h, &end)) for (; b.h < end; b.h++) tinyi_gla_backward_head(&b);
+}
+
+static void tinyi_gla_backward_cost(const tiny_op *op, tiny_cost *c)
+{
+    const tiny_tensor *q = op->in[1], *v = op->in[3];
+    const double heads = (double)q->dim[0] * (double)q->dim[1];
+    c->flops = 22.0 * heads * (double)q->dim[2] * (double)v->dim[2];
+    c->bytes = 4.0 * heads * (6.0 * (double)q->dim[2] + 3.0 * (double)v->dim[2]);
+}
+
+static void tinyi_gla_backward_cases(tiny_case *c)
+{
+    tiny_gla_params p;
+    tiny_idx s[3], q[3], v[3];
+    memset(&p, 0, sizeof p);
+    q[0] = v[0] = tiny_case_dim(c, 100);
+    q[1] = v[1] = s[0] = 1 + tiny_case_pick(c, 3);
+    q[2] = s[1] = tiny_case_dim(c, 40);
+    v[2] = s[2] = tiny_case_dim(c, 40);
+    if (tiny_case_pick(c, 3) == 0) p.scale = 0.5f;
+    c->in[0] = tiny_tensor_nd(NULL, TINY_F32, 3, s);
+    c->in[1] = c->in[2] = tiny_tensor_nd(NULL, TINY_F32, 3, q);
+    c->in[3] = c->in[TINYI_GLA_DO] = tiny_tensor_nd(NULL, TINY_F32, 3, v);
+    c->in[TINYI_GLA_G] = c->in[1];
+    c->in[TINYI_GLA_DS] = c->in[0];
+    if (tiny_case_pick(c, 6) == 0) c->in[TINYI_GLA_G].rank = -1;
+    if (tiny_case_pick(c, 2) == 0) c->in[TINYI_GLA_DS].rank = -1;
+    c->fill[TINYI_GLA_G] = TINY_FILL_TABLE;
+    c->fill_table = tinyi_gla_table;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
+TINYI_ROW tinyi_row_gla_backward = {
+    "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
+    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
+    "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
+};
+
+TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
+                                       const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
+                                       const tiny_tensor *d_v, const tiny_tensor *d_state)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_GLA_BACKWARD;
+    op.in[0] = state; op.in[1] = q; op.in[2] = k; op.in[3] = v; op.in[TINYI_GLA_DO] = d_o; op.in[TINYI_GLA_G] = g; op.in[TINYI_GLA_DS] = d_state_out;
+    op.out[0] = d_qkg;
+    op.out[1] = d_v;
+    op.out[2] = d_state;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+#ifndef TINY_NO_TRAIN
+tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
+{
+    const tiny_tensor *d_o = tiny_grad_of(g, 1), *q = op->in[1];
+    tiny_tensor zero, dqkg, dv, ds, each[3];
+    tiny_idx dim[4];
+    tiny_op back;
+    tiny_status st = TINY_OK;
+    if (!d_o) {                             /* only the last state is looked at */
+        st = tiny_grad_new(g, q->dtype, 3, op->in[3]->dim, &zero);
+        if (!st && !tiny_grad_dry(g)) memset(zero.data, 0, (size_t)tiny_tensor_count(&zero) * tiny_dtype_bytes(zero.dtype));
+        d_o = &zero;
+    }
+    dim[0] = 3;
+    memcpy(dim + 1, q->dim, 3 * sizeof *dim);
+    if (!st) st = tiny_grad_new(g, q->dtype, 4, dim, &dqkg);
+    if (!st) st = tiny_grad_new(g, q->dtype, 3, op->in[3]->dim, &dv);
+    if (!st) st = tiny_grad_new(g, q->dtype, 3, op->in[0]->dim, &ds);
+    if (st) return st;
+    memset(&back, 0, sizeof back);
+    back.kind = TINY_OP_GLA_BACKWARD;
+    back.params = op->params;
+    memcpy(back.in, op->in, 4 * sizeof *back.in);
+    back.in[TINYI_GLA_DO] = d_o;
+    back.in[TINYI_GLA_G] = op->in[4];
+    back.in[TINYI_GLA_DS] = tiny_grad_of(g, 0);
+    back.out[0] = &dqkg;
+    back.out[1] = &dv;
+    back.out[2] = &ds;
+    st = tiny_grad_op(g, &back);
+    if (st) return st;
+    tinyi_gla_three(&dqkg, each);
+    if (tiny_grad_wants(g, 0)) st = tiny_grad_add(g, 0, &ds);
+    if (!st && tiny_grad_wants(g, 1)) st = tiny_grad_add(g, 1, &each[0]);
+    if (!st && tiny_grad_wants(g, 2)) st = tiny_grad_add(g, 2, &each[1]);
+    if (!st && tiny_grad_wants(g, 3)) st = tiny_grad_add(g, 3, &dv);
+    if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
+    return st;
+}
+#endif
+#endif
 
 /* src/math/slope.c - derivatives of the elementary functions; rounding
  * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
@@ -36907,6 +38083,10 @@ TINY_API tiny_status tinyllm_fft_plan_run(const tiny_fft_plan *plan, const tiny_
 TINY_API tiny_status tinyllm_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinygnn_fwht(ctx, x, params, y); }
 #endif
 TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinygnn_attention(ctx, q, k, v, bias, params, o); }
+TINY_API tiny_status tinyllm_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o) { return tinygnn_gla(ctx, state, q, k, v, g, params, state_out, o); }
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state) { return tinygnn_gla_backward(ctx, state, q, k, v, d_o, g, d_state_out, params, d_qkg, d_v, d_state); }
+#endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinygnn_slope(ctx, of, x, dy, dx); }
 #endif
@@ -45335,6 +46515,147 @@ TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float mos
 }
 TINY_REF_END
 
+/* src/llm/attention/gla.c - the layer of gated linear attention
+ * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.4 and 5.1; the convolutions are those of later layers of the same authors.
+ * Formula  see llm/attention/gla.h. logsigmoid(z) = min(z, 0) - log(1 + e^-|z|): no z is too large for it.
+ * Left out convolutions that go on from one piece of a text to the next: the tape sees whole texts.                      */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+static tiny_tensor tinyi_gla_layer_bad(tiny_tape *tape, const char *text)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, text);
+    return none;
+}
+
+static tiny_tensor tinyi_gla_layer_one(tiny_tape *tape, int kind, const tiny_tensor *x) { return tiny_tape_call(tape, kind, x, NULL, NULL, NULL, NULL); }
+
+/* x w', through the convolution where there is one, as (T, heads, numbers), each head for `group` heads */
+static tiny_tensor tinyi_gla_layer_heads(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *conv, tiny_idx heads, tiny_idx group)
+{
+    tiny_tensor x = *y;
+    tiny_idx dim[4];
+    if (tiny_tape_status(tape)) return x;
+    if (conv) {
+        tiny_conv1d_params p;
+        tiny_tensor turned;
+        memset(&p, 0, sizeof p);
+        p.groups = (int)x.dim[1];
+        p.pad_left = (int)conv->dim[2] - 1;
+        dim[0] = 1; dim[1] = x.dim[0]; dim[2] = x.dim[1];
+        turned = tiny_tape_reshape(tape, &x, 3, dim);
+        turned = tiny_tensor_swap(turned, 1, 2);
+        turned = tiny_tape_call(tape, TINY_OP_CONV1D, &turned, conv, NULL, NULL, &p);
+        if (tiny_tape_status(tape)) return turned;
+        turned = tinyi_gla_layer_one(tape, TINY_OP_SILU, &turned);
+        turned = tiny_tensor_swap(turned, 1, 2);
+        dim[0] = turned.dim[1]; dim[1] = turned.dim[2];
+        x = tiny_tape_reshape(tape, &turned, 2, dim);
+        if (tiny_tape_status(tape)) return x;
+    }
+    dim[0] = x.dim[0]; dim[1] = heads; dim[2] = group; dim[3] = x.dim[1] / heads;
+    if (group > 1) {                        /* an axis of stride 0, copied */
+        tiny_idx flat[4];
+        flat[0] = dim[0]; flat[1] = heads; flat[2] = 1; flat[3] = dim[3];
+        x = tiny_tape_reshape(tape, &x, 4, flat);
+        x.dim[2] = group;
+        x.stride[2] = 0;
+        x = tinyi_gla_layer_one(tape, TINY_OP_COPY, &x);
+    }
+    dim[1] = heads * group;
+    dim[2] = dim[3];
+    return tiny_tape_reshape(tape, &x, 3, dim);
+}
+
+/* logsigmoid(z) / divide, at least floor */
+static tiny_tensor tinyi_gla_layer_gate(tiny_tape *tape, const tiny_tensor *z, double divide, double floor)
+{
+    tiny_tensor low = tiny_tape_clamp(tape, z, -(double)INFINITY, 0.0), rest = tinyi_gla_layer_one(tape, TINY_OP_ABS, z), g;
+    rest = tinyi_gla_layer_one(tape, TINY_OP_NEG, &rest);
+    rest = tinyi_gla_layer_one(tape, TINY_OP_EXP, &rest);
+    rest = tiny_tape_scale(tape, &rest, 1.0, 1.0);
+    rest = tinyi_gla_layer_one(tape, TINY_OP_LOG, &rest);
+    g = tiny_tape_sub(tape, &low, &rest);
+    g = tiny_tape_scale(tape, &g, 1.0 / divide, 0.0);
+    return floor < 0.0 ? tiny_tape_clamp(tape, &g, floor, 0.0) : g;
+}
+
+static const char *tinyi_gla_layer_fault(const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *p, tiny_idx heads, tiny_idx kv)
+{
+    const tiny_tensor *m[7];
+    int i;
+    m[0] = w->q; m[1] = w->k; m[2] = w->v; m[3] = w->gate_a; m[4] = w->gate_b; m[5] = w->side; m[6] = w->out;
+    for (i = 0; i < 7; i++) if (!m[i] || m[i]->rank != 2) return "gla layer: q, k, v, gate_a, gate_b, side and out must be matrices (out, in)";
+    if (!w->gate_bias || !w->norm) return "gla layer: gate_bias and norm are needed";
+    if (x->rank != 2) return "gla layer: x must be (tokens, numbers)";
+    if (heads < 1 || kv < 1 || heads % kv) return "gla layer: n_head must be a multiple of n_head_kv, and both at least 1";
+    if (w->q->dim[0] % heads || w->k->dim[0] % kv || w->v->dim[0] % kv || w->q->dim[0] / heads != w->k->dim[0] / kv || w->gate_b->dim[0] != w->k->dim[0])
+        return "gla layer: rows of q, k, v and gate_b do not divide into their heads, or into heads of different sizes";
+    if (w->side->dim[0] != w->v->dim[0] / kv * heads || w->out->dim[1] != w->side->dim[0]) return "gla layer: rows of side and columns of out must be n_head heads of values";
+    for (i = 0; i < 3; i++) {
+        const tiny_tensor *c = i == 0 ? w->conv_q : i == 1 ? w->conv_k : w->conv_v;
+        if (c && (c->rank != 3 || c->dim[0] != m[i]->dim[0] || c->dim[1] != 1 || c->dim[2] < 1 || c->dim[2] > 32767)) return "gla layer: a convolution must be (rows of its matrix, 1, width)";
+    }
+    if (!(p->divide >= 0.0f && p->divide < INFINITY) || !(p->floor <= 0.0f) || !(p->eps >= 0.0f)) return "gla layer: divide and eps must not be negative, floor not above 0";
+    return NULL;
+}
+
+TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *params, const tiny_tensor *state,
+                                    tiny_tensor *state_out)
+{
+    static const tllm_gla_layer_params none = { 0, 0, 0, 0, 0, 0 };
+    const tllm_gla_layer_params *p = params ? params : &none;
+    const tiny_idx heads = p->n_head, kv = p->n_head_kv ? p->n_head_kv : heads, group = kv > 0 ? heads / kv : 1;
+    tiny_tensor q, k, v, g, s, o[2], side;
+    tiny_norm_params norm;
+    tiny_gla_params core;
+    tiny_idx dim[3];
+    const char *fault;
+    tiny_op op;
+    memset(o, 0, sizeof o);
+    if (!tape || !x || !w || tiny_tape_status(tape)) return o[0];
+    fault = tinyi_gla_layer_fault(x, w, p, heads, kv);
+    if (fault) return tinyi_gla_layer_bad(tape, fault);
+    q = tiny_tape_linear(tape, x, w->q, NULL, TINY_ACT_NONE);
+    k = tiny_tape_linear(tape, x, w->k, NULL, TINY_ACT_NONE);
+    v = tiny_tape_linear(tape, x, w->v, NULL, TINY_ACT_NONE);
+    g = tiny_tape_linear(tape, x, w->gate_a, NULL, TINY_ACT_NONE);
+    g = tiny_tape_linear(tape, &g, w->gate_b, w->gate_bias, TINY_ACT_NONE);
+    g = tinyi_gla_layer_gate(tape, &g, p->divide > 0.0f ? (double)p->divide : 16.0, (double)p->floor);
+    q = tinyi_gla_layer_heads(tape, &q, w->conv_q, heads, 1);
+    k = tinyi_gla_layer_heads(tape, &k, w->conv_k, kv, group);
+    v = tinyi_gla_layer_heads(tape, &v, w->conv_v, kv, group);
+    g = tinyi_gla_layer_heads(tape, &g, NULL, kv, group);
+    if (tiny_tape_status(tape)) return o[0];
+    if (state) s = *state;
+    else {
+        dim[0] = heads; dim[1] = q.dim[2]; dim[2] = v.dim[2];
+        s = tiny_tape_new(tape, x->dtype, 3, dim);
+        if (s.data && !tiny_tape_dry(tape)) memset(s.data, 0, (size_t)tiny_tensor_count(&s) * tiny_dtype_bytes(s.dtype));
+    }
+    memset(&core, 0, sizeof core);
+    core.form = p->form;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_GLA;
+    op.in[0] = &s; op.in[1] = &q; op.in[2] = &k; op.in[3] = &v; op.in[4] = &g;
+    op.params = &core;
+    if (tiny_tape_op(tape, &op, o)) return q;
+    if (state_out) *state_out = o[0];
+    memset(&norm, 0, sizeof norm);
+    norm.eps = p->eps > 0.0f ? p->eps : 1e-5f;
+    v = tiny_tape_call(tape, TINY_OP_RMSNORM, &o[1], w->norm, NULL, NULL, &norm);
+    dim[0] = x->dim[0];
+    dim[1] = w->side->dim[0];
+    v = tiny_tape_reshape(tape, &v, 2, dim);
+    side = tiny_tape_linear(tape, x, w->side, NULL, TINY_ACT_NONE);
+    v = tiny_tape_call(tape, TINY_OP_SWIGLU, &side, &v, NULL, NULL, NULL);
+    return tiny_tape_linear(tape, &v, w->out, NULL, TINY_ACT_NONE);
+}
+#endif
+
 /* src/llm/attention/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
  * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended Einsums to
  *          Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
@@ -52261,9 +53582,11 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
 
 /* src/llm/train/decoder.h - inside the trainer: loss and gradient of a small decoder, written out by hand
  *
- * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Two forms of a layer:
+ * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Three forms of a layer:
  *     grouped   query heads that share keys and values, rotated pairs; gated SiLU (the architecture "llama")
  *     latent    keys and values made from one short vector, and a rotated key that all heads share; squared ReLU ("plm")
+ *     gated     a state instead of keys and values (gated linear attention), everything read from a token and the one before it; gated SiLU
+ *               ("rwkv6qwen2")
  * A lane is a few sequences that one thread takes through the whole network, forward and back; lanes share the
  * weights and nothing else, so that who computed which does not matter.                                                   */
 #ifndef TINYI_DECODER_H
@@ -52274,13 +53597,14 @@ TINYI_C_BEGIN
 #define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
 #define TINYI_DEC_LAYERS 64
 
-typedef enum tinyi_dec_form { TINYI_DEC_GROUPED, TINYI_DEC_LATENT, TINYI_DEC_FORMS } tinyi_dec_form;
+typedef enum tinyi_dec_form { TINYI_DEC_GROUPED, TINYI_DEC_LATENT, TINYI_DEC_GATED, TINYI_DEC_FORMS } tinyi_dec_form;
 
 typedef struct tinyi_dec {
     int form;
     tiny_idx d, n_layer, n_head, n_kv, d_head, hidden, context, vocab;     /* heads of d / n_head; latent: n_kv is n_head */
     tiny_idx d_turn;                        /* numbers of a key that are turned: all d_head; latent: so many more than d_head */
     tiny_idx latent;                        /* latent: numbers that keys and values are made from */
+    tiny_idx rank;                          /* gated: numbers that the gates of all channels are made from */
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
     int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
@@ -52290,7 +53614,7 @@ typedef struct tinyi_dec {
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
 typedef enum tinyi_dec_what {
     TINYI_DEC_EMBD, TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE,
-    TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM
+    TINYI_DEC_UP, TINYI_DEC_DOWN, TINYI_DEC_NORM, TINYI_DEC_LERP, TINYI_DEC_SIDE, TINYI_DEC_DECAY, TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B
 } tinyi_dec_what;
 typedef struct tinyi_dec_tensor { int what; tiny_idx layer, rows, cols, at; } tinyi_dec_tensor;
 
@@ -52360,15 +53684,16 @@ static const tinyi_train_key tinyi_train_keys[] = {
     TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
     TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
     TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 1), TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096)
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 2),
+    TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096), TINYI_TK(rank, INT, 0, 4096)
 };
 #undef TINYI_TK
 
 /* The words of a key that is no number. */
 static const char *tinyi_train_word(int kind, int i)
 {
-    static const char *const optimizer[] = { "muon", "adamw" }, *const form[] = { "grouped", "latent" };
-    return i > 1 ? NULL : kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
+    static const char *const optimizer[] = { "muon", "adamw", NULL }, *const form[] = { "grouped", "latent", "gated", NULL };
+    return kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
 }
 
 static void tinyi_train_defaults(tllm_train_desc *d)
@@ -52377,9 +53702,10 @@ static void tinyi_train_defaults(tllm_train_desc *d)
     if (!d->embedding) d->embedding = 256;
     if (!d->layers) d->layers = 4;
     if (!d->heads) d->heads = 8;
-    if (!d->kv_heads) d->kv_heads = d->form == TLLM_TRAIN_LATENT ? d->heads : 2;
+    if (!d->kv_heads) d->kv_heads = d->form != TLLM_TRAIN_GROUPED ? d->heads : 2;
     if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
     if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
+    if (!d->rank && d->form == TLLM_TRAIN_GATED) d->rank = 32;
     if (!d->hidden) d->hidden = 512;
     if (!d->context) d->context = 256;
     if (!d->sequences) d->sequences = 16;
@@ -52425,6 +53751,13 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
         if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
     }
     if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
+    if (d->form == TLLM_TRAIN_GATED) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the gated form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->rank > d->embedding) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank %d must be at most the embedding, %d", d->rank, d->embedding);
+        if (d->embedding / d->heads > TINY_GLA_KEYS)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the gated form takes %d at most", d->embedding / d->heads, TINY_GLA_KEYS);
+    } else if (d->rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the form gated has one", d->rank);
     if (d->form == TLLM_TRAIN_LATENT) {
         if (d->kv_heads != d->heads)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
@@ -52432,7 +53765,7 @@ static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
     } else if (d->latent || d->rotary)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
-    else if (d->embedding / d->heads % 2)
+    else if (d->form == TLLM_TRAIN_GROUPED && d->embedding / d->heads % 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
     if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
     if (d->sequences % TLLM_TRAIN_LANES)
@@ -52510,8 +53843,8 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
             const char *word;
             for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
             if (!word)
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
-                                  tinyi_train_word(key->kind, 0), tinyi_train_word(key->kind, 1));
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s%s%s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                                  i > 2 ? tinyi_train_word(key->kind, 0) : "", i > 2 ? ", " : "", tinyi_train_word(key->kind, i - 2), tinyi_train_word(key->kind, i - 1));
             memcpy(to, &i, sizeof i);
             continue;
         }
@@ -52548,12 +53881,24 @@ static void *tinyi_train_realloc(void *user, void *old, size_t old_bytes, size_t
     return p;
 }
 
-static void tinyi_train_name(const tinyi_dec_tensor *t, char name[64])
+static void tinyi_train_name(const tinyi_dec *m, const tinyi_dec_tensor *t, char name[64])
 {
     static const char *const what[] = { "token_embd", "attn_norm", "attn_q", "attn_k", "attn_v", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output", "ffn_norm", "ffn_gate",
-                                        "ffn_up", "ffn_down", "output_norm" };
-    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", what[t->what]);
-    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, what[t->what]);
+                                        "ffn_up", "ffn_down", "output_norm", "time_mix_lerp_fused", "time_mix_gate", "time_mix_decay", "time_mix_decay_w1", "time_mix_decay_w2" };
+    static const struct { int what; const char *name; } gated[] = { { TINYI_DEC_Q, "time_mix_receptance" }, { TINYI_DEC_K, "time_mix_key" }, { TINYI_DEC_V, "time_mix_value" },
+                                                                    { TINYI_DEC_O, "time_mix_output" } };
+    const char *at = what[t->what];
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(gated) && m->form == TINYI_DEC_GATED; i++)
+        if (gated[i].what == t->what) at = gated[i].name;
+    if (t->layer < 0) (void)snprintf(name, 64, "%s.weight", at);
+    else (void)snprintf(name, 64, "blk.%d.%s.weight", (int)t->layer, at);
+}
+
+/* What a gate is without an input, z of g = -exp z: from channels of a head that keep 0.993 a token to ones that keep half. */
+static double tinyi_train_gate(const tllm_trainer *t, size_t channel)
+{
+    return -5.0 + 4.6 * (double)(channel % (size_t)t->m.d_head) / (double)TINYI_MAX(t->m.d_head - 1, 1);
 }
 
 /* The first weights: normal numbers; what goes into the stream of x is smaller by the number of its terms. The embedding is wide
@@ -52573,8 +53918,16 @@ static void tinyi_train_start(tllm_trainer *t)
         const float gain = p.what == TINYI_DEC_NORM ? (float)TINYI_MIN(1.0, 1.0 / (t->desc.spread * tinyi_sqrt64((double)p.cols))) : 1.0f;
         if (p.what == TINYI_DEC_EMBD) deviation = t->desc.spread;
         if (p.what == TINYI_DEC_O || p.what == TINYI_DEC_DOWN) deviation /= tinyi_sqrt64(2.0 * (double)t->m.n_layer);
-        if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
+        if (p.what == TINYI_DEC_DECAY_B) deviation *= 0.1;
+        if (p.what == TINYI_DEC_DECAY) for (k = 0; k < count; k++) w[k] = (float)tinyi_train_gate(t, k);
+        else if (p.what == TINYI_DEC_LERP) for (k = 0; k < count; k++) w[k] = (float)((double)(k % (size_t)t->m.d) / (double)t->m.d);    /* channels look back more and more */
+        else if (p.rows == 1) for (k = 0; k < count; k++) w[k] = gain;
         else for (k = 0; k < count; k++) w[k] = (float)(deviation * (double)tiny_rng_normal(&rng));
+        /* 1 - e^g is small where a channel keeps much: keys begin a part of that larger */
+        for (k = 0; k < count && p.what == TINYI_DEC_K && t->m.form == TINYI_DEC_GATED; k++) {
+            const double rest = 1.0 - tinyi_exp64(-tinyi_exp64(tinyi_train_gate(t, k / (size_t)p.cols)));
+            w[k] *= (float)TINYI_MIN(1.0 / rest, 4.0);
+        }
     }
 }
 
@@ -52617,7 +53970,7 @@ static tiny_status tinyi_train_workers(tllm_trainer *t)
             const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
             tiny_param *to = &t->param[own];
             if (k % t->n_workers != i) continue;
-            tinyi_train_name(&p, t->name[own]);
+            tinyi_train_name(&t->m, &p, t->name[own]);
             to->name = t->name[own++];
             to->value = p.rows == 1 ? tiny_tensor_1d(t->w + p.at, TINY_F32, p.cols) : tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
             to->grad = to->value;
@@ -52694,7 +54047,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->desc = d;
-    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : TINYI_DEC_GROUPED;
+    t->m.form = d.form == TLLM_TRAIN_LATENT ? TINYI_DEC_LATENT : d.form == TLLM_TRAIN_GATED ? TINYI_DEC_GATED : TINYI_DEC_GROUPED;
     t->m.d = d.embedding;
     t->m.n_layer = d.layers;
     t->m.n_head = d.heads;
@@ -52702,6 +54055,7 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     t->m.d_head = d.embedding / d.heads;
     t->m.d_turn = d.form == TLLM_TRAIN_LATENT ? d.rotary : t->m.d_head;
     t->m.latent = d.latent;
+    t->m.rank = d.rank;
     t->m.hidden = d.hidden;
     t->m.context = d.context;
     t->m.vocab = TLLM_STORY_VOCAB;
@@ -52728,7 +54082,7 @@ TINY_API int tllm_trainer_tensor(const tllm_trainer *t, size_t i, char name[64],
     tinyi_dec_tensor p;
     if (!t || i >= (size_t)tinyi_dec_tensors(&t->m)) return 0;
     p = tinyi_dec_tensor_at(&t->m, (tiny_idx)i);
-    if (name) tinyi_train_name(&p, name);
+    if (name) tinyi_train_name(&t->m, &p, name);
     if (value) *value = tiny_tensor_2d(t->w + p.at, TINY_F32, p.rows, p.cols);
     if (gradient) *gradient = tiny_tensor_2d(t->g[0] + p.at, TINY_F32, p.rows, p.cols);
     return 1;
@@ -52808,7 +54162,7 @@ static tiny_status tinyi_train_blame(tllm_trainer *t, double bits)
             char name[64];
             for (k = 0; k < p.rows * p.cols; k++)
                 if (!tinyi_train_finite((double)x[k])) {
-                    tinyi_train_name(&p, name);
+                    tinyi_train_name(&t->m, &p, name);
                     return tinyi_fail(t->ctx, TINY_E_NUMERIC, "training: step %lld: %s of %s is %g at row %lld, column %lld; nothing was changed", (long long)t->steps + 1,
                                       pass ? "the gradient" : "the weight", name, (double)x[k], (long long)(k / p.cols), (long long)(k % p.cols));
                 }
@@ -52937,12 +54291,16 @@ TINY_API tiny_status tllm_trainer_heldout(tllm_trainer *t, uint64_t seed, int n_
 
 /* ---- checkpoints ---------------------------------------------------------------------------------------------------------- */
 
-static const char *tinyi_train_kind(const tllm_trainer *t) { return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : "story trainer 1"; }
+static const char *tinyi_train_kind(const tllm_trainer *t)
+{
+    return t->desc.form == TLLM_TRAIN_LATENT ? "story trainer 1, latent" : t->desc.form == TLLM_TRAIN_GATED ? "story trainer 1, gated" : "story trainer 1";
+}
 /* What a checkpoint of this form says of its description in numbers: keys of other forms are not in it. */
 static int tinyi_train_told(const tllm_trainer *t, const tinyi_train_key *k)
 {
     if (k->kind == TINYI_TK_SEED || k->kind == TINYI_TK_FORM) return 0;
-    return t->desc.form == TLLM_TRAIN_LATENT || (k->at != offsetof(tllm_train_desc, latent) && k->at != offsetof(tllm_train_desc, rotary));
+    if (k->at == offsetof(tllm_train_desc, latent) || k->at == offsetof(tllm_train_desc, rotary)) return t->desc.form == TLLM_TRAIN_LATENT;
+    return k->at != offsetof(tllm_train_desc, rank) || t->desc.form == TLLM_TRAIN_GATED;
 }
 
 TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
@@ -53041,24 +54399,31 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path)
 /* ---- the model file ------------------------------------------------------------------------------------------------------- */
 
 /* keys of the architecture stand behind its name */
+static const char *tinyi_train_arch(const tllm_trainer *t)
+{
+    return t->desc.form == TLLM_TRAIN_LATENT ? "plm" : t->desc.form == TLLM_TRAIN_GATED ? "rwkv6qwen2" : "llama";
+}
 static const char *tinyi_train_arch_key(const tllm_trainer *t, char key[64], const char *name)
 {
-    (void)snprintf(key, 64, "%s.%s", t->desc.form == TLLM_TRAIN_LATENT ? "plm" : "llama", name);
+    (void)snprintf(key, 64, "%s.%s", tinyi_train_arch(t), name);
     return key;
 }
 static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const tllm_format *f)
 {
     tiny_ctx *c = t->ctx;
     const tllm_train_desc *d = &t->desc;
-    const struct { const char *name; int value; } number[] = {
+    const struct { const char *name; int value; } gated[] = {      /* no heads of queries, as converters write it; no positions */
+        { "attention.head_count", 0 }, { "attention.head_count_kv", d->heads }, { "wkv.head_size", (int)t->m.d_head }, { "time_mix_extra_dim", 1 }, { "time_decay_extra_dim", d->rank },
+        { "token_shift_count", 1 }
+    }, number[] = {
         { "vocab_size", TLLM_STORY_VOCAB }, { "context_length", d->context }, { "embedding_length", d->embedding }, { "block_count", d->layers },
         { "feed_forward_length", d->hidden }, { "attention.head_count", d->heads }, { "attention.head_count_kv", d->kv_heads }, { "rope.dimension_count", (int)t->m.d_turn },
         { "attention.key_length", (int)(t->m.d_head + t->m.d_turn) }, { "attention.value_length", (int)t->m.d_head }, { "attention.kv_lora_rank", d->latent }
     };
-    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : 3);      /* the last three are those of latent attention */
+    const size_t numbers = TINYI_COUNT(number) - (d->form == TLLM_TRAIN_LATENT ? 0 : d->form == TLLM_TRAIN_GATED ? 6 : 3);     /* the last three are those of latent attention */
     char key[64];
     size_t i;
-    (void)tllm_writer_put_text(c, w, "general.architecture", d->form == TLLM_TRAIN_LATENT ? "plm" : "llama");
+    (void)tllm_writer_put_text(c, w, "general.architecture", tinyi_train_arch(t));
     (void)tllm_writer_put_text(c, w, "general.name", "story");
     (void)tllm_writer_put_text(c, w, "general.license", "mit");
     (void)tllm_writer_put_text(c, w, "general.description", "trained on stories of a generated language whose entropy is known");
@@ -53069,10 +54434,35 @@ static tiny_status tinyi_train_keys_put(tllm_trainer *t, tllm_writer *w, const t
         if (i == 7) (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
         (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, number[i].name), (uint32_t)number[i].value);
     }
-    (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
+    if (d->form == TLLM_TRAIN_GATED) {
+        (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "attention.layer_norm_rms_epsilon"), (float)d->norm_eps);
+        for (i = 0; i < TINYI_COUNT(gated); i++) (void)tllm_writer_put_u32(c, w, tinyi_train_arch_key(t, key, gated[i].name), (uint32_t)gated[i].value);
+    } else (void)tllm_writer_put_f32(c, w, tinyi_train_arch_key(t, key, "rope.freq_base"), (float)d->rope_base);
     (void)tllm_writer_put_u64(c, w, "training.seed", d->seed);
     (void)tllm_writer_put_u32(c, w, "training.steps", (uint32_t)t->steps);
     return tllm_story_vocab_put(c, w);
+}
+
+/* Tensors that a gated file has beside what was trained: the shares of the five inputs could depend on the token, by two small matrices, which
+ * are zero here, and so is what they would read; and other engines want the head beside the embedding. Tensor i of them; 0: no more. */
+static int tinyi_train_extra(const tllm_trainer *t, int i, char name[64], uint64_t dim[3], int *rank)
+{
+    static const char *const each[] = { "time_mix_lerp_x", "time_mix_w1", "time_mix_w2" };
+    const uint64_t d = (uint64_t)t->desc.embedding;
+    if (t->desc.form != TLLM_TRAIN_GATED || i > 3 * t->desc.layers) return 0;
+    if (i == 3 * t->desc.layers) {
+        (void)snprintf(name, 64, "output.weight");
+        *rank = 2;
+        dim[0] = d;
+        dim[1] = TLLM_STORY_VOCAB;
+        return 1;
+    }
+    (void)snprintf(name, 64, "blk.%d.%s.weight", i / 3, each[i % 3]);
+    *rank = 1 + i % 3;
+    dim[0] = i % 3 == 2 ? 1 : d;
+    dim[1] = i % 3 == 2 ? d : 5;
+    dim[2] = 5;
+    return 1;
 }
 
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format)
@@ -53084,7 +54474,10 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     tiny_status st;
     tiny_tensor x;
     char name[64];
+    uint64_t dim[4];
+    tllm_text text;
     size_t i, most = 0;
+    int k, rank;
     if (!t || !path) return TINY_E_ARGUMENT;
     if (!f || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "%s: there is no format \"%.40s\" for weights", path, format);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
@@ -53101,20 +54494,34 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     st = tllm_writer_open(t->ctx, &wd, &w);
     if (!st) st = tinyi_train_keys_put(t, w, f);
     for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
-        uint64_t dim[2];
-        tllm_text text;
-        const int is_row = x.dim[0] == 1;
+        const int is_row = x.dim[0] == 1, five = is_row && x.dim[1] == 5 * (tiny_idx)t->desc.embedding;
         text.at = name;
         text.n = strlen(name);
-        dim[0] = (uint64_t)x.dim[1];
-        dim[1] = (uint64_t)x.dim[0];
-        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, is_row ? 1 : 2, dim, NULL);
+        dim[0] = (uint64_t)(five ? t->desc.embedding : x.dim[1]);
+        dim[1] = five ? 1 : (uint64_t)x.dim[0];
+        dim[2] = 1;
+        dim[3] = 5;
+        st = tllm_writer_put_tensor(t->ctx, w, text, is_row ? plain->id : f->id, five ? 4 : is_row ? 1 : 2, dim, NULL);
+    }
+    for (k = 0; !st && tinyi_train_extra(t, k, name, dim, &rank); k++) {
+        text.at = name;
+        text.n = strlen(name);
+        st = tllm_writer_put_tensor(t->ctx, w, text, k == 3 * t->desc.layers ? f->id : plain->id, rank, dim, NULL);
     }
     for (i = 0; !st && tllm_trainer_tensor(t, i, name, &x, NULL); i++) {
         const size_t n = (size_t)tiny_tensor_count(&x);
         const tllm_format *to = x.dim[0] == 1 ? plain : f;
         to->pack((const float *)x.data, packed, n, NULL);
         st = tllm_writer_data(t->ctx, w, packed, tllm_format_bytes(to, n));
+    }
+    for (k = 0; !st && tinyi_train_extra(t, k, name, dim, &rank); k++) {
+        size_t n = (size_t)t->desc.embedding * (rank == 1 ? 1 : 5) * 4;
+        memset(packed, 0, n);               /* no more than a matrix of the layer, which has 8 rows or more */
+        if (k == 3 * t->desc.layers && tllm_trainer_tensor(t, 0, NULL, &x, NULL)) {
+            n = tllm_format_bytes(f, (uint64_t)tiny_tensor_count(&x));
+            f->pack((const float *)x.data, packed, (size_t)tiny_tensor_count(&x), NULL);
+        }
+        st = tllm_writer_data(t->ctx, w, packed, n);
     }
     if (!st) st = tllm_writer_finish(t->ctx, w);
     tllm_writer_close(t->ctx, w);
@@ -58430,6 +59837,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] = {
     { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0 },
     { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0 },
     { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
+    { "rwkv6qwen2",   RMS, NONE,   M(SILU),     M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, 0, 0, 0 },
     { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
     { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0 },
     { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
@@ -59099,12 +60507,15 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
  *
  * Papers   A. Vaswani et al., "Attention is all you need", 2017; B. Zhang, R. Sennrich, 2019 (RMSNorm); J. Su et al., 2021 (RoPE);
  *          N. Shazeer, 2020 (gated SiLU); J. Ainslie et al., 2023 (grouped queries); O. Press, L. Wolf, 2017 (tied embedding);
- *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU).
+ *          DeepSeek-AI, "DeepSeek-V2", 2024 (latent attention); C. Deng et al., "PLM", 2025 (the same with squared ReLU);
+ *          S. Yang et al., 2023 (gated linear attention); B. Peng et al., "Eagle and Finch", 2024 (its inputs and gates here).
  * Formula  forward, x a row of d numbers for each token:
  *              x = E[token];  h = g1 x / rms(x);  q, k, v = h W';  q, k turned by their place;  o = softmax(q k' / sqrt(d_head)) v
  *              x += o O';  h = g2 x / rms(x);  x += (silu(h G') * (h U')) D';  logits = (g x / rms(x)) E'
  *          latent: q, a = h W', a of latent + d_turn numbers;  c = gc a1 / rms(a1), a1 the first `latent` of them;  k1, v = c B' for
  *              each head;  k = [k1, a2 turned], q = [q1, q2 turned];  x += relu(h U')^2 D'
+ *          gated: x_i = h + (h of the token before, or 0 - h) m_i, for the gates, k, v, q and the way out, in this order from 0:
+ *              z = w0 + tanh(x_0 A') B';  g = -exp z;  k = (x_1 W') (1 - exp g);  o = gla(q, k, v, g) (math/gla.h);  x += (o sigmoid(x_4 S')) O'
  *          backward, dy the gradient of what y is:
  *              y = x W':            dx = dy W,  dW = dy' x
  *              y = g x r, r = 1 / sqrt(mean x^2 + eps):   dg += dy x r,  dx = r (g dy) - x r^3 / d sum(g dy x)
@@ -59112,6 +60523,7 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
  *              y = relu(a)^2:       da = 2 relu(a) dy
  *              p = softmax(s), o = p v:   dv = p' do,  dp = do v',  ds = p (dp - sum(p dp)),  dq = ds k,  dk = ds' q
  *              turned by an angle:  turned back
+ *              k = c (1 - e^g):     dc = dk (1 - e^g),  dg += -dk c e^g;  g = -e^z:  dz = dg g
  *              loss = -log softmax(logits)[t]:   dlogits = p - [t]
  * Form     Everything that the way back needs is kept, but for the weights of attention: those are computed again, block by
  *          block of 64 queries against the keys that they may see, so that scores stay in the second-level cache.
@@ -59123,11 +60535,14 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------- */
 
-#define TINYI_DEC_EACH 9                    /* tensors of a layer, in their order: products of one row of h lie side by side */
-static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_EACH] = {
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN },
-    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN }
+#define TINYI_DEC_MOST 14                   /* tensors of a layer at most, in their order: products of one row of h lie side by side */
+static const int tinyi_dec_layer[TINYI_DEC_FORMS][TINYI_DEC_MOST] = {
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_Q, TINYI_DEC_KV_A, TINYI_DEC_KV_NORM, TINYI_DEC_KV_B, TINYI_DEC_O, TINYI_DEC_NORM2, TINYI_DEC_UP, TINYI_DEC_DOWN, 0, 0, 0, 0, 0 },
+    { TINYI_DEC_NORM1, TINYI_DEC_LERP, TINYI_DEC_Q, TINYI_DEC_K, TINYI_DEC_V, TINYI_DEC_SIDE, TINYI_DEC_DECAY, TINYI_DEC_DECAY_A, TINYI_DEC_DECAY_B, TINYI_DEC_O, TINYI_DEC_NORM2,
+      TINYI_DEC_GATE, TINYI_DEC_UP, TINYI_DEC_DOWN }
 };
+static tiny_idx tinyi_dec_each(const tinyi_dec *m) { return m->form == TINYI_DEC_GATED ? 14 : 9; }
 
 /* numbers of a key or query of one head, of a row of what comes from h, of keys and values of all heads, of what goes into the wide layer */
 static tiny_idx tinyi_dec_key(const tinyi_dec *m) { return m->form == TINYI_DEC_LATENT ? m->d_head + m->d_turn : m->d_head; }
@@ -59151,7 +60566,11 @@ static void tinyi_dec_shape(const tinyi_dec *m, int what, tiny_idx *rows, tiny_i
     case TINYI_DEC_O: *rows = m->d; return;
     case TINYI_DEC_GATE: case TINYI_DEC_UP: *rows = m->hidden; return;
     case TINYI_DEC_DOWN: *rows = m->d; *cols = m->hidden; return;
-    default: *rows = 1; return;             /* norms of the stream */
+    case TINYI_DEC_LERP: *rows = 1; *cols = 5 * m->d; return;
+    case TINYI_DEC_SIDE: *rows = m->d; return;
+    case TINYI_DEC_DECAY_A: *rows = m->rank; return;
+    case TINYI_DEC_DECAY_B: *rows = m->d; *cols = m->rank; return;
+    default: *rows = 1; return;             /* norms of the stream, what gates are without an input */
     }
 }
 /* floats of the first n tensors of a layer */
@@ -59164,8 +60583,8 @@ static tiny_idx tinyi_dec_floats(const tinyi_dec *m, tiny_idx n)
     }
     return sum;
 }
-TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + TINYI_DEC_EACH * m->n_layer; }
-TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + m->d; }
+TINYI_FN tiny_idx tinyi_dec_tensors(const tinyi_dec *m) { return 2 + tinyi_dec_each(m) * m->n_layer; }
+TINYI_FN tiny_idx tinyi_dec_params(const tinyi_dec *m) { return m->vocab * m->d + m->n_layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + m->d; }
 
 TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
 {
@@ -59173,10 +60592,10 @@ TINYI_FN tinyi_dec_tensor tinyi_dec_tensor_at(const tinyi_dec *m, tiny_idx i)
     t.layer = -1;
     t.what = i ? TINYI_DEC_NORM : TINYI_DEC_EMBD;
     t.at = i ? tinyi_dec_params(m) - m->d : 0;
-    if (i > 0 && i <= TINYI_DEC_EACH * m->n_layer) {
-        t.layer = (i - 1) / TINYI_DEC_EACH;
-        t.what = tinyi_dec_layer[m->form][(i - 1) % TINYI_DEC_EACH];
-        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, TINYI_DEC_EACH) + tinyi_dec_floats(m, (i - 1) % TINYI_DEC_EACH);
+    if (i > 0 && i <= tinyi_dec_each(m) * m->n_layer) {
+        t.layer = (i - 1) / tinyi_dec_each(m);
+        t.what = tinyi_dec_layer[m->form][(i - 1) % tinyi_dec_each(m)];
+        t.at = m->vocab * m->d + t.layer * tinyi_dec_floats(m, tinyi_dec_each(m)) + tinyi_dec_floats(m, (i - 1) % tinyi_dec_each(m));
     }
     tinyi_dec_shape(m, t.what, &t.rows, &t.cols);
     return t;
@@ -59199,6 +60618,7 @@ TINYI_FN void tinyi_dec_turns(const tinyi_dec *m, float *turn)
 
 typedef struct tinyi_dec_kept {             /* of a layer, for the way back; n rows each */
     float *x, *h1, *a, *c, *q, *k, *v, *o, *mid, *h2, *gu, *s;      /* a, c: of the latent form, before and after its norm */
+    float *mixed, *plain, *gate, *low, *side, *raw;     /* of the gated form: the five inputs; keys before their factor; g; tanh; sigmoid; o before it */
 } tinyi_dec_kept;
 
 typedef struct tinyi_dec_run {
@@ -59211,6 +60631,7 @@ typedef struct tinyi_dec_run {
     tiny_status st;
     tinyi_dec_kept kept[TINYI_DEC_LAYERS];
     float *x, *h, *logits, *dx, *dh, *wide, *qkv, *made, *dc, *dq, *dk, *dv, *scores, *dscores, *part, *line;
+    float *dmixed, *dqkg, *low, *state, *wide_state;    /* gated */
 } tinyi_dec_run;
 
 /* Room for everything, from room on or only counted; in floats. */
@@ -59226,9 +60647,16 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
 {
     const tinyi_dec *m = r->m;
     const tiny_idx n = r->n, key = tinyi_dec_key(m), kv = m->n_kv * m->d_head, group = m->n_head / m->n_kv;
+    const tiny_idx gated = m->form == TINYI_DEC_GATED ? m->d : 0;
     tiny_idx l;
     for (l = 0; l < m->n_layer; l++) {
         tinyi_dec_kept *k = &r->kept[l];
+        k->mixed = tinyi_dec_take(t, n, 5 * gated);
+        k->plain = tinyi_dec_take(t, n, gated);
+        k->gate = tinyi_dec_take(t, n, gated);
+        k->low = tinyi_dec_take(t, n, m->rank);
+        k->side = tinyi_dec_take(t, n, gated);
+        k->raw = tinyi_dec_take(t, n, gated);
         k->x = tinyi_dec_take(t, n, m->d);
         k->h1 = tinyi_dec_take(t, n, m->d);
         k->a = tinyi_dec_take(t, n, m->latent);
@@ -59257,6 +60685,11 @@ static void tinyi_dec_layout(tinyi_dec_run *r, tinyi_dec_taker *t)
     r->scores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->dscores = tinyi_dec_take(t, TINYI_DEC_QUERIES * group, m->context);
     r->part = tinyi_dec_take(t, TINYI_MAX(m->context, TINYI_DEC_QUERIES * group), key);
+    r->dmixed = tinyi_dec_take(t, n, 5 * gated);
+    r->dqkg = tinyi_dec_take(t, n, 3 * gated);
+    r->low = tinyi_dec_take(t, n, m->rank);
+    r->state = tinyi_dec_take(t, gated, m->d_head);
+    r->wide_state = tinyi_dec_take(t, gated, m->d_head);
     r->line = tinyi_dec_take(t, 3, TINYI_MAX(TINYI_MAX(TINYI_MAX(m->d, m->hidden), m->context), m->latent));
 }
 
@@ -59506,6 +60939,126 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
     }
 }
 
+static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
+{
+    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
+    if (layer >= 0)
+        for (i = 1 + tinyi_dec_each(r->m) * layer; tinyi_dec_layer[r->m->form][(i - 1) % tinyi_dec_each(r->m)] != what;) i++;
+    return r->w + tinyi_dec_tensor_at(r->m, i).at;
+}
+static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
+
+/* ---- the gated form ----------------------------------------------------------------------------------------------------- */
+
+/* h and the h before it, mixed for each of the five that read them; the first token of a sequence has zeros before it */
+static void tinyi_dec_mix(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tiny_idx d = r->m->d, all = r->n * d;
+    const float *mix = tinyi_dec_w(r, l, TINYI_DEC_LERP);
+    tiny_idx i, t, c;
+    for (i = 0; i < 5; i++, mix += d)
+        for (t = 0; t < r->n; t++) {
+            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL;
+            float *to = k->mixed + i * all + t * d;
+            for (c = 0; c < d; c++) to[c] = h[c] + ((before ? before[c] : 0.0f) - h[c]) * mix[c];
+        }
+}
+/* r->dh from r->dmixed, and the gradient of the five shares */
+static void tinyi_dec_mix_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tiny_idx d = r->m->d, all = r->n * d;
+    const float *mix = tinyi_dec_w(r, l, TINYI_DEC_LERP);
+    float *dmix = tinyi_dec_g(r, l, TINYI_DEC_LERP);
+    tiny_idx i, t, c;
+    memset(dmix, 0, (size_t)(5 * d) * sizeof *dmix);
+    memset(r->dh, 0, (size_t)all * sizeof *r->dh);
+    for (i = 0; i < 5; i++, mix += d, dmix += d)
+        for (t = 0; t < r->n; t++) {
+            const float *h = k->h1 + t * d, *before = t % r->m->context ? h - d : NULL, *dx = r->dmixed + i * all + t * d;
+            float *dh = r->dh + t * d;
+            for (c = 0; c < d; c++) {
+                dh[c] += dx[c] * (1.0f - mix[c]);
+                if (before) dh[c - d] += dx[c] * mix[c];
+                dmix[c] += dx[c] * ((before ? before[c] : 0.0f) - h[c]);
+            }
+        }
+}
+
+/* the tokens of a sequence as (context, heads, d_head) */
+static tiny_tensor tinyi_dec_seq(const tinyi_dec_run *r, float *x, tiny_idx s)
+{
+    return tiny_tensor_3d(x + s * r->m->context * r->m->d, TINY_F32, r->m->context, r->m->n_head, r->m->d_head);
+}
+
+/* from h1 to o, the input of O */
+static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    const tinyi_kernels *kn = r->kernel;
+    const tiny_idx d = m->d, all = r->n * d;
+    const float *bias = tinyi_dec_w(r, l, TINYI_DEC_DECAY);
+    tiny_idx s, t, i;
+    tinyi_dec_mix(r, l, k);
+    tinyi_dec_linear(r, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, k->low);
+    kn->tanh_f32(k->low, k->low, (size_t)(r->n * m->rank));
+    tinyi_dec_linear(r, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, k->gate);
+    for (t = 0; t < r->n; t++) kn->axpy_f32(k->gate + t * d, bias, (size_t)d, 1.0f);
+    kn->exp_f32(k->gate, k->gate, (size_t)all);
+    kn->scale_f32(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
+    tinyi_dec_linear(r, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, k->plain);
+    tinyi_dec_linear(r, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, k->v);
+    tinyi_dec_linear(r, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, k->q);
+    tinyi_dec_linear(r, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, k->side);
+    kn->sigmoid_f32(k->side, k->side, (size_t)all);
+    kn->exp_f32(k->k, k->gate, (size_t)all);
+    for (i = 0; i < all; i++) k->k[i] = k->plain[i] * (1.0f - k->k[i]);
+    for (s = 0; s < r->n_seq && !r->st; s++) {
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
+        tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head);
+        memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
+        r->st = tiny_gla(r->ctx, &state, &q, &key, &v, &g, NULL, &state, &o);
+    }
+    kn->binary_f32(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
+}
+
+/* from r->dh, the gradient of o, to that of h1 */
+static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
+{
+    const tinyi_dec *m = r->m;
+    const tiny_idx d = m->d, all = r->n * d;
+    float *dside = r->dk, *draw = r->dq, *dk = r->dqkg + all, *dg = r->dqkg + 2 * all, *dbias = tinyi_dec_g(r, l, TINYI_DEC_DECAY);
+    tiny_idx s, t, i;
+    for (i = 0; i < all; i++) {
+        dside[i] = r->dh[i] * k->raw[i] * k->side[i] * (1.0f - k->side[i]);
+        draw[i] = r->dh[i] * k->side[i];
+    }
+    memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
+    for (s = 0; s < r->n_seq && !r->st; s++) {
+        tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s);
+        tiny_tensor d_o = tinyi_dec_seq(r, draw, s), dv = tinyi_dec_seq(r, r->dv, s), dqkg = tiny_tensor_4d(r->dqkg + s * m->context * d, TINY_F32, 3, m->context, m->n_head, m->d_head);
+        tiny_tensor state = tiny_tensor_3d(r->state, TINY_F32, m->n_head, m->d_head, m->d_head), dstate = state;
+        dqkg.stride[0] = all;
+        dstate.data = r->wide_state;
+        r->st = tiny_gla_backward(r->ctx, &state, &q, &key, &v, &d_o, &g, NULL, NULL, &dqkg, &dv, &dstate);
+    }
+    if (r->st) return;
+    r->kernel->exp_f32(draw, k->gate, (size_t)all);
+    for (i = 0; i < all; i++) {             /* of z, and of keys before their factor */
+        dg[i] = (dg[i] - dk[i] * k->plain[i] * draw[i]) * k->gate[i];
+        dk[i] *= 1.0f - draw[i];
+    }
+    memset(dbias, 0, (size_t)d * sizeof *dbias);
+    for (t = 0; t < r->n; t++) r->kernel->axpy_f32(dbias, dg + t * d, (size_t)d, 1.0f);
+    tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low, tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
+    for (i = 0; i < r->n * m->rank; i++) r->low[i] *= 1.0f - k->low[i] * k->low[i];
+    tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed, tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
+    tinyi_dec_linear_back(r, dk, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, r->dmixed + all, tinyi_dec_g(r, l, TINYI_DEC_K));
+    tinyi_dec_linear_back(r, r->dv, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, r->dmixed + 2 * all, tinyi_dec_g(r, l, TINYI_DEC_V));
+    tinyi_dec_linear_back(r, r->dqkg, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, r->dmixed + 3 * all, tinyi_dec_g(r, l, TINYI_DEC_Q));
+    tinyi_dec_linear_back(r, dside, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, r->dmixed + 4 * all, tinyi_dec_g(r, l, TINYI_DEC_SIDE));
+    tinyi_dec_mix_back(r, l, k);
+}
+
 /* grouped: s = silu(a) b; a and b the halves of a row of gu. latent: s = relu(a)^2 */
 static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
 {
@@ -59581,15 +61134,6 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
     return sum;
 }
 
-static const float *tinyi_dec_w(const tinyi_dec_run *r, tiny_idx layer, int what)
-{
-    tiny_idx i = what == TINYI_DEC_EMBD ? 0 : tinyi_dec_tensors(r->m) - 1;
-    if (layer >= 0)
-        for (i = 1 + TINYI_DEC_EACH * layer; tinyi_dec_layer[r->m->form][(i - 1) % TINYI_DEC_EACH] != what;) i++;
-    return r->w + tinyi_dec_tensor_at(r->m, i).at;
-}
-static float *tinyi_dec_g(const tinyi_dec_run *r, tiny_idx layer, int what) { return r->g + (tinyi_dec_w(r, layer, what) - r->w); }
-
 /* from h1 to q, k, v, and from their gradients to dh, the first norm's */
 static void tinyi_dec_attention_in(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *k)
 {
@@ -59633,9 +61177,12 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
         const tinyi_dec_kept *k = &r->kept[l];
         float *out = l + 1 < m->n_layer ? r->kept[l + 1].x : r->x;
         tinyi_dec_norm(r, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, k->h1);
-        tinyi_dec_attention_in(r, l, k);
-        tinyi_dec_attend(r, k, r->dh);
-        tinyi_dec_heads(r, k->o, r->dh, 0);
+        if (m->form == TINYI_DEC_GATED) tinyi_dec_gated(r, l, k);
+        else {
+            tinyi_dec_attention_in(r, l, k);
+            tinyi_dec_attend(r, k, r->dh);
+            tinyi_dec_heads(r, k->o, r->dh, 0);
+        }
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
         r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
         tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
@@ -59668,9 +61215,12 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
         tinyi_dec_linear_back(r, r->wide, k->h2, tinyi_dec_w(r, l, first), m->d, wide, r->dh, tinyi_dec_g(r, l, first));
         tinyi_dec_norm_back(r, r->dh, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM2));
         tinyi_dec_linear_back(r, r->dx, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, r->dh, tinyi_dec_g(r, l, TINYI_DEC_O));
-        tinyi_dec_heads(r, r->dh, k->o, 1);
-        tinyi_dec_attend_back(r, k, k->o);
-        tinyi_dec_attention_in_back(r, l, k);
+        if (m->form == TINYI_DEC_GATED) tinyi_dec_gated_back(r, l, k);
+        else {
+            tinyi_dec_heads(r, r->dh, k->o, 1);
+            tinyi_dec_attend_back(r, k, k->o);
+            tinyi_dec_attention_in_back(r, l, k);
+        }
         tinyi_dec_norm_back(r, r->dh, k->x, tinyi_dec_w(r, l, TINYI_DEC_NORM1), m->d, r->dx, tinyi_dec_g(r, l, TINYI_DEC_NORM1));
     }
     for (s = 0; s < r->n_seq; s++)
@@ -65164,13 +66714,15 @@ TINYI_FN void tinyi_lm_shortconv_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, f
     f->used = used;
 }
 
-/* src/llm/model/rwkv.c - RWKV 6 (Finch) and 7 (Goose): time mixing and channel mixing
+/* src/llm/model/rwkv.c - RWKV 6 (Finch), with gated linear attention too, and 7 (Goose): time mixing and channel mixing
  * Papers   B. Peng et al., "Eagle and Finch", 2024 (arXiv 2404.05892), 4; B. Peng et al., "RWKV-7 Goose", 2025
- *          (arXiv 2503.14456), 4.
+ *          (arXiv 2503.14456), 4; S. Yang et al., "Gated Linear Attention", 2023 (arXiv 2312.06635).
  * Formula  delta = h of the previous token - h.
  *   6      s = W2 tanh(W1 (h + delta mu_x)), five of them; x_i = h + delta (mu_i + s_i) for w, k, v, r, g;
  *          decay e = exp(-exp(w0 + D2 tanh(D1 x_w))); per head, M (key by value):
  *          o = M^T r + (first r . k) v (the sum over keys of r_i first_i k_i);  M <- diag(e) M + k v^T
+ *   6, rwkv6qwen2: no `first`. log e = -exp(w0 + ..); key and value heads are repeated, k <- k (1 - e); o and M by the operation gla (math/gla.c:
+ *          recurrent for a token, chunked for a prompt), r scaled by 1 / sqrt(head); y = W_o (o sigmoid(gate)), no norm; then a gated SiLU layer
  *   7      x_i = h + delta mu_i for r, w, k, v, a, g; e = exp(-0.606531 sigmoid(w0 + W2 tanh(W1 x_w)));
  *          a = sigmoid(a0 + A2 A1 x_a); later layers v += (v of layer 0 - v) sigmoid(v0 + V2 V1 x_v); n = k k_k of length 1;
  *          k <- k (1 + (a - 1) k_a); M (value by key): M <- M diag(e) - (M n)(n a)^T + v k^T; o = M r;
@@ -65185,7 +66737,7 @@ TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     size_t a, b;
     (void)l;
-    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, 2, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, m->arch->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
     return a;
 }
 
@@ -65392,26 +66944,84 @@ static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_f
 
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
+/* gated linear attention where no channel mixing follows: rwkv6qwen2 */
+static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(m->arch->ffn & TINYI_LM_F_CHANNEL); }
+
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
+    const int gla = tinyi_lm_rwkv6_gla(m);
+    tiny_idx kv = m->n_embd;
     const tiny_idx D = m->n_embd, E = tinyi_lm_count(ld, "time_mix_extra_dim", -1, -1, 1, 65536), W = tinyi_lm_count(ld, "time_decay_extra_dim", -1, -1, 1, 65536);
     if (!tinyi_lm_rwkv_sizes(ld)) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LERP_X, D);
     tinyi_lm_need(ld, l, TINYI_T_TM_W1, D, 5 * E, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_W2, E, D, 5);
     tinyi_lm_vec(ld, l, TINYI_T_TM_LERP, 5 * D);
-    tinyi_lm_vec(ld, l, TINYI_T_TM_FIRST, D);
+    if (!gla) tinyi_lm_vec(ld, l, TINYI_T_TM_FIRST, D);
     tinyi_lm_vec(ld, l, TINYI_T_TM_DECAY, D);
     tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W1, D, W, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_DECAY_W2, W, D, 0);
-    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, D, 0);
-    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, D, 0);
+    if (gla) {
+        kv = tinyi_lm_width(ld, l, TINYI_T_TM_KEY);
+        if (!ld->st && (kv < m->head_size || kv % m->head_size || D % kv)) tinyi_lm_disagree(ld, l, "heads of time_mix_key do not divide those of the embedding; numbers of each", kv, D);
+        if (!ld->st && m->head_size > TINY_GLA_KEYS) tinyi_lm_disagree(ld, l, "wkv.head_size is more than gated linear attention takes", m->head_size, TINY_GLA_KEYS);
+        if (ld->st) return;
+    }
+    tinyi_lm_need(ld, l, TINYI_T_TM_KEY, D, kv, 0);
+    tinyi_lm_need(ld, l, TINYI_T_TM_VALUE, D, kv, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_RECEPTANCE, D, D, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_GATE, D, D, 0);
     tinyi_lm_need(ld, l, TINYI_T_TM_OUT, D, D, 0);
+    if (gla) return;
     tinyi_lm_vec(ld, l, TINYI_T_TM_LN, D);
     if (!ld->st && !l->w[TINYI_T_TM_LN]->bias) tinyi_lm_disagree(ld, l, "time_mix_ln has no bias; numbers of it and wanted", 0, D);
+}
+
+TINY_REF_BEGIN
+/* x: what the decay is made of, becomes its logarithm g; y: keys, times 1 - e^g */
+static void tinyi_lm_gates6_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_wkv *p = (const tinyi_lm_wkv *)arg;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < p->D; i++) {
+            const double g = -tinyi_exp64((double)p->x[t * p->D + i] + (double)p->b[i]);
+            p->x[t * p->D + i] = (float)g;
+            p->y[t * p->D + i] *= (float)(1.0 - tinyi_exp64(g));
+        }
+}
+TINY_REF_END
+
+/* o = gated linear attention of r, k, v, w (n, H, S) for each sequence of the piece; state: of sequence 0 */
+static void tinyi_lm_gla(tinyi_lm_fwd *f, float *r, float *k, float *v, float *w, float *o, float *state, tiny_idx H, tiny_idx S)
+{
+    tiny_idx i;
+    for (i = 0; i < (f->dry ? 1 : f->n_run) && !f->st; i++) {
+        const tiny_idx at = f->dry ? 0 : f->run[i].row0 * H * S, n = f->dry ? f->n : f->run[i].n;
+        tiny_tensor x[6];
+        tiny_op op;
+        int j;
+        x[0] = tiny_tensor_3d(f->dry ? NULL : tinyi_lm_of(f, &f->run[i], state), TINY_F32, H, S, S);
+        for (j = 1; j < 6; j++) {
+            float *p = j == 1 ? r : j == 2 ? k : j == 3 ? v : j == 4 ? w : o;
+            x[j] = tiny_tensor_3d(p ? p + at : NULL, TINY_F32, n, H, S);
+        }
+        memset(&op, 0, sizeof op);
+        op.kind = TINY_OP_GLA;
+        for (j = 0; j < 5; j++) op.in[j] = &x[j];
+        op.out[0] = &x[0];
+        op.out[1] = &x[5];
+        tinyi_lm_door(f, &op);
+    }
+}
+
+/* heads of key and value that several heads share, for each of these */
+static void tinyi_lm_heads_repeat(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx kv, tiny_idx S)
+{
+    const tiny_idx D = f->m->n_embd, group = D / kv;
+    tiny_idx h;
+    for (h = 0; h < D / S && !f->st && !f->dry; h++) tinyi_lm_copy(f, y + h * S, D, x + h / group * S, kv, f->n, S);
 }
 
 TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
@@ -65423,6 +67033,9 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     float *low = tinyi_lm_take(f, n, 5 * E), *add = tinyi_lm_take(f, n, D), *k = tinyi_lm_take(f, n, D), *v = tinyi_lm_take(f, n, D), *r = tinyi_lm_take(f, n, D);
     float *g = tinyi_lm_take(f, n, D), *w = tinyi_lm_take(f, n, D), *dl = tinyi_lm_take(f, n, l->w[TINYI_T_TM_DECAY_W1]->n_out), *o = tinyi_lm_take(f, n, D);
     double *acc = (double *)(void *)tinyi_lm_take(f, 2, D);
+    const int gla = tinyi_lm_rwkv6_gla(m);
+    const tiny_idx kv = l->w[TINYI_T_TM_KEY]->n_out;
+    float *made = tinyi_lm_take(f, n, kv);
     tinyi_lm_wkv p;
     int i;
     for (i = 0; i < 5; i++) x[i] = tinyi_lm_take(f, n, D);
@@ -65437,8 +67050,10 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W1], dl, x[0], n);
     tinyi_lm_run(f, TINY_OP_TANH, dl, dl, NULL, n * l->w[TINYI_T_TM_DECAY_W1]->n_out);
     tinyi_lm_linear(f, l->w[TINYI_T_TM_DECAY_W2], w, dl, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_TM_KEY], k, x[1], n);
-    tinyi_lm_linear(f, l->w[TINYI_T_TM_VALUE], v, x[2], n);
+    for (i = 0; i < 2; i++) {
+        tinyi_lm_linear(f, l->w[i ? TINYI_T_TM_VALUE : TINYI_T_TM_KEY], kv < D ? made : i ? v : k, x[1 + i], n);
+        if (kv < D) tinyi_lm_heads_repeat(f, i ? v : k, made, kv, S);
+    }
     tinyi_lm_linear(f, l->w[TINYI_T_TM_RECEPTANCE], r, x[3], n);
     tinyi_lm_linear(f, l->w[TINYI_T_TM_GATE], g, x[4], n);
     memset(&p, 0, sizeof p);
@@ -65447,6 +67062,17 @@ TINYI_FN void tinyi_lm_rwkv6_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.S = S;
     p.x = w;
     p.b = l->w[TINYI_T_TM_DECAY]->v;
+    if (gla) {
+        p.y = k;
+        tinyi_lm_each(f, n, 4, tinyi_lm_gates6_fn, &p);
+        tinyi_lm_gla(f, r, k, v, w, o, kept ? kept + D : NULL, D / S, S);
+        tinyi_lm_run(f, TINY_OP_SIGMOID, g, g, NULL, n * D);
+        tinyi_lm_mul(f, o, o, g, n * D);
+        tinyi_lm_linear(f, l->w[TINYI_T_TM_OUT], y, o, n);
+        tinyi_lm_shift_keep(f, kept, h);
+        f->used = used;
+        return;
+    }
     tinyi_lm_each(f, n, 4, tinyi_lm_decay6_fn, &p);
     p.r = r;
     p.k = k;

@@ -1,2 +1,7 @@
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 #include "gnn/tinygnn.h"
+#ifdef TINYI_STITCHED
+#include "gnn/train/nodes.c"
+#include "gnn/train/graphs.c"
+#include "gnn/train/links.c"
+#endif
