@@ -1,180 +1,182 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     180  the manual
- *     253  math/kernels.h
- *    6687  options and names
- *    7271  core/config.h
- *    7403  core/status.h
- *    7436  core/tensor.h
- *    7489  core/ctx.h
- *    7566  core/mem.h
- *    7607  core/thread.h
- *    7658  core/rng.h
- *    7684  core/op.h
- *    7779  core/record.h
- *    7801  core/accel.h
- *    7838  core/bytes.h
- *    7866  core/json.h
- *    7912  core/safetensors.h
- *    7956  core/file.h
- *    8000  core/checkpoint.h
- *    8099  core/time.h
- *    8109  core/conform.h
- *    8192  math/binary.h
- *    8233  math/elem.h
- *    8300  math/convert.h
- *    8341  math/reduce.h
- *    8388  math/softmax.h
- *    8439  math/norm.h
- *    8488  math/matmul.h
- *    8558  math/layout.h
- *    8611  math/conv.h
- *    8671  math/sort.h
- *    8732  math/linalg_lu.h
- *    8751  math/linalg_qr.h
- *    8769  math/linalg_eig.h
- *    8784  math/linalg_svd.h
- *    8799  math/linalg.h
- *    8863  math/fft.h
- *    8938  math/fwht.h
- *    8967  math/attention.h
- *    9032  math/gla.h
- *    9095  math/gla_grad.h
- *    9113  math/slope.h
- *    9140  math/loss.h
- *    9161  math/rope.h
- *    9182  math/patch.h
- *    9213  math/sparse.h
- *    9288  math/edges.h
- *    9373  math/ops.h
- *    9394  math/optim.h
- *    9509  math/tape.h
- *    9613  math/layer.h
- *    9658  math/train.h
- *    9712  math/all.h
- *    9718  the shared functions again, where the other header came first
- *   10219  gnn/graph/graph.h
- *   10308  gnn/graph/community.h
- *   10336  gnn/graph/partition.h
- *   10379  gnn/graph/halo.h
- *   10411  gnn/graph/sample.h
- *   10465  gnn/graph/npy.h
- *   10497  gnn/graph/read.h
- *   10540  gnn/layer/layer.h
- *   10615  gnn/layer/net.h
- *   10723  gnn/train/train.h
- *   10806  gnn/embed/fastrp.h
- *   10845  gnn/train/data.h
- *   10870  gnn/tinygnn.h
- *   10895  internal functions
- *   10996  core/status.c
- *   11006  core/atomic.h
- *   11058  core/state.h
- *   11154  core/tensor.c
- *   11324  core/cpu.h
- *   11358  core/ctx.c
- *   11598  core/mem.c
- *   11694  core/thread.c
- *   12170  core/rng.c
- *   12253  core/op.c
- *   12617  core/record.c
- *   12715  core/bytes.c
- *   12804  core/json.c
- *   13114  core/safetensors.c
- *   13329  core/file.c
- *   13574  core/hash.h
- *   13594  core/checkpoint.c
- *   14255  core/time.c
- *   14302  core/half.h
- *   14355  core/conform.c
- *   15114  math/grad.h
- *   15158  math/table.h
- *   15212  math/rows.h
- *   15277  math/walk.h
- *   15396  math/binary.c
- *   15687  math/elem.c
- *   16447  math/convert.c
- *   16922  math/reduce.c
- *   17440  math/softmax.c
- *   17806  math/norm.c
- *   18333  math/gemm.h
- *   18412  math/gemm_i8.h
- *   18428  math/matmul.c
- *   18788  math/layout.c
- *   19531  math/conv.c
- *   20058  math/sort.c
- *   20950  math/linalg_block.h
- *   21098  math/linalg_lu.c
- *   21446  math/linalg_qr.c
- *   21796  math/linalg_eig.c
- *   22307  math/linalg_svd.c
- *   22705  math/linalg.c
- *   22976  math/fft_way.h
- *   23045  math/fft.c
- *   23520  math/fwht.c
- *   23666  math/attention.c
- *   24045  math/gla.c
- *   24528  math/gla_grad.c
- *   24890  math/slope.c
- *   25074  math/loss.c
- *   25243  math/rope.c
- *   25386  math/patch.c
- *   25687  math/sparse_lines.h
- *   25715  math/sparse_forms.h
- *   25736  math/sparse.c
- *   26043  math/edges.c
- *   26926  math/ops.c
- *   26971  math/optim.c
- *   27594  math/tape.c
- *   28447  math/layer.c
- *   28911  math/train.c
- *   29106  math/edges_grad.c
- *   29577  math/normal.c
- *   29596  core/target.h
- *   29926  math/targets.c
- *   30055  math/all.c
- *   30059  core/cpu.c
- *   30273  core/hash.c
- *   30376  math/grad.c
- *   31156  math/matvec.h
- *   31167  math/gemm.c
- *   31751  math/gemm_i8.c
- *   31974  math/linalg_block.c
- *   32510  math/fft_way.c
- *   32925  math/sparse_lines.c
- *   33399  math/sparse_forms.c
- *   33605  math/matvec.c
- *   33657  the shared functions forwarded, where the other header has their bodies
- *   34153  internal functions of this header
- *   34163  gnn/graph/inside.h
- *   34182  gnn/graph/graph.c
- *   34840  gnn/graph/coarsen.h
- *   34873  gnn/graph/community.c
- *   35075  gnn/graph/refine.h
- *   35118  gnn/graph/partition.c
- *   35503  gnn/graph/halo.c
- *   35661  gnn/graph/sample.c
- *   36011  gnn/graph/inflate.h
- *   36028  gnn/graph/words.h
- *   36055  gnn/graph/npy.c
- *   36531  gnn/graph/read.c
- *   37232  gnn/layer/layer.c
- *   37753  gnn/layer/net_file.h
- *   37768  gnn/layer/net.c
- *   38257  gnn/embed/fastrp.c
- *   38628  gnn/train/data.c
- *   38822  gnn/graph/coarsen.c
- *   39222  gnn/graph/refine.c
- *   39590  gnn/graph/inflate.c
- *   39900  gnn/graph/words.c
- *   40047  gnn/layer/net_file.c
- *   40479  gnn/train/pass.h
- *   40536  gnn/train/kit.h
- *   40565  gnn/train/nodes.c
- *   40680  gnn/train/graphs.c
- *   40947  gnn/train/links.c
- *   41204  gnn/tinygnn.c
- *   41217  the licence
+ *     182  the manual
+ *     255  math/kernels.h
+ *    6689  options and names
+ *    7273  core/config.h
+ *    7405  core/status.h
+ *    7438  core/tensor.h
+ *    7491  core/ctx.h
+ *    7568  core/mem.h
+ *    7609  core/thread.h
+ *    7660  core/rng.h
+ *    7686  core/op.h
+ *    7781  core/record.h
+ *    7803  core/accel.h
+ *    7840  core/bytes.h
+ *    7868  core/json.h
+ *    7914  core/safetensors.h
+ *    7958  core/file.h
+ *    8002  core/checkpoint.h
+ *    8101  core/time.h
+ *    8111  core/conform.h
+ *    8194  math/binary.h
+ *    8235  math/elem.h
+ *    8302  math/convert.h
+ *    8343  math/reduce.h
+ *    8390  math/softmax.h
+ *    8441  math/norm.h
+ *    8490  math/matmul.h
+ *    8560  math/layout.h
+ *    8613  math/conv.h
+ *    8673  math/sort.h
+ *    8734  math/linalg_lu.h
+ *    8753  math/linalg_qr.h
+ *    8771  math/linalg_eig.h
+ *    8786  math/linalg_svd.h
+ *    8801  math/linalg.h
+ *    8865  math/fft.h
+ *    8940  math/fwht.h
+ *    8969  math/attention.h
+ *    9034  math/gla.h
+ *    9097  math/gla_grad.h
+ *    9115  math/slope.h
+ *    9142  math/loss.h
+ *    9163  math/rope.h
+ *    9184  math/patch.h
+ *    9215  math/sparse.h
+ *    9290  math/edges.h
+ *    9375  math/ops.h
+ *    9396  math/optim.h
+ *    9511  math/tape.h
+ *    9615  math/layer.h
+ *    9660  math/train.h
+ *    9714  math/all.h
+ *    9720  the shared functions again, where the other header came first
+ *   10221  gnn/graph/graph.h
+ *   10310  gnn/graph/community.h
+ *   10338  gnn/graph/partition.h
+ *   10381  gnn/graph/halo.h
+ *   10413  gnn/graph/sample.h
+ *   10467  gnn/graph/npy.h
+ *   10499  gnn/graph/read.h
+ *   10542  gnn/layer/layer.h
+ *   10617  gnn/layer/net.h
+ *   10725  gnn/train/train.h
+ *   10808  gnn/embed/fastrp.h
+ *   10847  gnn/train/data.h
+ *   10872  gnn/tinygnn.h
+ *   10897  internal functions
+ *   10998  core/status.c
+ *   11008  core/atomic.h
+ *   11060  core/state.h
+ *   11156  core/tensor.c
+ *   11326  core/cpu.h
+ *   11360  core/ctx.c
+ *   11600  core/mem.c
+ *   11696  core/thread.c
+ *   12172  core/rng.c
+ *   12255  core/op.c
+ *   12619  core/record.c
+ *   12717  core/bytes.c
+ *   12806  core/json.c
+ *   13116  core/safetensors.c
+ *   13331  core/file.c
+ *   13576  core/hash.h
+ *   13596  core/checkpoint.c
+ *   14257  core/time.c
+ *   14304  core/half.h
+ *   14357  core/conform.c
+ *   15116  math/grad.h
+ *   15160  math/table.h
+ *   15214  math/rows.h
+ *   15279  math/walk.h
+ *   15398  math/binary.c
+ *   15689  math/elem.c
+ *   16449  math/convert.c
+ *   16924  math/reduce.c
+ *   17442  math/softmax.c
+ *   17808  math/norm.c
+ *   18335  math/gemm.h
+ *   18414  math/gemm_i8.h
+ *   18430  math/matmul.c
+ *   18790  math/layout.c
+ *   19533  math/conv.c
+ *   20060  math/sort.c
+ *   20952  math/linalg_block.h
+ *   21100  math/linalg_lu.c
+ *   21448  math/linalg_qr.c
+ *   21798  math/linalg_eig.c
+ *   22309  math/linalg_svd.c
+ *   22707  math/linalg.c
+ *   22978  math/fft_way.h
+ *   23047  math/fft.c
+ *   23522  math/fwht.c
+ *   23668  math/attention.c
+ *   24047  math/gla.c
+ *   24530  math/gla_grad.c
+ *   24892  math/slope.c
+ *   25076  math/loss.c
+ *   25245  math/rope.c
+ *   25388  math/patch.c
+ *   25689  math/sparse_lines.h
+ *   25717  math/sparse_forms.h
+ *   25738  math/sparse.c
+ *   26045  math/edges.c
+ *   26928  math/ops.c
+ *   26973  math/optim.c
+ *   27596  math/tape.c
+ *   28449  math/layer.c
+ *   28913  math/train.c
+ *   29108  math/edges_grad.c
+ *   29579  math/normal.c
+ *   29598  core/target.h
+ *   29928  math/targets.c
+ *   30057  math/all.c
+ *   30061  core/cpu.c
+ *   30275  core/hash.c
+ *   30378  math/grad.c
+ *   31158  math/matvec.h
+ *   31169  math/gemm.c
+ *   31753  math/gemm_i8.c
+ *   31976  math/linalg_block.c
+ *   32512  math/fft_way.c
+ *   32927  math/sparse_lines.c
+ *   33401  math/sparse_forms.c
+ *   33607  math/matvec.c
+ *   33659  the shared functions forwarded, where the other header has their bodies
+ *   34155  internal functions of this header
+ *   34165  gnn/graph/inside.h
+ *   34184  gnn/graph/graph.c
+ *   34842  gnn/graph/coarsen.h
+ *   34875  gnn/graph/community.c
+ *   35077  gnn/graph/refine.h
+ *   35120  gnn/graph/partition.c
+ *   35505  gnn/graph/halo.c
+ *   35663  gnn/graph/sample.c
+ *   36013  gnn/graph/inflate.h
+ *   36030  gnn/graph/words.h
+ *   36057  gnn/graph/npy.c
+ *   36533  gnn/graph/read.c
+ *   37234  gnn/layer/layer.c
+ *   37755  gnn/layer/net_file.h
+ *   37770  gnn/layer/net.c
+ *   38259  gnn/embed/fastrp.c
+ *   38630  gnn/train/data.c
+ *   38824  gnn/graph/coarsen.c
+ *   39224  gnn/graph/refine.c
+ *   39592  gnn/graph/inflate.c
+ *   39902  gnn/graph/words.c
+ *   40049  gnn/layer/net_file.c
+ *   40481  gnn/train/pass.h
+ *   40538  gnn/train/pass.c
+ *   41147  gnn/train/kit.h
+ *   41176  gnn/train/kit.c
+ *   41288  gnn/train/nodes.c
+ *   41403  gnn/train/graphs.c
+ *   41670  gnn/train/links.c
+ *   41927  gnn/tinygnn.c
+ *   41940  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -10886,7 +10888,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0010890
+#line 0010892
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -40533,6 +40535,615 @@ TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user
 TINYI_C_END
 #endif
 
+/* src/gnn/train/pass.c - layers on a tape
+ * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P. Velickovic et al., 2018.
+ *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before it.
+ * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with.                            */
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+#define TINYI_PASS_EPS 1e-5                 /* of batch norms */
+
+static void tinyi_pass_param(tinyi_pass *p, const char *name, const tiny_tensor *value, int group)
+{
+    tiny_param *q = &p->param[p->n_params++];
+    q->name = name;
+    q->value = q->grad = *value;            /* the memory of grad: when all are counted */
+    q->group = group;
+    p->n_values += (size_t)tiny_tensor_count(value);
+}
+
+static int tinyi_pass_is(const tgnn_stage *s, tgnn_layer_kind kind) { return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind; }
+
+static tiny_status tinyi_pass_norms(tinyi_pass *p)
+{
+    size_t n = 0;
+    float *at;
+    int i, k, j;
+    for (i = 0; i < p->net->n_stages; i++)
+        if (tinyi_pass_is(&p->net->stage[i], TGNN_LAYER_GIN)) {
+            n += 4 * (size_t)(p->net->stage[i].hidden + p->net->stage[i].out);
+            if (!p->net->stage[i].layer.w[1].data || !p->net->stage[i].layer.w[3].data)
+                return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "train: layer %d (%s): a batch norm is folded into a bias, which is not there", i + 1, p->net->stage[i].name);
+        }
+    at = p->norms = (float *)tinyi_alloc(p->ctx, n, sizeof *at);
+    if (!at) return tiny_ctx_status(p->ctx);
+    for (i = 0; i < p->net->n_stages; i++)
+        for (k = 0; k < 2 && tinyi_pass_is(&p->net->stage[i], TGNN_LAYER_GIN); k++) {
+            const tiny_idx c = k ? p->net->stage[i].out : p->net->stage[i].hidden;
+            tiny_tensor *part[4];
+            part[0] = &p->norm[i][k].g;
+            part[1] = &p->norm[i][k].b;
+            part[2] = &p->norm[i][k].mean;
+            part[3] = &p->norm[i][k].var;
+            for (j = 0; j < 4; j++, at += c) {
+                tiny_idx q;
+                *part[j] = tiny_tensor_1d(at, TINY_F32, c);
+                for (q = 0; q < c; q++) at[q] = j % 3 == 0 ? 1.0f : 0.0f;
+                if (j < 2) tinyi_pass_param(p, j ? "norm.bias" : "norm.weight", part[j], 1);
+                else p->n_values += (size_t)c;
+            }
+        }
+    return TINY_OK;
+}
+
+tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out)
+{
+    tinyi_net_weight w;
+    tinyi_pass *p;
+    size_t k, n = 0;
+    float *at;
+    int i, j;
+    tiny_status st = TINY_OK;
+    *out = NULL;
+    p = (tinyi_pass *)tiny_alloc(ctx, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->net = net;
+    p->rng = tiny_rng_make(seed, 0x64726f70);
+    for (i = 0; !st && i < net->n_stages; i++) {
+        if (net->stage[i].edge) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: layer %d (%s): features of edges are not trained", i + 1, net->stage[i].name);
+        for (j = 0; j < TGNN_LAYER_WEIGHTS; j++)
+            if (tinyi_net_wants(&net->stage[i], j, &w) && net->stage[i].layer.w[j].data && !(tinyi_pass_is(&net->stage[i], TGNN_LAYER_GIN) && j == 4))
+                tinyi_pass_param(p, w.name, &net->stage[i].layer.w[j], i > 0);
+    }
+    if (!st && norms) st = tinyi_pass_norms(p);
+    for (k = 0; k < p->n_params; k++) n += (size_t)tiny_tensor_count(&p->param[k].value);
+    p->grads = st ? NULL : (float *)tinyi_alloc(ctx, n, sizeof(float));
+    if (!st && !p->grads) st = tiny_ctx_status(ctx);
+    for (k = 0, at = p->grads; !st && k < p->n_params; k++) {
+        p->param[k].grad.data = at;
+        at += tiny_tensor_count(&p->param[k].value);
+    }
+    if (st) tinyi_pass_close(p);
+    else *out = p;
+    return st;
+}
+
+void tinyi_pass_close(tinyi_pass *p)
+{
+    if (!p) return;
+    tiny_free(p->ctx, p->grads);
+    tiny_free(p->ctx, p->norms);
+    tiny_free(p->ctx, p);
+}
+
+/* the parameters, then the running values; way 1: out of the pass, 0: into it */
+static void tinyi_pass_copy(const tinyi_pass *p, float *values, int way)
+{
+    size_t k, n = 0;
+    int i, j, q;
+    for (k = 0; k < p->n_params; k++) {
+        const size_t c = (size_t)tiny_tensor_count(&p->param[k].value);
+        if (way) memcpy(values + n, p->param[k].value.data, c * sizeof(float));
+        else memcpy(p->param[k].value.data, values + n, c * sizeof(float));
+        n += c;
+    }
+    for (i = 0; i < TGNN_NET_MOST; i++)
+        for (j = 0; j < 2; j++)
+            for (q = 0; q < 2; q++) {
+                const tiny_tensor *t = q ? &p->norm[i][j].var : &p->norm[i][j].mean;
+                const size_t c = t->data ? (size_t)t->dim[0] : 0;
+                if (!c) continue;
+                if (way) memcpy(values + n, t->data, c * sizeof(float));
+                else memcpy(t->data, values + n, c * sizeof(float));
+                n += c;
+            }
+}
+
+void tinyi_pass_keep(const tinyi_pass *p, float *values) { tinyi_pass_copy(p, values, 1); }
+void tinyi_pass_back(tinyi_pass *p, const float *values) { tinyi_pass_copy(p, (float *)(uintptr_t)values, 0); }
+
+TINY_REF_BEGIN
+void tinyi_pass_fold(tinyi_pass *p)
+{
+    int i, k;
+    tiny_idx r, c;
+    for (i = 0; i < p->net->n_stages; i++)
+        for (k = 0; k < 2; k++) {
+            const tinyi_pass_norm *n = &p->norm[i][k];
+            tiny_tensor *w = &p->net->stage[i].layer.w[2 * k], *b = w + 1;
+            if (!n->g.data) continue;
+            for (r = 0; r < w->dim[0]; r++) {
+                const double f = (double)((float *)n->g.data)[r] / tinyi_sqrt64((double)((float *)n->var.data)[r] + TINYI_PASS_EPS);
+                for (c = 0; c < w->dim[1]; c++) ((float *)w->data)[r * w->dim[1] + c] = (float)(f * ((float *)w->data)[r * w->dim[1] + c]);
+                ((float *)b->data)[r] = (float)(f * (((float *)b->data)[r] - (double)((float *)n->mean.data)[r]) + ((float *)n->b.data)[r]);
+            }
+        }
+    memset(p->norm, 0, sizeof p->norm);
+}
+TINY_REF_END
+
+/* ---- input */
+
+/* may the first layer be given sparse rows? */
+static int tinyi_pass_takes_sparse(const tgnn_net *net)
+{
+    const tgnn_stage *s = &net->stage[0];
+    int i;
+    for (i = 0; i < net->n_stages; i++)
+        if (net->stage[i].all) return 0;
+    if (s->kind != TGNN_STAGE_CONV) return 0;
+    return s->layer.kind == TGNN_LAYER_GCN || s->layer.kind == TGNN_LAYER_GAT || s->layer.kind == TGNN_LAYER_GATV2 || s->layer.kind == TGNN_LAYER_GIN || s->layer.kind == TGNN_LAYER_SGC ||
+           (s->layer.kind == TGNN_LAYER_SAGE && s->aggr <= TINY_EDGE_MEAN);
+}
+
+tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
+{
+    tiny_sparse_desc d;
+    tiny_idx i, n = 0;
+    char text[96];
+    tiny_status st;
+    memset(in, 0, sizeof *in);
+    if (tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || !tiny_tensor_is_dense(x) || x->dim[0] != tgnn_graph_nodes(g) || x->dim[1] != p->net->n_in)
+        return tinyi_fail(p->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), tgnn_graph_nodes(g), p->net->n_in);
+    in->graph = g;
+    in->x = *x;
+    st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, &in->graphs);
+    if (st) return st;
+    if (p->net->rows) {
+        in->owned = (float *)tinyi_alloc(p->ctx, (size_t)tiny_tensor_count(x), sizeof(float));
+        if (!in->owned) st = tiny_ctx_status(p->ctx);
+        else {
+            tinyi_net_rows(x, in->owned);
+            in->x.data = in->owned;
+        }
+    }
+    for (i = 0; !st && sparse && i < tiny_tensor_count(x); i++) n += ((const float *)in->x.data)[i] != 0.0f;
+    if (!st && sparse && x->dim[1] >= 32 && n < tiny_tensor_count(x) / 8 && tinyi_pass_takes_sparse(p->net)) {
+        memset(&d, 0, sizeof d);
+        d.form = TINY_CSR;
+        st = tiny_sparse_from_dense(p->ctx, &in->x, &d, &in->sparse);
+        if (!st) in->kept = (float *)tinyi_alloc(p->ctx, (size_t)in->sparse.n, sizeof(float));
+        if (!st && !in->kept) st = tiny_ctx_status(p->ctx);
+    }
+    if (st) tinyi_pass_input_close(p, in);
+    return st;
+}
+
+void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in)
+{
+    tinyi_net_graphs_close(p->ctx, &in->graphs);
+    tiny_free(p->ctx, in->owned);
+    tiny_free(p->ctx, in->kept);
+    tiny_sparse_free(p->ctx, &in->sparse);
+    memset(in, 0, sizeof *in);
+}
+
+/* ---- what layers are made of */
+
+typedef struct tinyi_pass_at {              /* one stage of a run */
+    tiny_tape *t;
+    tinyi_pass *p;
+    const tinyi_pass_input *in;
+    const tgnn_stage *s;
+    const tgnn_layer *l;
+    tiny_tensor offset, col, value;         /* of the graph of the stage */
+    const tiny_tensor *x;                   /* NULL: the sparse rows of the input */
+    tiny_tensor s_offset, s_col, s_value;
+} tinyi_pass_at;
+
+static void tinyi_pass_mask(tiny_rng *r, float *m, size_t n, float drop)
+{
+    const uint32_t below = (uint32_t)((double)drop * 65536.0 + 0.5);
+    const float keep = 65536.0f / (float)(65536u - below);
+    uint32_t counter[4], key[2], out[4];
+    size_t i;
+    key[0] = (uint32_t)r->seed;
+    key[1] = (uint32_t)(r->seed >> 32);
+    counter[2] = (uint32_t)r->stream;
+    counter[3] = (uint32_t)(r->stream >> 32);
+    for (i = 0; i < n; i++) {
+        if (i % 8 == 0) {
+            counter[0] = (uint32_t)r->at;
+            counter[1] = (uint32_t)(r->at >> 32);
+            tiny_philox(counter, key, out);
+            r->at++;
+        }
+        m[i] = (out[i % 8 / 2] >> 16 * (i & 1) & 0xffff) < below ? 0.0f : keep;
+    }
+}
+
+static tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
+{
+    tiny_tensor m;
+    if (!a->p->train || drop <= 0.0f) return *x;
+    m = tiny_tape_new(a->t, TINY_F32, x->rank, x->dim);
+    if (!m.data) return m;
+    if (!tiny_tape_dry(a->t)) tinyi_pass_mask(&a->p->rng, (float *)m.data, (size_t)tiny_tensor_count(&m), drop);
+    return tiny_tape_mul(a->t, x, &m);
+}
+
+static tiny_tensor tinyi_pass_one(tinyi_pass_at *a, int kind, const tiny_tensor *x) { return tiny_tape_call(a->t, kind, x, NULL, NULL, NULL, NULL); }
+
+static tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
+{
+    tiny_spmm_params q;
+    memset(&q, 0, sizeof q);
+    q.reduce = reduce;
+    return tiny_tape_call(a->t, TINY_OP_SPMM, &a->offset, x, &a->col, w, &q);
+}
+
+static const tiny_tensor *tinyi_pass_weight(const tinyi_pass_at *a, int i) { return a->l->w[i].data ? &a->l->w[i] : NULL; }
+
+static tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
+{
+    const tiny_tensor *b = i_bias < 0 ? NULL : tinyi_pass_weight(a, i_bias);
+    return b ? tiny_tape_add(a->t, y, b) : *y;
+}
+
+/* x W' + b of weights i and i_bias (below 0: none) */
+static tiny_tensor tinyi_pass_linear(tinyi_pass_at *a, const tiny_tensor *x, int i, int i_bias)
+{
+    tiny_tensor y, w;
+    if (x) y = tiny_tape_linear(a->t, x, &a->l->w[i], NULL, TINY_ACT_NONE);
+    else {
+        w = tiny_tensor_swap(a->l->w[i], 0, 1);
+        w = tinyi_pass_one(a, TINY_OP_COPY, &w);
+        y = tiny_tape_call(a->t, TINY_OP_SPMM, &a->s_offset, &w, &a->s_col, &a->s_value, NULL);
+    }
+    return tinyi_pass_plus(a, &y, i_bias);
+}
+
+static tiny_tensor tinyi_pass_cube(tinyi_pass_at *a, const tiny_tensor *x, tiny_idx heads)
+{
+    tiny_idx dim[3];
+    dim[0] = x->rank ? x->dim[0] : 0;
+    dim[1] = heads;
+    dim[2] = x->rank > 1 ? x->dim[1] / heads : 0;
+    return tiny_tape_reshape(a->t, x, 3, dim);
+}
+
+static tiny_tensor tinyi_pass_heads_out(tinyi_pass_at *a, const tiny_tensor *h, int i_bias)
+{
+    tiny_tensor y = *h;
+    if (a->l->average) {
+        tiny_reduce_params r;
+        memset(&r, 0, sizeof r);
+        r.axis = 1;
+        y = tinyi_pass_cube(a, h, a->l->heads);
+        y = tiny_tape_call(a->t, TINY_OP_MEAN, &y, NULL, NULL, NULL, &r);
+    }
+    return tinyi_pass_plus(a, &y, i_bias);
+}
+
+/* sum of softmax(scores of q and k) v, with dropout of the softmax, and then of v too: the program of the authors of GAT does so */
+static tiny_tensor tinyi_pass_attend(tinyi_pass_at *a, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params)
+{
+    tiny_tensor out[TINY_OP_MAX_OUT], s;
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(out, 0, sizeof out);
+    op.in[0] = &a->offset;
+    op.in[1] = &a->col;
+    op.params = params;
+    op.in[2] = q;
+    op.in[3] = k;
+    if (!a->p->train || a->s->dropout_edges <= 0.0f) {
+        op.kind = TINY_OP_EDGE_ATTENTION;
+        op.in[TINYI_EDGE_ATT_V] = v;
+        op.in[TINYI_EDGE_ATT_ATT] = att;
+        (void)tiny_tape_op(a->t, &op, out);
+        return out[0];
+    }
+    op.kind = TINY_OP_SDDMM;
+    op.in[TINYI_SDDMM_ATT] = att;
+    (void)tiny_tape_op(a->t, &op, out);
+    s = tiny_tape_call(a->t, TINY_OP_SEGMENT_SOFTMAX, &a->offset, &out[0], NULL, NULL, NULL);
+    s = tinyi_pass_drop(a, &s, a->s->dropout_edges);
+    out[0] = tinyi_pass_drop(a, v, a->s->dropout);
+    return tinyi_pass_spmm(a, &out[0], &s, TINY_EDGE_SUM);
+}
+
+/* ---- layers */
+
+static tiny_tensor tinyi_pass_gcn(tinyi_pass_at *a)
+{
+    tiny_tensor h;
+    if (a->x && a->s->n_in < a->s->out) {
+        h = tinyi_pass_spmm(a, a->x, &a->value, TINY_EDGE_SUM);
+        return tinyi_pass_linear(a, &h, 0, 1);
+    }
+    h = tinyi_pass_linear(a, a->x, 0, -1);
+    h = tinyi_pass_spmm(a, &h, &a->value, TINY_EDGE_SUM);
+    return tinyi_pass_plus(a, &h, 1);
+}
+
+static tiny_tensor tinyi_pass_sage(tinyi_pass_at *a)
+{
+    tiny_tensor h, own;
+    if (a->x && (a->s->n_in < a->s->out || a->s->aggr > TINY_EDGE_MEAN)) {
+        h = tinyi_pass_spmm(a, a->x, NULL, a->s->aggr);
+        h = tinyi_pass_linear(a, &h, 0, 1);
+    } else {
+        h = tinyi_pass_linear(a, a->x, 0, -1);
+        h = tinyi_pass_spmm(a, &h, NULL, a->s->aggr);
+        h = tinyi_pass_plus(a, &h, 1);
+    }
+    if (tinyi_pass_weight(a, 2)) {
+        own = tinyi_pass_linear(a, a->x, 2, -1);
+        h = tiny_tape_add(a->t, &h, &own);
+    }
+    if (a->l->normalize) {
+        tiny_norm_params q;
+        memset(&q, 0, sizeof q);
+        q.eps = 1e-12f;
+        h = tiny_tape_call(a->t, TINY_OP_L2NORM, &h, NULL, NULL, NULL, &q);
+    }
+    return h;
+}
+
+static tiny_tensor tinyi_pass_gat(tinyi_pass_at *a)
+{
+    tiny_tensor h = tinyi_pass_linear(a, a->x, 0, -1), cube = tinyi_pass_cube(a, &h, a->l->heads), side[2], t;
+    tiny_sddmm_params q;
+    int k;
+    memset(&q, 0, sizeof q);
+    for (k = 0; k < 2; k++) {               /* att (1, heads, c) or (heads, c): repeated for each node */
+        t = tiny_tape_mul(a->t, &cube, &a->l->w[1 + k]);
+        side[k] = tiny_tape_call(a->t, TINY_OP_SUM, &t, NULL, NULL, NULL, NULL);
+    }
+    q.add = 1;
+    q.heads = a->l->heads;
+    q.slope = a->l->slope == 0.0f ? 0.2f : a->l->slope;
+    t = tinyi_pass_attend(a, &side[1], &side[0], &h, NULL, &q);
+    return tinyi_pass_heads_out(a, &t, 3);
+}
+
+static tiny_tensor tinyi_pass_gatv2(tinyi_pass_at *a)
+{
+    tiny_tensor l = tinyi_pass_linear(a, a->x, 0, 1), r = tinyi_pass_linear(a, a->x, 2, 3), att, y;
+    tiny_sddmm_params q;
+    tiny_idx n = tiny_tensor_count(&a->l->w[4]);
+    memset(&q, 0, sizeof q);
+    q.add = 1;
+    q.heads = a->l->heads;
+    q.slope = a->l->slope == 0.0f ? 0.2f : a->l->slope;
+    att = tiny_tape_reshape(a->t, &a->l->w[4], 1, &n);
+    y = tinyi_pass_attend(a, &r, &l, &l, &att, &q);
+    return tinyi_pass_heads_out(a, &y, 5);
+}
+
+/* running values take a tenth of those of the batch; the variance the unbiased one, as torch does */
+static void tinyi_pass_running(const tiny_tensor *run, const tiny_tensor *of, double factor)
+{
+    tiny_idx c;
+    for (c = 0; c < run->dim[0]; c++) {
+        float *v = (float *)run->data + c;
+        *v = (float)(0.9 * (double)*v + 0.1 * factor * (double)((const float *)of->data)[c]);
+    }
+}
+
+/* By columns of x (nodes, c), in operations that go along its rows: those of a norm would walk down them. */
+static tiny_tensor tinyi_pass_norm_of(tinyi_pass_at *a, const tiny_tensor *x, int k)
+{
+    const tinyi_pass_norm *n = &a->p->norm[a->s - a->p->net->stage][k];
+    tiny_reduce_params down;
+    tiny_tensor mean, var, d, y;
+    if (!n->g.data) return *x;
+    memset(&down, 0, sizeof down);
+    down.axis = 1;
+    mean = a->p->train ? tiny_tape_call(a->t, TINY_OP_MEAN, x, NULL, NULL, NULL, &down) : n->mean;
+    d = tiny_tape_sub(a->t, x, &mean);
+    if (a->p->train) {
+        y = tiny_tape_mul(a->t, &d, &d);
+        var = tiny_tape_call(a->t, TINY_OP_MEAN, &y, NULL, NULL, NULL, &down);
+    } else var = n->var;
+    if (a->p->train && var.data && !tiny_tape_dry(a->t) && !tiny_tape_status(a->t)) {
+        tinyi_pass_running(&n->mean, &mean, 1.0);
+        tinyi_pass_running(&n->var, &var, x->dim[0] > 1 ? (double)x->dim[0] / (double)(x->dim[0] - 1) : 1.0);
+    }
+    y = tiny_tape_scale(a->t, &var, 1.0, TINYI_PASS_EPS);
+    y = tinyi_pass_one(a, TINY_OP_RSQRT, &y);
+    y = tiny_tape_mul(a->t, &y, &n->g);
+    y = tiny_tape_mul(a->t, &d, &y);
+    return tiny_tape_add(a->t, &y, &n->b);
+}
+
+static tiny_tensor tinyi_pass_gin(tinyi_pass_at *a)
+{
+    const double eps = a->l->w[4].data ? (double)*(const float *)a->l->w[4].data : (double)a->l->eps;
+    const int sum_first = a->x && a->s->n_in <= a->s->hidden;
+    tiny_tensor h = sum_first ? *a->x : tinyi_pass_linear(a, a->x, 0, -1), sum = tinyi_pass_spmm(a, &h, NULL, TINY_EDGE_SUM);
+    h = tiny_tape_scale(a->t, &h, 1.0 + eps, 0.0);
+    h = tiny_tape_add(a->t, &h, &sum);
+    h = sum_first ? tinyi_pass_linear(a, &h, 0, 1) : tinyi_pass_plus(a, &h, 1);
+    h = tinyi_pass_norm_of(a, &h, 0);
+    h = tinyi_pass_one(a, TINY_OP_RELU, &h);
+    h = tinyi_pass_linear(a, &h, 2, 3);
+    return tinyi_pass_norm_of(a, &h, 1);
+}
+
+static tiny_tensor tinyi_pass_transformer(tinyi_pass_at *a)
+{
+    tiny_tensor q = tinyi_pass_linear(a, a->x, 0, 1), k = tinyi_pass_linear(a, a->x, 2, 3), v = tinyi_pass_linear(a, a->x, 4, 5), y;
+    tiny_sddmm_params params;
+    memset(&params, 0, sizeof params);
+    params.heads = a->l->heads;
+    params.scale = (float)(1.0 / tinyi_sqrt64((double)a->s->out));
+    y = tinyi_pass_attend(a, &q, &k, &v, NULL, &params);
+    y = tinyi_pass_heads_out(a, &y, -1);
+    if (!tinyi_pass_weight(a, 7)) return y;
+    q = tinyi_pass_linear(a, a->x, 7, 8);
+    return tiny_tape_add(a->t, &y, &q);
+}
+
+static tiny_tensor tinyi_pass_rgcn(tinyi_pass_at *a)
+{
+    const tiny_idx n = a->x->dim[0], in = a->s->n_in, out = a->s->out;
+    tiny_tensor all = tinyi_pass_spmm(a, a->x, NULL, TINY_EDGE_MEAN), w = a->l->w[0], y, part;
+    tiny_idx r, dim[3];
+    memset(&y, 0, sizeof y);
+    if (a->s->bases) {
+        dim[0] = a->s->bases;
+        dim[1] = in * out;
+        w = tiny_tape_reshape(a->t, &w, 2, dim);
+        w = tiny_tape_call(a->t, TINY_OP_MATMUL, &a->l->w[3], &w, NULL, NULL, NULL);
+    }
+    if (tinyi_pass_weight(a, 1)) y = tiny_tape_call(a->t, TINY_OP_MATMUL, a->x, &a->l->w[1], NULL, NULL, NULL);
+    for (r = 0; r < a->s->relations && all.data && w.data; r++) {
+        tiny_tensor rows = tiny_tensor_2d((float *)all.data + r * n * in, TINY_F32, n, in), weight = tiny_tensor_2d((float *)w.data + r * in * out, TINY_F32, in, out);
+        part = tiny_tape_call(a->t, TINY_OP_MATMUL, &rows, &weight, NULL, NULL, NULL);
+        y = y.data ? tiny_tape_add(a->t, &y, &part) : part;
+    }
+    return tinyi_pass_plus(a, &y, 2);
+}
+
+static tiny_tensor tinyi_pass_spread(tinyi_pass_at *a)
+{
+    const int sgc = a->l->kind == TGNN_LAYER_SGC, steps = a->l->steps > 0 ? a->l->steps : sgc ? 2 : 10;
+    const double alpha = a->l->alpha == 0.0f ? 0.1 : (double)a->l->alpha;
+    tiny_tensor z = sgc ? tinyi_pass_linear(a, a->x, 0, -1) : *a->x, own;
+    int k;
+    if (!sgc) own = tiny_tape_scale(a->t, a->x, alpha, 0.0);
+    else memset(&own, 0, sizeof own);
+    for (k = 0; k < steps; k++) {
+        z = tinyi_pass_spmm(a, &z, &a->value, TINY_EDGE_SUM);
+        if (sgc) continue;
+        z = tiny_tape_scale(a->t, &z, 1.0 - alpha, 0.0);
+        z = tiny_tape_add(a->t, &z, &own);
+    }
+    return sgc ? tinyi_pass_plus(a, &z, 1) : z;
+}
+
+static tiny_tensor tinyi_pass_readout(tinyi_pass_at *a, const tiny_tensor *h, int n)
+{
+    tiny_tensor part[TGNN_NET_MOST + 1], offset = tiny_tensor_1d((void *)(uintptr_t)a->in->graph_at, TINY_I64, a->in->n_graphs + 1);
+    tiny_spmm_params q;
+    int k, first = a->s->all ? 0 : n;
+    memset(&q, 0, sizeof q);
+    q.reduce = a->s->aggr;
+    for (k = first; k <= n; k++) part[k - first] = tiny_tape_call(a->t, TINY_OP_SPMM, &offset, &h[k], NULL, NULL, &q);
+    return n == first ? part[0] : tiny_tape_concat(a->t, n - first + 1, part, 1);
+}
+
+static tiny_tensor tinyi_pass_act(tinyi_pass_at *a, const tiny_tensor *y)
+{
+    tiny_tensor r, d;
+    switch (a->s->act) {
+    case TGNN_ACT_RELU: return tinyi_pass_one(a, TINY_OP_RELU, y);
+    case TGNN_ACT_TANH: return tinyi_pass_one(a, TINY_OP_TANH, y);
+    case TGNN_ACT_ELU:                      /* max(y, 0) + e^(y - max(y, 0)) - 1 */
+        r = tinyi_pass_one(a, TINY_OP_RELU, y);
+        d = tiny_tape_sub(a->t, y, &r);
+        d = tinyi_pass_one(a, TINY_OP_EXP, &d);
+        r = tiny_tape_add(a->t, &r, &d);
+        return tiny_tape_scale(a->t, &r, 1.0, -1.0);
+    default: return *y;
+    }
+}
+
+static tiny_tensor tinyi_pass_layer(tinyi_pass_at *a)
+{
+    switch (a->l->kind) {
+    case TGNN_LAYER_GCN: return tinyi_pass_gcn(a);
+    case TGNN_LAYER_SAGE: return tinyi_pass_sage(a);
+    case TGNN_LAYER_GAT: return tinyi_pass_gat(a);
+    case TGNN_LAYER_GATV2: return tinyi_pass_gatv2(a);
+    case TGNN_LAYER_GIN: case TGNN_LAYER_GINE: return tinyi_pass_gin(a);
+    case TGNN_LAYER_RGCN: return tinyi_pass_rgcn(a);
+    case TGNN_LAYER_TRANSFORMER: return tinyi_pass_transformer(a);
+    default: return tinyi_pass_spread(a);
+    }
+}
+
+tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in)
+{
+    const tiny_sparse *sx = &in->sparse;
+    tiny_tensor h[TGNN_NET_MOST + 1], x;
+    tinyi_pass_at a;
+    int i;
+    memset(&a, 0, sizeof a);
+    a.t = t;
+    a.p = p;
+    a.in = in;
+    h[0] = in->x;
+    for (i = 0; i < p->net->n_stages; i++) {
+        a.s = &p->net->stage[i];
+        a.l = &a.s->layer;
+        a.x = &x;
+        if (i == 0 && sx->offset) {
+            const int drop = p->train && a.s->dropout > 0.0f;
+            int64_t k;
+            if (drop && !tiny_tape_dry(t)) {
+                tinyi_pass_mask(&p->rng, in->kept, (size_t)sx->n, a.s->dropout);
+                for (k = 0; k < sx->n; k++) in->kept[k] *= sx->value ? sx->value[k] : 1.0f;
+            }
+            a.x = NULL;
+            a.s_offset = tiny_tensor_1d(sx->offset, TINY_I64, sx->n_rows + 1);
+            a.s_col = tiny_tensor_1d(sx->col, TINY_I32, (tiny_idx)sx->n);
+            a.s_value = tiny_tensor_1d(drop ? in->kept : sx->value, TINY_F32, (tiny_idx)sx->n);
+        } else x = tinyi_pass_drop(&a, &h[i], a.s->dropout);
+        if (a.s->kind == TGNN_STAGE_CONV) {
+            const tiny_sparse *g = tgnn_graph_in(in->graphs.of[i]);
+            a.offset = tiny_tensor_1d(g->offset, TINY_I64, g->n_rows + 1);
+            a.col = tiny_tensor_1d(g->col, TINY_I32, (tiny_idx)g->n);
+            a.value = tiny_tensor_1d(g->value, TINY_F32, (tiny_idx)g->n);
+            h[i + 1] = tinyi_pass_layer(&a);
+        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = tinyi_pass_linear(&a, &x, 0, 1);
+        else h[i + 1] = tinyi_pass_readout(&a, h, i);
+        h[i + 1] = tinyi_pass_act(&a, &h[i + 1]);
+    }
+    return h[p->net->n_stages];
+}
+
+tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out)
+{
+    tiny_tape_desc d;
+    tiny_tape *t = NULL;
+    tiny_tensor y;
+    tiny_status st;
+    size_t i;
+    int dry;
+    *out = NULL;
+    memset(&d, 0, sizeof d);
+    for (dry = 1; dry >= 0; dry--) {
+        d.dry = dry;
+        d.no_grad = no_grad;
+        st = tiny_tape_open(p->ctx, &d, &t);
+        for (i = 0; !st && i < p->n_params; i++) st = tiny_tape_param(t, &p->param[i]);
+        if (!st && dry) {
+            y = fn(t, user);
+            st = tiny_tape_status(t);
+            if (!st && !no_grad) {
+                tiny_tape_zero(t);
+                st = tiny_tape_backward(t, &y, NULL);
+            }
+            d.bytes = tiny_tape_high(t);
+        }
+        if (st || dry) {
+            tiny_tape_close(t);
+            t = NULL;
+        }
+        if (st) return st;
+    }
+    *out = t;
+    return TINY_OK;
+}
+#endif
+
 /* src/gnn/train/kit.h - the loop that nodes, links and graphs have in common */
 #ifndef TINYI_GNN_KIT_H
 #define TINYI_GNN_KIT_H
@@ -40560,6 +41171,118 @@ TINYI_FN double tinyi_kit_row(const float *y, tiny_idx n, int32_t label, int *ri
 
 #endif
 TINYI_C_END
+#endif
+
+/* src/gnn/train/kit.c - steps of Adam, epochs judged, early stopping */
+#include <math.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *d)
+{
+    if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: there is no net");
+    if (d->epochs < 0 || d->patience < 0 || d->batch < 0 || d->halve_every < 0 || !(d->lr >= 0.0 && d->lr < 1e6) || !(d->decay >= 0.0 && d->decay < 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: %d epochs, patience %d, batch %d, lr %g, decay %g: none may be below 0", d->epochs, d->patience, d->batch, d->lr, d->decay);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+double tinyi_kit_row(const float *y, tiny_idx n, int32_t label, int *right)
+{
+    double sum = 0.0;
+    tiny_idx k, best = 0;
+    for (k = 1; k < n; k++)
+        if (y[k] > y[best]) best = k;
+    for (k = 0; k < n; k++) sum += tinyi_exp64((double)y[k] - (double)y[best]);
+    *right = best == (tiny_idx)label;
+    return tinyi_log64(sum) + (double)y[best] - (double)y[label];
+}
+TINY_REF_END
+
+static tiny_status tinyi_kit_step(tinyi_kit *k, tiny_tape *tape, tiny_optim *opt, double *loss)
+{
+    const tiny_tape_mark mark = tiny_tape_now(tape);
+    const int halve = k->desc->halve_every;
+    tiny_tensor y;
+    int64_t done = tiny_optim_steps(opt) / k->steps;
+    double factor = 1.0;
+    tiny_status st;
+    for (; halve && done >= halve && factor > 1e-12; done -= halve) factor *= 0.5;
+    k->pass->train = 1;
+    y = k->loss(tape, k->task);
+    tiny_tape_zero(tape);
+    if (!tiny_tape_status(tape) && y.data) *loss += (double)*(const float *)y.data / (double)k->steps;
+    st = tiny_tape_backward(tape, &y, NULL);
+    if (!st) st = tiny_optim_step(opt, factor);
+    k->pass->train = 0;
+    tiny_tape_release(tape, mark);
+    return st;
+}
+
+tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
+{
+    const tgnn_train_desc *d = k->desc;
+    const int epochs = d->epochs ? d->epochs : 200, judged = d->patience || d->callback;
+    tiny_optim_desc od;
+    tiny_optim *opt = NULL;
+    tiny_tape *tape = NULL;
+    tgnn_epoch e;
+    float *best = NULL;
+    double least = 0.0;
+    int epoch, step, since = 0, stop = 0;
+    tiny_status st;
+    memset(&od, 0, sizeof od);
+    memset(&e, 0, sizeof e);
+    e.val_loss = e.train = e.val = e.test = (double)NAN;
+    od.group[0].kind = od.group[1].kind = TINY_OPTIM_ADAM;
+    od.group[0].lr = od.group[1].lr = d->lr > 0.0 ? d->lr : 0.01;
+    od.group[0].decay = d->decay;
+    od.group[1].decay = d->decay_all ? d->decay : 0.0;
+    st = tiny_optim_open(k->ctx, k->pass->param, k->pass->n_params, &od, &opt);
+    if (!st && d->patience) {
+        best = (float *)tinyi_alloc(k->ctx, k->pass->n_values, sizeof *best);
+        if (!best) st = tiny_ctx_status(k->ctx);
+    }
+    k->pass->train = 1;
+    if (!st && k->next) st = k->next(k->task, 0, 0);
+    if (!st) st = tinyi_pass_tape(k->pass, k->loss, k->task, 0, &tape);
+    k->pass->train = 0;
+    for (epoch = 1; !st && !stop && epoch <= epochs; epoch++) {
+        e.epoch = epoch;
+        e.loss = 0.0;
+        for (step = 0; !st && step < k->steps; step++) {
+            if (k->next) st = k->next(k->task, epoch, step);
+            if (!st) st = tinyi_kit_step(k, tape, opt, &e.loss);
+        }
+        if (st || !judged) continue;
+        st = k->judge(k->task, &e);
+        if (!st && d->patience) {
+            since++;
+            if (epoch == 1 || e.val_loss < least) {
+                least = e.val_loss;
+                since = 0;
+                tinyi_pass_keep(k->pass, best);
+            }
+            stop = since >= d->patience || e.val_loss != e.val_loss;
+        }
+        if (!st && d->callback && d->callback(d->user, &e)) stop = 1;
+    }
+    if (!st && best) {
+        tinyi_pass_back(k->pass, best);
+        e.epoch -= since;
+    }
+    if (!st) tinyi_pass_fold(k->pass);
+    k->last = 1;
+    if (!st && last) {
+        st = k->judge(k->task, &e);
+        *last = e;
+    }
+    tiny_tape_close(tape);
+    tiny_optim_close(opt);
+    tiny_free(k->ctx, best);
+    return st;
+}
 #endif
 
 /* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)

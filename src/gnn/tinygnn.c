@@ -1,6 +1,8 @@
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 #include "gnn/tinygnn.h"
 #ifdef TINYI_STITCHED
+#include "gnn/train/pass.c"
+#include "gnn/train/kit.c"
 #include "gnn/train/nodes.c"
 #include "gnn/train/graphs.c"
 #include "gnn/train/links.c"
