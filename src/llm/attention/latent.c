@@ -8,7 +8,7 @@
  *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
  *          rows of queries) to meet them; softmax states wait in between.
  * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope + d_rope + d_v) a
- *          query and n_head d_c (d_nope + d_v) once a call. Bytes: d_c + d_rope numbers, whatever the number of heads.
+ *          query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c + d_rope numbers, whatever the number of heads.
  * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
  *          of the size of a few units                                                                                     */
 #include "llm/attention/latent.h"
@@ -446,18 +446,37 @@ static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
 
 /* ---- the row ---------------------------------------------------------------------------------------------------- */
 
-/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. */
+/* Queries of a sequence that AUTO may expand for: fewer meet their weights as vectors when absorbed. */
+static int tinyi_latent_many(const tinyi_latent *a, tiny_idx runs) { return a->n_query > TINYI_ATT_FEW * runs; }
+
+/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. AUTO compares multiply-adds of a head for the
+ * rows of this call, so what stands before a prompt counts, and not only its length. Those with w weigh more than those with keys, twice for
+ * queries and by a half for keys: w is unpacked, and one side turned, for every 64 rows. Within a tenth of the times measured in PLM's shape. */
 static int tinyi_latent_expands(const tinyi_latent *a)
 {
     const int32_t *r = a->rows;
-    tiny_idx t, runs = 0;
+    const double made = (double)a->d_c * (double)(a->d_nope + a->d_v);
+    double pairs = 0.0, cells = 0.0;
+    tiny_idx t, runs = 0, lo = 0, hi = 0;
     if (a->form == TLLM_LATENT_ABSORBED || a->tree || !r) return 0;
     for (t = 0; t < a->n_query; t++) {
-        if (!t || r[4 * t] != r[4 * t - 4]) { runs++; continue; }
-        if (r[4 * t + 1] < r[4 * t + 2] && r[4 * t - 3] < r[4 * t - 2] && (r[4 * t + 1] > r[4 * t - 2] || r[4 * t + 2] < r[4 * t - 3])) return 0;
-        if (r[4 * t + 1] >= r[4 * t + 2] || r[4 * t - 3] >= r[4 * t - 2]) return 0;
+        const tiny_idx from = r[4 * t + 1], to = r[4 * t + 2];
+        if (!t || r[4 * t] != r[4 * t - 4]) {
+            cells += (double)(hi - lo);
+            lo = from;
+            hi = TINYI_MAX(from, to);
+            runs++;
+        } else {
+            if (from >= to || r[4 * t - 3] >= r[4 * t - 2] || from > r[4 * t - 2] || to < r[4 * t - 3]) return 0;
+            lo = TINYI_MIN(lo, from);
+            hi = TINYI_MAX(hi, to);
+        }
+        pairs += from < to ? (double)(to - from) : 0.0;
     }
-    return a->form == TLLM_LATENT_EXPANDED || (runs && a->n_query / runs > tllm_latent_turn(a->d_nope, a->d_v, a->d_c));
+    cells += (double)(hi - lo);
+    if (a->form == TLLM_LATENT_EXPANDED) return 1;
+    return runs && tinyi_latent_many(a, runs) &&
+           1.5 * made * cells + (double)(a->d_nope + a->d_rope + a->d_v) * pairs < 2.0 * made * (double)a->n_query + (double)(2 * a->d_c + a->d_rope) * pairs;
 }
 
 static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
@@ -479,9 +498,9 @@ static void tinyi_latent_work(const tiny_op *op, int n_threads, size_t *shared_b
     mix.op.row->work(&mix.op, n_threads, &shared, &own);
     shared += tinyi_latent_qa_bytes(&a) + tinyi_latent_u_bytes(&a);
     *own_bytes = TINYI_MAX(own, tinyi_latent_own((size_t)a.c.d_part));
-    if (a.form != TLLM_LATENT_ABSORBED) {   /* more queries than the turn, or told to: what the rows say comes later */
+    if (a.form != TLLM_LATENT_ABSORBED) {   /* what the rows say comes later */
         const size_t tile = sizeof(float) * (tinyi_att_tile_floats((size_t)(a.d_nope + a.d_rope), (size_t)a.d_v) + (size_t)(a.d_nope + a.d_rope));
-        if (a.form == TLLM_LATENT_EXPANDED || a.n_query > tllm_latent_turn(a.d_nope, a.d_v, a.d_c)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
+        if (a.form == TLLM_LATENT_EXPANDED || tinyi_latent_many(&a, 1)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
         *own_bytes = TINYI_MAX(*own_bytes, tile);
     }
     *shared_bytes = shared;

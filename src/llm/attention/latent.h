@@ -18,7 +18,8 @@
  *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
  *              which share the making.
  *
- * AUTO takes the second where a sequence has more queries in the call than tllm_latent_turn says, by multiply-adds.         */
+ * AUTO takes the second where it costs less for the rows of the call: a prompt with little before it from a few queries on, one with much
+ * before it from about 3/2 tllm_latent_turn on.                                                                              */
 #ifndef TINYI_LATENT_H
 #define TINYI_LATENT_H
 #include "llm/attention/paged.h"
@@ -37,7 +38,7 @@ typedef struct tllm_latent_params {
 
 TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
                                            const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o);
-/* queries of a sequence from which on expanding costs fewer multiply-adds; TINY_IDX_MAX: never */
+/* queries of a sequence from which on expanding costs fewer multiply-adds, however many cells stand before them; TINY_IDX_MAX: never */
 TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_latent_attention_row(void);

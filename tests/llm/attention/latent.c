@@ -301,6 +301,34 @@ static void test_positions(tiny_target target)
     t_close(ctx);
 }
 
+/* AUTO went by the number of queries alone: pieces of a prompt shorter than the turn, with nothing before them, were absorbed at 1.7 times
+ * the time. Which form ran shows in the last bits. */
+static void test_auto_counts_what_stands_before(tiny_target target)
+{
+    static const struct { int cells, queries, form; } c[] = {
+        { 16, 16, TLLM_LATENT_EXPANDED }, { 60, 60, TLLM_LATENT_EXPANDED }, { 400, 16, TLLM_LATENT_ABSORBED }, { 400, 80, TLLM_LATENT_EXPANDED }, { 8, 8, TLLM_LATENT_ABSORBED }
+    };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    size_t i;
+    T_EQ_INT(tllm_latent_turn(16, 16, 64), 21);
+    for (i = 0; i < T_COUNT(c); i++) {
+        const shape s = { 3, 16, 8, 16, 64, c[i].cells, c[i].queries, 16, TLLM_FORMAT_F32, TLLM_FORMAT_F16 };
+        const size_t n = (size_t)c[i].queries * 48;
+        float *o[3];
+        made m;
+        int form;
+        make(&m, &s, 9);
+        for (form = 0; form < 3; form++) {
+            T_OK(run(ctx, &m, form));
+            o[form] = (float *)t_keep(n * sizeof **o);
+            memcpy(o[form], m.o.data, n * sizeof **o);
+        }
+        T_TRUE(memcmp(o[1], o[2], n * sizeof **o) != 0);
+        if (!T_TRUE(memcmp(o[0], o[c[i].form], n * sizeof **o) == 0)) printf("  %d queries, %d cells\n", c[i].queries, c[i].cells);
+    }
+    t_close(ctx);
+}
+
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -403,6 +431,7 @@ int main(void)
     T_RUN_TARGETS(test_pages);
     T_RUN_TARGETS(test_positions);
     T_RUN_TARGETS(test_hidden);
+    T_RUN_TARGETS(test_auto_counts_what_stands_before);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_bad_input);
     return t_done();
