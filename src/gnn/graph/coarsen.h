@@ -14,14 +14,6 @@ typedef struct tinyi_level {
     int32_t *up;                            /* n: the node of the next level that each became; NULL at the last */
 } tinyi_level;
 
-/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
-TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
-{
-    const int64_t from = a->offset[r], to = a->offset[r + 1];
-    *p0 = from;
-    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
-}
-
 /* g in both directions: the weight between u and v is the sum over the edges u -> v and v -> u. edge_weights: what the edges weigh,
  * rounded to 1/1048576 of the heaviest, and at least that where it is not 0; else each counts 1. node_weight NULL: ones. */
 TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l);

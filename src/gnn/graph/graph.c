@@ -385,7 +385,14 @@ static void tinyi_permute_team(tiny_team *team, void *arg)
     int64_t i, j;
     while (tiny_take(team, b->n_rows, 256, &r, &r1))
         for (; r < r1; r++) {
-            const int64_t from = a->offset[s->order[r]], to = b->offset[r], n = b->offset[r + 1] - to;
+            const int64_t to = b->offset[r];
+            int64_t from, n = b->offset[r + 1] - to;
+            tinyi_row_range(a, s->order[r], &from, &j);
+            for (; n > j - from; n--) {     /* only where the file changed since its rows were counted */
+                b->col[to + n - 1] = 0;
+                b->source[to + n - 1] = 0;
+                if (b->value) b->value[to + n - 1] = 0.0f;
+            }
             if (r + 8 < b->n_rows) TINYI_PREFETCH(a->col + a->offset[s->order[r + 8]]);
             for (i = 0; i < n; i++) {
                 const int32_t c = a->col[from + i];
@@ -446,11 +453,13 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     s.place = place;
     if (!st) b.offset[0] = 0;
     for (r = 0; !st && r < n; r++) {
-        const int64_t d = a->offset[order[r] + 1] - a->offset[order[r]];
+        const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
+        if (from < 0 || d < 0 || d > a->n || from > a->n - d) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: the edges of node %lu are not among the %lld there are: its file changed", (unsigned long)order[r], (long long)a->n);
+        else if (d > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
-        if (d < 0 || d > 0x7fffffff || b.offset[r + 1] > a->n) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
     }
+    if (!st && b.offset[n] != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
     if (!st) return tinyi_graph_wrap(ctx, &b, out);

@@ -16,5 +16,13 @@ struct tgnn_graph {
 /* A graph around in, which passed tiny_sparse_check and whose arrays it takes over, also when this fails. */
 TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out);
 
+/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
+TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
+{
+    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    *p0 = from;
+    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
+}
+
 TINYI_C_END
 #endif

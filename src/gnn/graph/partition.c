@@ -51,6 +51,7 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
         sum += d->node_weight[v];
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
+    if (sum > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647", (long long)sum);
     *total = sum;
     *limit = TINYI_MAX((int64_t)(room * (double)sum / (double)k), (sum + k - 1) / k + (heaviest > 0 ? heaviest - 1 : 0));
     return TINY_OK;

@@ -85,14 +85,15 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         s->fired += ((double)m / (double)ff - s->fired) / (double)s->n_products;
     }
     if (f->dry || pays) {
-        const tllm_format *t = w->turned ? w->turned_format : w->format;
+        const tllm_format *t = f->dry ? w->format : w->turned_format;
         memset(&op, 0, sizeof op);
         memset(&params, 0, sizeof params);
         params.format = t->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n, ff);
         tl = tiny_tensor_1d(list, TINY_I32, m);
         tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, TINY_U8, ff, (tiny_idx)tllm_format_bytes(t, (uint64_t)w->n_out));
-        if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
+        if (f->dry) tw = tiny_tensor_2d(NULL, TINY_F32, ff, w->n_out);      /* the copy may come later, in any format: work depends on its shape alone */
+        else if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
         op.row = tllm_mix_rows_row();
         op.in[0] = &tx;

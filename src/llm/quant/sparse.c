@@ -340,6 +340,9 @@ TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, ti
     return tiny_parallel(ctx, 0, 0, own + TINYI_TURN * sizeof(float), tinyi_turn_team, &t);
 }
 
+/* what column i counts: no order that a layout may have keeps it */
+static double tinyi_turned_factor(tiny_idx i) { return (double)((uint32_t)i * 0x9e3779b1u >> 24) - 127.5; }
+
 TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned)
 {
     const tllm_format *f, *g;
@@ -350,18 +353,18 @@ TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w,
     f = tllm_format_of(format);
     g = tllm_format_of(to);
     within = g->values == 1 ? 0.01 : (double)g->bytes * 8.0 / (double)g->values >= 8.0 ? 0.05 : 0.5;
-    for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways, b = -3 .. 3; another order is off by as much as y itself */
+    for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways; another order is off by as much as y itself */
         double rows[TINYI_TURN], neurons[TINYI_TURN];
         float x[TINYI_TURN];
         n = TINYI_MIN(n_out - r0, TINYI_TURN);
         for (r = 0; r < n; r++)
             for (rows[r] = neurons[r] = 0.0, i = 0; i < n_in; i += f->values) {
                 f->unpack((const unsigned char *)w + (size_t)(r0 + r) * tllm_format_bytes(f, (uint64_t)n_in) + (size_t)(i / f->values) * (size_t)f->bytes, x, (size_t)f->values);
-                for (j = 0; j < f->values; j++) rows[r] += ((double)((i + j) % 7) - 3.0) * (double)x[j];
+                for (j = 0; j < f->values; j++) rows[r] += tinyi_turned_factor(i + j) * (double)x[j];
             }
         for (i = 0; i < n_in; i++) {
             g->unpack((const unsigned char *)turned + (size_t)i * tllm_format_bytes(g, (uint64_t)n_out) + (size_t)(r0 / g->values) * (size_t)g->bytes, x, (size_t)n);
-            for (r = 0; r < n; r++) neurons[r] += ((double)(i % 7) - 3.0) * (double)x[r];
+            for (r = 0; r < n; r++) neurons[r] += tinyi_turned_factor(i) * (double)x[r];
         }
         for (r = 0; r < n; r++) {
             off += (rows[r] - neurons[r]) * (rows[r] - neurons[r]);

@@ -247,6 +247,31 @@ static void test_orders(void)
     t_close(ctx);
 }
 
+/* rows were looked up where a file said, after it was checked: one that changes under a mapping had them read outside */
+static void test_permute_file_changed(void)
+{
+    static const int32_t s[4] = { 1, 2, 0, 1 }, t[4] = { 0, 0, 1, 2 };
+    static const uint32_t order[3] = { 2, 0, 1 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_edges e = edges_of(3, 4, s, t, NULL);
+    tgnn_graph *g, *h = NULL;
+    int64_t *offset;
+    T_OK(tgnn_graph_make(ctx, &e, NULL, &g));
+    offset = (int64_t *)(uintptr_t)tgnn_graph_in(g)->offset;
+    offset[0]--;
+    offset[3]--;                            /* -1 2 3 3: four edges still */
+    T_STATUS(tgnn_graph_permute(ctx, g, order, &h), TINY_E_FORMAT, "the edges of node 0 are not among the 4 there are");
+    T_TRUE(h == NULL);
+    offset[0]++;
+    T_STATUS(tgnn_graph_permute(ctx, g, order, &h), TINY_E_FORMAT, "its rows have 3 edges, not 4");
+    offset[3]++;
+    T_OK(tgnn_graph_permute(ctx, g, order, &h));
+    T_EQ_INT(tgnn_graph_in(h)->offset[3], 4);
+    tgnn_graph_close(ctx, h);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 static void test_batch(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -340,6 +365,7 @@ int main(void)
     T_RUN(test_norm);
     T_RUN(test_out);
     T_RUN(test_orders);
+    T_RUN(test_permute_file_changed);
     T_RUN(test_batch);
     T_RUN(test_synthetic);
     T_RUN(test_no_memory);

@@ -275,6 +275,8 @@ static void test_bad(void)
     T_STATUS(tgnn_partition(ctx, g, 2, &d, part, &info), TINY_E_ARGUMENT, "node 2 weighs -3");
     weight[2] = 0x7fffffff;
     T_STATUS(tgnn_partition(ctx, g, 2, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");
+    T_STATUS(tgnn_partition_stream(ctx, g, 2, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");
+    T_STATUS(tgnn_partition(ctx, g, 1, &d, part, &info), TINY_E_OVERFLOW, "the nodes weigh 2147483650");      /* limits above 2^63 otherwise */
     part[0] = part[1] = 0;
     part[2] = 2;
     T_STATUS(tgnn_partition_measure(ctx, g, 2, NULL, part, &info), TINY_E_ARGUMENT, "node 2 is in part 2 of 2");

@@ -229,8 +229,9 @@ static void test_blocks(tiny_target target)
 static void test_bad_input(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
-    float *w = t_rand(64 * 96, -1, 1), *turned = t_guarded(64 * 96), x[96] = { 0 }, y[96];
+    float *w = t_rand(64 * 96, -1, 1), *turned = t_guarded(64 * 96), *round = t_guarded(64 * 96), x[96] = { 0 }, y[96];
     int32_t list[3] = { 0, 5, 63 };
+    int i;
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 64), tw = tiny_tensor_2d(w, TINY_F32, 64, 96), tl = tiny_tensor_1d(list, TINY_I32, 3), ty = tiny_tensor_2d(y, TINY_F32, 1, 96), b;
     tllm_relu2_ffn_desc f, d;
     float work[512];
@@ -256,6 +257,12 @@ static void test_bad_input(void)
     /* a matrix the wrong way round: the check of imports finds it */
     T_OK(tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
     T_OK(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned));
+    memcpy(round, turned, 64 * 96 * sizeof *round);
+    for (i = 7; i < 91; i += 7) {           /* 91 rows go round: what columns counted came again after 7, and all of these passed */
+        memcpy(round, turned + 64 * i, (size_t)(91 - i) * 64 * sizeof *round);
+        memcpy(round + 64 * (91 - i), turned, (size_t)i * 64 * sizeof *round);
+        T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, round), TINY_E_FORMAT, "another order");
+    }
     T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, w), TINY_E_FORMAT, "another order, or another matrix");
     turned[5] += 3.0f;
     T_STATUS(tllm_turned_check(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned), TINY_E_FORMAT, "a product with 64 by 96 numbers");
