@@ -514,6 +514,7 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     tinyi_latent a;
     tinyi_latent_mix mix;
     tiny_idx dim[3], numbers;
+    double bytes;
     tiny_status st;
     char text[96];
     if (q->rank != 3 || q->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: q is %s, it must have 3 axes of f32", tinyi_shape_text(q, text));
@@ -540,6 +541,9 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
                           wf ? " of " : "", wf ? wf->name : "");
     tinyi_latent_read(op, &a);
     a.o = NULL;
+    /* queries and answers in the numbers of latents, or what expanding makes and leaves in between: far more than q itself may be */
+    bytes = 4.0 * (double)a.n_head * ((double)a.n_query * (double)(2 * numbers + a.d_v + 2) + (double)TINYI_LATENT_CHUNK * (double)(q->dim[2] + a.d_v));
+    if (bytes > (double)(SIZE_MAX / 4)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "latent attention: %td queries of %td heads need %g bytes, more than this machine can address", q->dim[0], q->dim[1], bytes);
     tinyi_latent_mix_of(&a, op, NULL, NULL, &mix);
     st = mix.op.row->shape(ctx, &mix.op, want);     /* pages, tables, rows, the plan */
     if (st) return st;

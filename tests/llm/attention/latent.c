@@ -348,6 +348,9 @@ static void test_bad_input(void)
     BAD(b.w.dtype = TINY_I32, TINY_E_SHAPE, "in f32, f16, bf16 or the bytes of a format");
     BAD((b.w.dtype = TINY_U8, b.p.format_w = TLLM_FORMAT_Q8_0), TINY_E_SHAPE, "rows of w have 4 bytes, not 4 numbers of Q8_0");
     BAD(b.o.dim[2] = 4, TINY_E_SHAPE, NULL);
+    /* the size of its own memory wrapped */
+    BAD((b.q.dim[0] = b.rows.dim[0] = b.o.dim[0] = (tiny_idx)1 << (8 * sizeof(tiny_idx) - 16), b.k = tiny_tensor_4d(b.k.data, TINY_F32, 48, 1, 3, 4096),
+         b.w = tiny_tensor_2d(b.w.data, TINY_F32, 12, 4094)), TINY_E_OVERFLOW, "queries of 2 heads need");
     m.row[0] = 1;
     BAD((void)0, TINY_E_ARGUMENT, "of sequence 1; there are 1 sequences");
     m.row[0] = 0;
