@@ -45,6 +45,20 @@ static tgnn_layer_kind kind_of(const char *name)
     return (tgnn_layer_kind)k;
 }
 
+/* how many folds there are; 0: they are not 1, 2, 3 ... */
+static int folds_of(const job *j)
+{
+    int there[11] = { 0 }, k = 0, n = 0;
+    tiny_idx i;
+    for (i = 0; i < j->n; i++) {
+        const int32_t f = j->d.fold[i];
+        if (f == 0 || f > 10) return 0;
+        if (f > 0) n += !there[f]++;
+    }
+    while (k < n && there[k + 1]) k++;
+    return k == n ? n : 0;
+}
+
 static tiny_status load(job *j, int infer)
 {
     tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
@@ -64,6 +78,11 @@ static tiny_status load(job *j, int infer)
     if (!infer && !j->links && !judged) {
         fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split);
         return TINY_E_ARGUMENT;
+    }
+    if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
+    if (!infer && graphs && j->folds < 1) {
+        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, and none of them is empty\n", j->folder);
+        return TINY_E_FORMAT;
     }
     for (i = 0; i < j->n; i++) j->part[i] = !judged ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
     printf("%s: %td nodes, %lld edges, %td features", j->folder ? j->folder : j->rings ? "rings" : "planted", j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
@@ -133,8 +152,8 @@ static tiny_status report(job *j, const tgnn_net *net)
     in.n_graphs = j->d.n_graphs;
     if (!st) st = tgnn_net_run(j->ctx, net, &in, &ty, &before);
     if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
-    if (!st && j->links) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
-    if (!st && j->links) printf("test part: area under the curve %.2f %%\n", 100 * area);
+    if (!st && j->links && j->pairs.n[2]) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
+    if (!st && j->links && j->pairs.n[2]) printf("test part: area under the curve %.2f %%\n", 100 * area);
     if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
     for (i = 0; !st && i < n; i++) {
         if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;   /* without labels there are no t */
@@ -247,7 +266,7 @@ static tiny_status train(job *j)
         if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
         best = fmax(best, e.val);
     }
-    if (!st && runs > 1) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : "seeds");
+    if (!st && runs > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : "seeds");
     for (k = 1; k < how.epochs; k++)
         if (j->all_test[k] > j->all_test[top]) top = k;
     if (!st && j->graph_at && !j->quiet) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);

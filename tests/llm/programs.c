@@ -400,7 +400,8 @@ static void test_stories(void)
 
 static void tidy(void)
 {
-    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well" };
+    static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -408,6 +409,66 @@ static void tidy(void)
         (void)remove(path);
     }
     (void)rmdir(folder);
+}
+
+/* a folder of 8 rings of 4 nodes */
+static void spill_rings(const char *folds)
+{
+    char edges[1000], of[400], label[100];
+    int i, n = 0, m = 0, k = 0;
+    for (i = 0; i < 32; i++) {
+        n += snprintf(edges + n, sizeof edges - (size_t)n, "%d\t%d\n", i, i / 4 * 4 + (i + 1) % 4);
+        m += snprintf(of + m, sizeof of - (size_t)m, "%d\n", i / 4);
+        if (i % 4 == 0) k += snprintf(label + k, sizeof label - (size_t)k, "%d\n", i / 4 % 2);
+    }
+    spill("edges.tsv", edges);
+    spill("graph_of_node.txt", of);
+    spill("graph_labels.txt", label);
+    spill("meta.txt", "nodes 32\ngraphs 8\n");
+    spill("folds.txt", folds);
+}
+
+/* Splits and folds that have no part to test with: no averages of nothing, and no program that fails behind the training. */
+static void test_gnn_without_test_part(void)
+{
+    static const char train[] = "gnn train --quiet --threads 1 --epochs 2";
+    char text[300];
+    int i, n = 0;
+    if (!is_there()) return;
+    if (run("", "gnn --help")) { t_skip("gnn does not run here"); return; }
+    T_EQ_INT(run("", "gnn train --folds 11"), 2);
+    T_EQ_INT(run("", "gnn infer"), 2);
+    spill("edges.tsv", "0\t1\n1\t2\n2\t3\n");
+    T_EQ_INT(run("", "%s %s --links", train, folder), 0);
+    SAYS("3 links to learn from, 0 to test with");
+    T_TRUE(!strstr(said, "area under"));
+    spill("labels.txt", "0\n1\n0\n1\n");
+    spill("splits.txt", "r\nr\nv\n-\n");
+    T_EQ_INT(run("", "%s %s --seeds 2", train, folder), 0);
+    SAYS("seed 1: 2 epochs, validation");
+    T_TRUE(!strstr(said, "mean"));
+    T_EQ_INT(run("", "%s %s --split 1", train, folder), 1);
+    COMPLAINS("no split 1");
+    spill("labels.txt", "0\n1\n0\n2147483647\n");
+    T_EQ_INT(run("", "%s %s", train, folder), 1);
+    for (i = 0; i < 2; i++) {
+        (void)snprintf(text, sizeof text, "%s/%s.txt", folder, i ? "labels" : "splits");
+        (void)remove(text);
+    }
+    spill_rings("1\n1\n2\n2\n3\n3\n-\n-\n");
+    T_EQ_INT(run("", "%s %s --save %s/m", train, folder, folder), 0);
+    SAYS("fold 3: 2 epochs");
+    SAYS("over 3 folds");
+    T_TRUE(!strstr(said, "fold 4") && !strstr(said, "nan"));
+    T_EQ_INT(run("", "gnn infer --model %s/m %s", folder, folder), 0);
+    SAYS("of 2 right");
+    for (i = 0; i < 8; i++) n += snprintf(text + n, sizeof text - (size_t)n, "%d\n", i / 2);
+    spill_rings(text);                      /* from 0 on: the first would always be learned from */
+    T_EQ_INT(run("", "%s %s", train, folder), 1);
+    COMPLAINS("folds count from 1");
+    spill_rings("1\n1\n3\n3\n1\n1\n3\n3\n");
+    T_EQ_INT(run("", "%s %s", train, folder), 1);
+    COMPLAINS("folds count from 1");
 }
 
 int main(void)
@@ -424,6 +485,7 @@ int main(void)
     T_RUN(test_interrupted);
     T_RUN(test_strangers);
     T_RUN(test_stories);
+    T_RUN(test_gnn_without_test_part);
     tidy();
     return t_done();
 }

@@ -2,6 +2,7 @@
  *
  * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is known and bounded
  * before a weight is looked at. The files are the matter of net_file.c. */
+#include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net.h"
 #include "gnn/graph/inside.h"
@@ -145,6 +146,13 @@ typedef struct tinyi_net_read {
     tinyi_json_text text[TINYI_NET_MEMBERS];
 } tinyi_net_read;
 
+/* Numbers are kept as floats: a bound is met by what rounds to it, so that what is written can be read. */
+static int tinyi_net_within(const struct tinyi_net_member *m, double v)
+{
+    if (m->type != TINYI_JSON_FLOAT || !(v > -1e30 && v < 1e30)) return v >= m->least && v <= m->most;
+    return (float)v >= (float)m->least && (float)v <= (float)m->most;
+}
+
 static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
 {
     char shown[TINYI_SHOW];
@@ -160,7 +168,7 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
                           m[k].type == TINYI_JSON_TEXT ? "a text" : m[k].type == TINYI_JSON_BOOL ? "true or false" : m[k].type == TINYI_JSON_INT ? "a whole number" : "a number");
     v = it->type == TINYI_JSON_FLOAT ? it->f : (double)it->i;
-    if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !(v >= m[k].least && v <= m[k].most))
+    if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !tinyi_net_within(&m[k], v))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s is %g, it must be %g to %g", r->path, number, m[k].name, v, m[k].least, m[k].most);
     r->whole[k] = it->i;
     r->number[k] = v;
@@ -253,6 +261,28 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     return TINY_OK;
 }
 
+/* Layers a and a.lin might both have a tensor a.lin.weight: a file has one. */
+static tiny_status tinyi_net_tensors(tinyi_net_read *r)
+{
+    char name[2][TGNN_NET_NAME + 32];
+    tinyi_net_weight w[2];
+    int i, j, k, l;
+    for (i = 0; i < r->net->n_stages; i++)
+        for (j = 0; j < r->net->n_stages; j++) {
+            const tgnn_stage *a = &r->net->stage[i], *b = &r->net->stage[j];
+            const size_t n = strlen(a->name);
+            if (!n || strncmp(a->name, b->name, n) != 0 || b->name[n] != '.') continue;
+            for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+                for (l = 0; l < TGNN_LAYER_WEIGHTS; l++) {
+                    if (!tinyi_net_wants(a, k, &w[0]) || !tinyi_net_wants(b, l, &w[1])) continue;
+                    (void)snprintf(name[0], sizeof name[0], "%s.%s", a->name, w[0].name);
+                    (void)snprintf(name[1], sizeof name[1], "%s.%s", b->name, w[1].name);
+                    if (!strcmp(name[0], name[1])) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d both have a tensor %s", r->path, i + 1, j + 1, name[0]);
+                }
+        }
+    return TINY_OK;
+}
+
 /* widths from layer to layer */
 static tiny_status tinyi_net_chain(tinyi_net_read *r)
 {
@@ -281,7 +311,7 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
     }
     net->n_in = net->stage[0].n_in;
     net->n_out = width;
-    return TINY_OK;
+    return tinyi_net_tensors(r);
 }
 
 tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net)

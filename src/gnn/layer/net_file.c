@@ -282,8 +282,9 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || !(d->dropout >= 0.0f && d->dropout < 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, depth at most %d, dropout 0 to 1, and nothing is below 0", TGNN_NET_MOST - 2);
+    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || d->hidden > TGNN_NET_WIDTH || d->heads > 1024 ||
+        !(d->dropout >= 0.0f && d->dropout <= 0.999f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to 0.999, and nothing is below 0", TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
     elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
     attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
     if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))

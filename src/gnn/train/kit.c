@@ -57,7 +57,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tiny_tape *tape = NULL;
     tgnn_epoch e;
     float *best = NULL;
-    double least = 0.0;
+    double least = 0.0, loss = 0.0;             /* of the epoch whose weights are kept */
     int epoch, step, since = 0, stop = 0;
     tiny_status st;
     memset(&od, 0, sizeof od);
@@ -89,6 +89,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
             since++;
             if (epoch == 1 || e.val_loss < least) {
                 least = e.val_loss;
+                loss = e.loss;
                 since = 0;
                 tinyi_pass_keep(k->pass, best);
             }
@@ -99,6 +100,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     if (!st && best) {
         tinyi_pass_back(k->pass, best);
         e.epoch -= since;
+        e.loss = loss;
     }
     if (!st) tinyi_pass_fold(k->pass);
     k->last = 1;

@@ -494,6 +494,10 @@ static void test_bad_description(void)
         { NET("{\"kind\":\"sage\",\"name\":\"c\",\"in\":2,\"out\":2,\"aggr\":\"std\"}"), TINY_E_UNSUPPORTED, "aggr is std" },
         { NET("{\"kind\":\"gat\",\"name\":\"c\",\"in\":2,\"out\":1048576,\"heads\":2}"), TINY_E_FORMAT, "wide, the most are 1048576" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"gcn\",\"name\":\"c\",\"out\":2}"), TINY_E_FORMAT, "layers 1 and 2 are both named c" },
+        { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"linear\",\"name\":\"c.lin\",\"out\":2}"), TINY_E_FORMAT, "layers 1 and 2 both have a tensor c.lin.weight" },
+        { NET("{\"kind\":\"linear\",\"name\":\"c.nn.2\",\"in\":2,\"out\":2},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":2},{\"kind\":\"gin\",\"name\":\"c\",\"out\":2}"), TINY_E_FORMAT,
+          "layers 3 and 1 both have a tensor c.nn.2.weight" },
+        { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"dropout\":1e300}"), TINY_E_FORMAT, "dropout is 1e+300" },
         { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"gcn\",\"name\":\"d\",\"in\":3,\"out\":2}"), TINY_E_FORMAT, "layer 2: in is 3, the layer before gives 2" },
         { NET("{\"kind\":\"readout\",\"in\":2},{\"kind\":\"gcn\",\"name\":\"d\",\"out\":2}"), TINY_E_FORMAT, "behind a readout there are only linear layers" },
         { NET("{\"kind\":\"rgcn\",\"name\":\"c\",\"in\":2,\"out\":2}"), TINY_E_FORMAT, "rgcn wants relations" },
@@ -512,6 +516,45 @@ static void test_bad_description(void)
     T_STATUS(tgnn_net_make(ctx, "try", many, (size_t)n, 1, &net), TINY_E_UNSUPPORTED, "more than 32 layers");
     T_STATUS(tgnn_net_read(ctx, "build/there-is-no-such-net", &net), TINY_E_IO, "there-is-no-such-net.json");
     T_STATUS(tgnn_net_make(ctx, "try", NULL, 0, 1, &net), TINY_E_ARGUMENT, "no description");
+    t_close(ctx);
+}
+
+/* Numbers at their bounds are kept as floats, which lie beside the bounds: what was written was refused. */
+static void test_bounds_come_back(void)
+{
+    static const char *const json[] = { NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2,\"dropout\":0.999}"), NET("{\"kind\":\"appnp\",\"in\":2,\"alpha\":1e-6}"),
+                                        NET("{\"kind\":\"gat\",\"name\":\"c\",\"in\":2,\"out\":2,\"negative_slope\":1e-6,\"dropout_edges\":0.999}"),
+                                        NET("{\"kind\":\"gin\",\"name\":\"c\",\"in\":2,\"out\":2,\"eps\":-1e6}"),
+                                        NET("{\"kind\":\"gcn\",\"name\":\"c\",\"in\":2,\"out\":2},{\"kind\":\"linear\",\"name\":\"c.more\",\"out\":2}") };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_net_desc usual;
+    tgnn_net *net, *back;
+    size_t i;
+    for (i = 0; i < T_COUNT(json); i++) {
+        if (!T_OK(tgnn_net_make(ctx, "try", json[i], strlen(json[i]), 1, &net))) continue;
+        T_OK(tgnn_net_write(ctx, "build/net-bounds", net));
+        if (T_OK(tgnn_net_read(ctx, "build/net-bounds", &back))) {
+            T_TRUE(back->stage[0].dropout == net->stage[0].dropout && back->stage[0].layer.alpha == net->stage[0].layer.alpha && back->stage[0].layer.slope == net->stage[0].layer.slope);
+            T_TRUE(back->stage[0].layer.eps == net->stage[0].layer.eps);
+        }
+        tgnn_net_free(ctx, back);
+        tgnn_net_free(ctx, net);
+    }
+    memset(&usual, 0, sizeof usual);
+    usual.kind = TGNN_LAYER_GAT;
+    usual.n_in = usual.n_out = 2;
+    usual.hidden = TINY_IDX_MAX / 2;        /* times the heads more than a number holds */
+    usual.heads = 8;
+    T_STATUS(tgnn_net_usual(ctx, &usual, 1, &net), TINY_E_ARGUMENT, "hidden at most 1048576");
+    usual.hidden = 4;
+    usual.heads = 1025;
+    T_STATUS(tgnn_net_usual(ctx, &usual, 1, &net), TINY_E_ARGUMENT, "heads 1024");
+    usual.heads = 2;
+    usual.dropout = 0.9995f;
+    T_STATUS(tgnn_net_usual(ctx, &usual, 1, &net), TINY_E_ARGUMENT, "dropout 0 to 0.999");
+    usual.dropout = 0.999f;
+    T_OK(tgnn_net_usual(ctx, &usual, 1, &net));
+    tgnn_net_free(ctx, net);
     t_close(ctx);
 }
 
@@ -606,6 +649,7 @@ int main(void)
     T_RUN(test_usual);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_bad_description);
+    T_RUN(test_bounds_come_back);
     T_RUN(test_bad_weights);
     T_RUN(test_no_memory);
     return t_done();

@@ -232,7 +232,7 @@ static void test_dropout(void)
 
 static const char drop_net[] = "{\"kind\":\"gat\",\"name\":\"a\",\"in\":6,\"out\":8,\"heads\":2,\"act\":\"elu\",\"dropout\":0.4,\"dropout_edges\":0.3},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":3,\"dropout\":0.5}";
 
-typedef struct course { double val_loss[400], least; int n, best; } course;
+typedef struct course { double val_loss[400], least, loss; int n, best; } course;
 
 static int remember(void *user, const tgnn_epoch *e)
 {
@@ -241,6 +241,7 @@ static int remember(void *user, const tgnn_epoch *e)
     T_EQ_INT(e->epoch, c->n);
     if (c->n == 1 || e->val_loss < c->least) {
         c->least = e->val_loss;
+        c->loss = e->loss;
         c->best = c->n;
     }
     return c->n == 400;
@@ -266,6 +267,7 @@ static void test_stopping(void)
     T_EQ_INT(c.n, c.best + 15);
     T_EQ_INT(e.epoch, c.best);
     T_CLOSE(e.val_loss, c.least, 1e-12);    /* the weights of that epoch came back */
+    T_CLOSE(e.loss, c.loss, 0);             /* and its loss, not that of the last one */
     T_CLOSE(loss_of(ctx, net, b, 'v'), c.least, 1e-5);
     tgnn_net_free(ctx, net);
     tgnn_graph_close(ctx, b->g);

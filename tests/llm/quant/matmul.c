@@ -241,6 +241,45 @@ static void test_strange_among_many(tiny_target target)
     t_close(ctx);
 }
 
+/* One strange row alone, each of them in turn, for numbers of rows around whole groups of 8: what lies beyond the groups has flags of its own. */
+static void test_one_strange_row(tiny_target target)
+{
+    static const char *const some[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0" };
+    enum { K = 256, OUT = 11, MOST = 27 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *x = (float *)t_keep(MOST * K * sizeof *x), y[MOST * OUT], want[MOST * OUT];
+    tiny_idx n, i, j;
+    size_t s;
+    for (s = 0; s < T_COUNT(some); s++) {
+        const tllm_format *f = tllm_format_by_name(some[s]);
+        unsigned char *w = weights(f, OUT, K, 0);
+        const tiny_tensor tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)tllm_format_bytes(f, K));
+        for (i = 0; i < MOST * K; i++) x[i] = (float)((int)(i * 7 % 23) - 11);
+        for (n = 1; n <= MOST; n += n == 15 ? 7 : 1) {
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, K), ty = tiny_tensor_2d(want, TINY_F32, n, OUT);
+            T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+            ty.data = y;
+            for (i = 0; i < n; i++) {
+                const float kept = x[i * K + 70];
+                int wrong = 0;
+                x[i * K + 70] = -INFINITY;
+                T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+                x[i * K + 70] = kept;
+                for (j = 0; j < n * OUT; j++)
+                    if (j / OUT != i) wrong += y[j] != want[j];
+                    else {                  /* - infinity times a weight: its sign, or nothing that is a number where it is 0 */
+                        float row[K];
+                        f->unpack(w + j % OUT * tw.dim[1], row, K);
+                        wrong += row[70] == 0.0f ? y[j] == y[j] : y[j] != (row[70] > 0.0f ? -INFINITY : INFINITY);
+                    }
+                if (!T_EQ_INT(wrong, 0)) { printf("  %s, row %d of %d\n", f->name, (int)i, (int)n); n = MOST; break; }
+            }
+        }
+    }
+    t_free_blocks();
+    t_close(ctx);
+}
+
 static void test_refused_and_recorded(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -315,6 +354,7 @@ int main(void)
 {
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_strange_among_many);
+    T_RUN_TARGETS(test_one_strange_row);
     T_RUN_TARGETS(test_integers);
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_against_reference);
