@@ -90,6 +90,18 @@ int UNIT(void)
 #else
     if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
 #endif
+#ifndef TINY_NO_CONFORM                     /* the kit asks for formats that are there only */
+    {
+        const tiny_op_row *rows[2] = { NULL, NULL };
+        tiny_conform_desc kit;
+        int n_failed = 0;
+        memset(&kit, 0, sizeof kit);
+        rows[0] = tllm_matmul_row();
+        kit.rows = rows;
+        kit.n_cases = 21;
+        if (!bad && (tiny_conform(ctx, &kit, &n_failed) || n_failed)) bad = 11;
+    }
+#endif
 #endif
     tiny_ctx_close(ctx);
     return bad;

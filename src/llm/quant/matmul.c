@@ -489,13 +489,14 @@ static void tinyi_blk_cases(tiny_case *c)
     tllm_matmul_params params;
     const tllm_format *f;
     tiny_idx n, k, n_out;
+    size_t i = (size_t)c->index;
+    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)]))) i++;      /* TINYLLM_FEW_FORMATS */
     memset(&params, 0, sizeof params);
-    params.format = formats[(size_t)c->index % TINYI_COUNT(formats)];
+    params.format = f->id;
     memcpy(c->params.bytes, &params, sizeof params);
     params.magnitude = 1;
     c->has_magnitude_params = 1;
     memcpy(c->magnitude_params.bytes, &params, sizeof params);
-    f = tllm_format_of(params.format);
     n = tiny_case_pick(c, 3) ? tiny_case_dim(c, 70) : 1;
     n_out = tiny_case_dim(c, 150);
     k = (1 + tiny_case_pick(c, 4)) * (f->values < 256 && tiny_case_pick(c, 2) ? f->values : 256);
