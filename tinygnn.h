@@ -147,36 +147,36 @@
  *   33659  the shared functions forwarded, where the other header has their bodies
  *   34155  internal functions of this header
  *   34165  gnn/graph/inside.h
- *   34184  gnn/graph/graph.c
- *   34842  gnn/graph/coarsen.h
- *   34875  gnn/graph/community.c
- *   35077  gnn/graph/refine.h
- *   35120  gnn/graph/partition.c
- *   35505  gnn/graph/halo.c
- *   35663  gnn/graph/sample.c
- *   36013  gnn/graph/inflate.h
- *   36030  gnn/graph/words.h
- *   36057  gnn/graph/npy.c
- *   36533  gnn/graph/read.c
- *   37234  gnn/layer/layer.c
- *   37755  gnn/layer/net_file.h
- *   37770  gnn/layer/net.c
- *   38259  gnn/embed/fastrp.c
- *   38630  gnn/train/data.c
- *   38824  gnn/graph/coarsen.c
- *   39224  gnn/graph/refine.c
- *   39592  gnn/graph/inflate.c
- *   39902  gnn/graph/words.c
- *   40049  gnn/layer/net_file.c
- *   40481  gnn/train/pass.h
- *   40538  gnn/train/pass.c
- *   41147  gnn/train/kit.h
- *   41176  gnn/train/kit.c
- *   41288  gnn/train/nodes.c
- *   41403  gnn/train/graphs.c
- *   41670  gnn/train/links.c
- *   41927  gnn/tinygnn.c
- *   41940  the licence
+ *   34192  gnn/graph/graph.c
+ *   34859  gnn/graph/community.c
+ *   35061  gnn/graph/coarsen.h
+ *   35086  gnn/graph/refine.h
+ *   35129  gnn/graph/partition.c
+ *   35515  gnn/graph/halo.c
+ *   35673  gnn/graph/sample.c
+ *   36023  gnn/graph/inflate.h
+ *   36040  gnn/graph/words.h
+ *   36067  gnn/graph/npy.c
+ *   36543  gnn/graph/read.c
+ *   37244  gnn/layer/layer.c
+ *   37765  gnn/layer/net_file.h
+ *   37780  gnn/layer/net.c
+ *   38299  gnn/embed/fastrp.c
+ *   38670  gnn/train/data.c
+ *   38864  gnn/graph/coarsen.c
+ *   39264  gnn/graph/refine.c
+ *   39632  gnn/graph/inflate.c
+ *   39942  gnn/graph/words.c
+ *   40089  gnn/layer/net_file.c
+ *   40522  gnn/train/pass.h
+ *   40579  gnn/train/pass.c
+ *   41188  gnn/train/kit.h
+ *   41217  gnn/train/kit.c
+ *   41331  gnn/train/nodes.c
+ *   41446  gnn/train/graphs.c
+ *   41713  gnn/train/links.c
+ *   41970  gnn/tinygnn.c
+ *   41983  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -34178,6 +34178,14 @@ struct tgnn_graph {
 /* A graph around in, which passed tiny_sparse_check and whose arrays it takes over, also when this fails. */
 TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out);
 
+/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
+TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
+{
+    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    *p0 = from;
+    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
+}
+
 TINYI_C_END
 #endif
 
@@ -34564,7 +34572,14 @@ static void tinyi_permute_team(tiny_team *team, void *arg)
     int64_t i, j;
     while (tiny_take(team, b->n_rows, 256, &r, &r1))
         for (; r < r1; r++) {
-            const int64_t from = a->offset[s->order[r]], to = b->offset[r], n = b->offset[r + 1] - to;
+            const int64_t to = b->offset[r];
+            int64_t from, n = b->offset[r + 1] - to;
+            tinyi_row_range(a, s->order[r], &from, &j);
+            for (; n > j - from; n--) {     /* only where the file changed since its rows were counted */
+                b->col[to + n - 1] = 0;
+                b->source[to + n - 1] = 0;
+                if (b->value) b->value[to + n - 1] = 0.0f;
+            }
             if (r + 8 < b->n_rows) TINYI_PREFETCH(a->col + a->offset[s->order[r + 8]]);
             for (i = 0; i < n; i++) {
                 const int32_t c = a->col[from + i];
@@ -34625,11 +34640,13 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     s.place = place;
     if (!st) b.offset[0] = 0;
     for (r = 0; !st && r < n; r++) {
-        const int64_t d = a->offset[order[r] + 1] - a->offset[order[r]];
+        const int64_t from = a->offset[order[r]], d = a->offset[order[r] + 1] - from;
+        if (from < 0 || d < 0 || d > a->n || from > a->n - d) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: the edges of node %lu are not among the %lld there are: its file changed", (unsigned long)order[r], (long long)a->n);
+        else if (d > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
         b.offset[r + 1] = b.offset[r] + d;
         s.longest = TINYI_MAX(s.longest, d);
-        if (d < 0 || d > 0x7fffffff || b.offset[r + 1] > a->n) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: node %lu has %lld edges, there may be 2147483647", (unsigned long)order[r], (long long)d);
     }
+    if (!st && b.offset[n] != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)b.offset[n], (long long)a->n);
     if (!st) st = tiny_parallel(ctx, 0, 0, 2 * (size_t)s.longest * sizeof(uint64_t), tinyi_permute_team, &s);
     tiny_free(ctx, place);
     if (!st) return tinyi_graph_wrap(ctx, &b, out);
@@ -34839,39 +34856,6 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     return st;
 }
 
-/* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
-#ifndef TINYI_COARSEN_H
-#define TINYI_COARSEN_H
-TINYI_C_BEGIN
-
-/* An undirected graph with whole numbers as weights: each edge stands in the rows of both its ends, loops are left out. */
-typedef struct tinyi_level {
-    tiny_idx n;
-    int64_t *offset;                        /* n + 1 */
-    int32_t *col, *weight;                  /* of the edges, by rows */
-    int32_t *node_weight;                   /* n */
-    int32_t heaviest;                       /* of node_weight */
-    int32_t *up;                            /* n: the node of the next level that each became; NULL at the last */
-} tinyi_level;
-
-/* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
-TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
-{
-    const int64_t from = a->offset[r], to = a->offset[r + 1];
-    *p0 = from;
-    *p1 = from >= 0 && to <= a->n && from < to ? to : from;
-}
-
-/* g in both directions: the weight between u and v is the sum over the edges u -> v and v -> u. edge_weights: what the edges weigh,
- * rounded to 1/1048576 of the heaviest, and at least that where it is not 0; else each counts 1. node_weight NULL: ones. */
-TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l);
-/* Heavy-edge matching: pairs of nodes that weigh at most `most` together become one. Fills fine->up. */
-TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse);
-TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
-
-TINYI_C_END
-#endif
-
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale networks", 2007;
@@ -35074,6 +35058,31 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
     return TINY_OK;
 }
 
+/* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
+#ifndef TINYI_COARSEN_H
+#define TINYI_COARSEN_H
+TINYI_C_BEGIN
+
+/* An undirected graph with whole numbers as weights: each edge stands in the rows of both its ends, loops are left out. */
+typedef struct tinyi_level {
+    tiny_idx n;
+    int64_t *offset;                        /* n + 1 */
+    int32_t *col, *weight;                  /* of the edges, by rows */
+    int32_t *node_weight;                   /* n */
+    int32_t heaviest;                       /* of node_weight */
+    int32_t *up;                            /* n: the node of the next level that each became; NULL at the last */
+} tinyi_level;
+
+/* g in both directions: the weight between u and v is the sum over the edges u -> v and v -> u. edge_weights: what the edges weigh,
+ * rounded to 1/1048576 of the heaviest, and at least that where it is not 0; else each counts 1. node_weight NULL: ones. */
+TINYI_FN tiny_status tinyi_level_make(tiny_ctx *ctx, tgnn_graph *g, const int32_t *node_weight, int edge_weights, tinyi_level *l);
+/* Heavy-edge matching: pairs of nodes that weigh at most `most` together become one. Fills fine->up. */
+TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_t most, uint64_t seed, tinyi_level *coarse);
+TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
+
+TINYI_C_END
+#endif
+
 /* src/gnn/graph/refine.h - moving nodes between the parts of a graph until its cut is small */
 #ifndef TINYI_REFINE_H
 #define TINYI_REFINE_H
@@ -35167,6 +35176,7 @@ static tiny_status tinyi_partition_limit(tiny_ctx *ctx, tiny_idx n, int k, const
         sum += d->node_weight[v];
         heaviest = TINYI_MAX(heaviest, (int64_t)d->node_weight[v]);
     }
+    if (sum > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "partition: the nodes weigh %lld, together they may weigh 2147483647", (long long)sum);
     *total = sum;
     *limit = TINYI_MAX((int64_t)(room * (double)sum / (double)k), (sum + k - 1) / k + (heaviest > 0 ? heaviest - 1 : 0));
     return TINY_OK;
@@ -37771,6 +37781,7 @@ TINYI_C_END
  *
  * The members of a layer are gathered first and judged when its map is closed: "kind" may come last. Every width is known and bounded
  * before a weight is looked at. The files are the matter of net_file.c. */
+#include <stdio.h>
 #include <string.h>
 
 /* ---- shapes */
@@ -37907,6 +37918,13 @@ typedef struct tinyi_net_read {
     tinyi_json_text text[TINYI_NET_MEMBERS];
 } tinyi_net_read;
 
+/* Numbers are kept as floats: a bound is met by what rounds to it, so that what is written can be read. */
+static int tinyi_net_within(const struct tinyi_net_member *m, double v)
+{
+    if (m->type != TINYI_JSON_FLOAT || !(v > -1e30 && v < 1e30)) return v >= m->least && v <= m->most;
+    return (float)v >= (float)m->least && (float)v <= (float)m->most;
+}
+
 static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
 {
     char shown[TINYI_SHOW];
@@ -37922,7 +37940,7 @@ static tiny_status tinyi_net_take(tinyi_net_read *r, const tinyi_json_item *it)
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s must be %s", r->path, number, m[k].name,
                           m[k].type == TINYI_JSON_TEXT ? "a text" : m[k].type == TINYI_JSON_BOOL ? "true or false" : m[k].type == TINYI_JSON_INT ? "a whole number" : "a number");
     v = it->type == TINYI_JSON_FLOAT ? it->f : (double)it->i;
-    if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !(v >= m[k].least && v <= m[k].most))
+    if ((m[k].type == TINYI_JSON_INT || m[k].type == TINYI_JSON_FLOAT) && !tinyi_net_within(&m[k], v))
         return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d: %s is %g, it must be %g to %g", r->path, number, m[k].name, v, m[k].least, m[k].most);
     r->whole[k] = it->i;
     r->number[k] = v;
@@ -38015,6 +38033,28 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     return TINY_OK;
 }
 
+/* Layers a and a.lin might both have a tensor a.lin.weight: a file has one. */
+static tiny_status tinyi_net_tensors(tinyi_net_read *r)
+{
+    char name[2][TGNN_NET_NAME + 32];
+    tinyi_net_weight w[2];
+    int i, j, k, l;
+    for (i = 0; i < r->net->n_stages; i++)
+        for (j = 0; j < r->net->n_stages; j++) {
+            const tgnn_stage *a = &r->net->stage[i], *b = &r->net->stage[j];
+            const size_t n = strlen(a->name);
+            if (!n || strncmp(a->name, b->name, n) != 0 || b->name[n] != '.') continue;
+            for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+                for (l = 0; l < TGNN_LAYER_WEIGHTS; l++) {
+                    if (!tinyi_net_wants(a, k, &w[0]) || !tinyi_net_wants(b, l, &w[1])) continue;
+                    (void)snprintf(name[0], sizeof name[0], "%s.%s", a->name, w[0].name);
+                    (void)snprintf(name[1], sizeof name[1], "%s.%s", b->name, w[1].name);
+                    if (!strcmp(name[0], name[1])) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layers %d and %d both have a tensor %s", r->path, i + 1, j + 1, name[0]);
+                }
+        }
+    return TINY_OK;
+}
+
 /* widths from layer to layer */
 static tiny_status tinyi_net_chain(tinyi_net_read *r)
 {
@@ -38043,7 +38083,7 @@ static tiny_status tinyi_net_chain(tinyi_net_read *r)
     }
     net->n_in = net->stage[0].n_in;
     net->n_out = width;
-    return TINY_OK;
+    return tinyi_net_tensors(r);
 }
 
 tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net)
@@ -40323,8 +40363,9 @@ TINY_API tiny_status tgnn_net_usual(tiny_ctx *ctx, const tgnn_net_desc *d, uint6
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
-    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || !(d->dropout >= 0.0f && d->dropout < 1.0f))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, depth at most %d, dropout 0 to 1, and nothing is below 0", TGNN_NET_MOST - 2);
+    if (!d || !out || d->n_in < 1 || d->n_out < 1 || d->hidden < 0 || d->heads < 0 || d->depth < 0 || d->depth > TGNN_NET_MOST - 2 || d->hidden > TGNN_NET_WIDTH || d->heads > 1024 ||
+        !(d->dropout >= 0.0f && d->dropout <= 0.999f))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: n_in and n_out are at least 1, hidden at most %td, heads 1024, depth %d, dropout 0 to 0.999, and nothing is below 0", TGNN_NET_WIDTH, TGNN_NET_MOST - 2);
     elu = d->kind == TGNN_LAYER_GAT || d->kind == TGNN_LAYER_GATV2;
     attends = elu || d->kind == TGNN_LAYER_TRANSFORMER;
     if (!(attends || d->kind == TGNN_LAYER_GCN || d->kind == TGNN_LAYER_SAGE || d->kind == TGNN_LAYER_GIN))
@@ -41229,7 +41270,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tiny_tape *tape = NULL;
     tgnn_epoch e;
     float *best = NULL;
-    double least = 0.0;
+    double least = 0.0, loss = 0.0;             /* of the epoch whose weights are kept */
     int epoch, step, since = 0, stop = 0;
     tiny_status st;
     memset(&od, 0, sizeof od);
@@ -41261,6 +41302,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
             since++;
             if (epoch == 1 || e.val_loss < least) {
                 least = e.val_loss;
+                loss = e.loss;
                 since = 0;
                 tinyi_pass_keep(k->pass, best);
             }
@@ -41271,6 +41313,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     if (!st && best) {
         tinyi_pass_back(k->pass, best);
         e.epoch -= since;
+        e.loss = loss;
     }
     if (!st) tinyi_pass_fold(k->pass);
     k->last = 1;

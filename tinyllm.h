@@ -71,195 +71,195 @@
  *   13835  llm/attention/tree.h
  *   13937  llm/attention/paged.h
  *   13990  llm/attention/latent.h
- *   14036  llm/attention/position.h
- *   14075  llm/attention/gla.h
- *   14113  llm/attention/cascade.h
- *   14204  llm/attention/fusemax.h
- *   14276  llm/model/model.h
- *   14415  llm/model/adapter.h
- *   14465  llm/sample/sample.h
- *   14560  llm/sample/stop.h
- *   14587  llm/sample/pieces.h
- *   14612  llm/sample/grammar.h
- *   14667  llm/sample/schema.h
- *   14689  llm/session/session.h
- *   14790  llm/session/beam.h
- *   14836  llm/train/story.h
- *   14924  llm/train/trainer.h
- *   15016  llm/train/judge.h
- *   15062  llm/tinyllm.h
- *   15084  internal functions
- *   15185  core/status.c
- *   15195  core/atomic.h
- *   15247  core/state.h
- *   15343  core/tensor.c
- *   15513  core/cpu.h
- *   15547  core/ctx.c
- *   15787  core/mem.c
- *   15883  core/thread.c
- *   16359  core/rng.c
- *   16442  core/op.c
- *   16806  core/record.c
- *   16904  core/bytes.c
- *   16993  core/json.c
- *   17303  core/safetensors.c
- *   17518  core/file.c
- *   17763  core/hash.h
- *   17783  core/checkpoint.c
- *   18444  core/time.c
- *   18491  core/half.h
- *   18544  core/conform.c
- *   19303  math/grad.h
- *   19347  math/table.h
- *   19401  math/rows.h
- *   19466  math/walk.h
- *   19585  math/binary.c
- *   19876  math/elem.c
- *   20636  math/convert.c
- *   21111  math/reduce.c
- *   21629  math/softmax.c
- *   21995  math/norm.c
- *   22522  math/gemm.h
- *   22601  math/gemm_i8.h
- *   22617  math/matmul.c
- *   22977  math/layout.c
- *   23720  math/conv.c
- *   24247  math/sort.c
- *   25139  math/linalg_block.h
- *   25287  math/linalg_lu.c
- *   25635  math/linalg_qr.c
- *   25985  math/linalg_eig.c
- *   26496  math/linalg_svd.c
- *   26894  math/linalg.c
- *   27165  math/fft_way.h
- *   27234  math/fft.c
- *   27709  math/fwht.c
- *   27855  math/attention.c
- *   28234  math/gla.c
- *   28717  math/gla_grad.c
- *   29079  math/slope.c
- *   29263  math/loss.c
- *   29432  math/rope.c
- *   29575  math/patch.c
- *   29876  math/sparse_lines.h
- *   29904  math/sparse_forms.h
- *   29925  math/sparse.c
- *   30232  math/edges.c
- *   31115  math/ops.c
- *   31160  math/optim.c
- *   31783  math/tape.c
- *   32636  math/layer.c
- *   33100  math/train.c
- *   33295  math/edges_grad.c
- *   33766  math/normal.c
- *   33785  core/target.h
- *   34115  math/targets.c
- *   34244  math/all.c
- *   34248  core/cpu.c
- *   34462  core/hash.c
- *   34565  math/grad.c
- *   35345  math/matvec.h
- *   35356  math/gemm.c
- *   35940  math/gemm_i8.c
- *   36163  math/linalg_block.c
- *   36699  math/fft_way.c
- *   37114  math/sparse_lines.c
- *   37588  math/sparse_forms.c
- *   37794  math/matvec.c
- *   37846  the shared functions forwarded, where the other header has their bodies
- *   38342  internal functions of this header
- *   38375  llm/quant/blocks.h
- *   38440  llm/quant/direct.h
- *   38455  llm/quant/kformats.h
- *   38466  llm/quant/lattice.h
- *   38477  llm/quant/format.c
- *   38529  llm/quant/block.h
- *   38628  llm/quant/matmul.c
- *   39163  llm/quant/sparse.c
- *   39596  llm/file/fd.c
- *   39717  llm/file/store.h
- *   39801  llm/file/gguf.c
- *   40085  llm/file/gguf_write.c
- *   40714  llm/file/safetensors.c
- *   40846  llm/file/llama2c.c
- *   41126  llm/file/open.c
- *   41238  llm/token/unicode.c
- *   41723  llm/token/split.c
- *   42306  llm/token/parts.h
- *   42462  llm/token/vocab.c
- *   43249  llm/chat/value.h
- *   43366  llm/chat/compile.h
- *   43429  llm/chat/builtin.h
- *   43461  llm/chat/template.c
- *   44184  llm/attention/pages.c
- *   44483  llm/attention/tree.c
- *   45006  llm/attention/paged.c
- *   45785  llm/attention/latent.c
- *   46432  llm/attention/position.c
- *   46518  llm/attention/gla.c
- *   46659  llm/attention/cascade.c
- *   47279  llm/attention/fusemax.c
- *   47992  llm/model/arch.h
- *   48119  llm/model/inside.h
- *   48516  llm/model/model.c
- *   49110  llm/model/adapter.c
- *   49974  llm/sample/sample.c
- *   50721  llm/sample/stop.c
- *   50848  llm/sample/pieces.c
- *   50988  llm/sample/grammar_read.h
- *   51019  llm/sample/grammar.c
- *   51542  llm/sample/schema.c
- *   51973  llm/session/inside.h
- *   51995  llm/session/session.c
- *   52517  llm/session/beam.c
- *   52851  llm/train/story.c
- *   53583  llm/train/decoder.h
- *   53637  llm/train/trainer.c
- *   54533  llm/train/judge.c
- *   54808  llm/quant/direct.c
- *   55330  llm/quant/kformats.c
- *   56163  llm/quant/lattice.c
- *   56836  llm/quant/block.c
- *   56979  llm/file/store.c
- *   57515  llm/token/parts.c
- *   57987  llm/chat/value.c
- *   58575  llm/chat/parse.h
- *   58650  llm/chat/compile.c
- *   59263  llm/chat/rows.h
- *   59315  llm/chat/text.h
- *   59352  llm/chat/builtin.c
- *   59738  llm/model/arch.c
- *   59921  llm/sample/grammar_read.c
- *   60506  llm/train/decoder.c
- *   61255  llm/chat/text.c
- *   61613  llm/token/encode.c
- *   61841  llm/token/decode.c
- *   62020  llm/token/spm.c
- *   62120  llm/token/bpe.c
- *   62267  llm/token/wordpiece.c
- *   62347  llm/token/unigram.c
- *   62584  llm/token/rwkv.c
- *   62610  llm/chat/value_text.c
- *   62856  llm/chat/filters.c
- *   63266  llm/chat/methods.c
- *   63617  llm/chat/emit.c
- *   63710  llm/chat/words.c
- *   63884  llm/chat/expression.c
- *   64365  llm/model/load.c
- *   64702  llm/model/step.c
- *   65207  llm/model/attn.c
- *   65812  llm/model/mla.c
- *   66049  llm/model/delta.c
- *   66346  llm/model/ssm.c
- *   66717  llm/model/rwkv.c
- *   67252  llm/model/ffn.c
- *   67604  llm/model/sparse.c
- *   67714  llm/model/streams.c
- *   67963  llm/model/forward.c
- *   68617  llm/model/seq.c
- *   68821  llm/model/save.c
- *   69160  llm/tinyllm.c
- *   69173  the licence
+ *   14037  llm/attention/position.h
+ *   14076  llm/attention/gla.h
+ *   14114  llm/attention/cascade.h
+ *   14205  llm/attention/fusemax.h
+ *   14277  llm/model/model.h
+ *   14416  llm/model/adapter.h
+ *   14466  llm/sample/sample.h
+ *   14561  llm/sample/stop.h
+ *   14588  llm/sample/pieces.h
+ *   14613  llm/sample/grammar.h
+ *   14668  llm/sample/schema.h
+ *   14690  llm/session/session.h
+ *   14791  llm/session/beam.h
+ *   14837  llm/train/story.h
+ *   14925  llm/train/trainer.h
+ *   15017  llm/train/judge.h
+ *   15063  llm/tinyllm.h
+ *   15085  internal functions
+ *   15186  core/status.c
+ *   15196  core/atomic.h
+ *   15248  core/state.h
+ *   15344  core/tensor.c
+ *   15514  core/cpu.h
+ *   15548  core/ctx.c
+ *   15788  core/mem.c
+ *   15884  core/thread.c
+ *   16360  core/rng.c
+ *   16443  core/op.c
+ *   16807  core/record.c
+ *   16905  core/bytes.c
+ *   16994  core/json.c
+ *   17304  core/safetensors.c
+ *   17519  core/file.c
+ *   17764  core/hash.h
+ *   17784  core/checkpoint.c
+ *   18445  core/time.c
+ *   18492  core/half.h
+ *   18545  core/conform.c
+ *   19304  math/grad.h
+ *   19348  math/table.h
+ *   19402  math/rows.h
+ *   19467  math/walk.h
+ *   19586  math/binary.c
+ *   19877  math/elem.c
+ *   20637  math/convert.c
+ *   21112  math/reduce.c
+ *   21630  math/softmax.c
+ *   21996  math/norm.c
+ *   22523  math/gemm.h
+ *   22602  math/gemm_i8.h
+ *   22618  math/matmul.c
+ *   22978  math/layout.c
+ *   23721  math/conv.c
+ *   24248  math/sort.c
+ *   25140  math/linalg_block.h
+ *   25288  math/linalg_lu.c
+ *   25636  math/linalg_qr.c
+ *   25986  math/linalg_eig.c
+ *   26497  math/linalg_svd.c
+ *   26895  math/linalg.c
+ *   27166  math/fft_way.h
+ *   27235  math/fft.c
+ *   27710  math/fwht.c
+ *   27856  math/attention.c
+ *   28235  math/gla.c
+ *   28718  math/gla_grad.c
+ *   29080  math/slope.c
+ *   29264  math/loss.c
+ *   29433  math/rope.c
+ *   29576  math/patch.c
+ *   29877  math/sparse_lines.h
+ *   29905  math/sparse_forms.h
+ *   29926  math/sparse.c
+ *   30233  math/edges.c
+ *   31116  math/ops.c
+ *   31161  math/optim.c
+ *   31784  math/tape.c
+ *   32637  math/layer.c
+ *   33101  math/train.c
+ *   33296  math/edges_grad.c
+ *   33767  math/normal.c
+ *   33786  core/target.h
+ *   34116  math/targets.c
+ *   34245  math/all.c
+ *   34249  core/cpu.c
+ *   34463  core/hash.c
+ *   34566  math/grad.c
+ *   35346  math/matvec.h
+ *   35357  math/gemm.c
+ *   35941  math/gemm_i8.c
+ *   36164  math/linalg_block.c
+ *   36700  math/fft_way.c
+ *   37115  math/sparse_lines.c
+ *   37589  math/sparse_forms.c
+ *   37795  math/matvec.c
+ *   37847  the shared functions forwarded, where the other header has their bodies
+ *   38343  internal functions of this header
+ *   38376  llm/quant/blocks.h
+ *   38441  llm/quant/direct.h
+ *   38456  llm/quant/kformats.h
+ *   38467  llm/quant/lattice.h
+ *   38478  llm/quant/format.c
+ *   38530  llm/quant/block.h
+ *   38629  llm/quant/matmul.c
+ *   39165  llm/quant/sparse.c
+ *   39601  llm/file/fd.c
+ *   39722  llm/file/store.h
+ *   39806  llm/file/gguf.c
+ *   40090  llm/file/gguf_write.c
+ *   40719  llm/file/safetensors.c
+ *   40851  llm/file/llama2c.c
+ *   41131  llm/file/open.c
+ *   41243  llm/token/unicode.c
+ *   41728  llm/token/split.c
+ *   42311  llm/token/parts.h
+ *   42467  llm/token/vocab.c
+ *   43254  llm/chat/value.h
+ *   43371  llm/chat/compile.h
+ *   43434  llm/chat/builtin.h
+ *   43466  llm/chat/template.c
+ *   44189  llm/attention/pages.c
+ *   44488  llm/attention/tree.c
+ *   45011  llm/attention/paged.c
+ *   45790  llm/attention/latent.c
+ *   46460  llm/attention/position.c
+ *   46546  llm/attention/gla.c
+ *   46687  llm/attention/cascade.c
+ *   47307  llm/attention/fusemax.c
+ *   48020  llm/model/arch.h
+ *   48147  llm/model/inside.h
+ *   48544  llm/model/model.c
+ *   49138  llm/model/adapter.c
+ *   50002  llm/sample/sample.c
+ *   50749  llm/sample/stop.c
+ *   50876  llm/sample/pieces.c
+ *   51016  llm/sample/grammar_read.h
+ *   51047  llm/sample/grammar.c
+ *   51570  llm/sample/schema.c
+ *   52001  llm/session/inside.h
+ *   52023  llm/session/session.c
+ *   52545  llm/session/beam.c
+ *   52879  llm/train/story.c
+ *   53611  llm/train/decoder.h
+ *   53665  llm/train/trainer.c
+ *   54561  llm/train/judge.c
+ *   54836  llm/quant/direct.c
+ *   55358  llm/quant/kformats.c
+ *   56191  llm/quant/lattice.c
+ *   56864  llm/quant/block.c
+ *   57007  llm/file/store.c
+ *   57543  llm/token/parts.c
+ *   58015  llm/chat/value.c
+ *   58603  llm/chat/parse.h
+ *   58678  llm/chat/compile.c
+ *   59291  llm/chat/rows.h
+ *   59343  llm/chat/text.h
+ *   59380  llm/chat/builtin.c
+ *   59766  llm/model/arch.c
+ *   59949  llm/sample/grammar_read.c
+ *   60534  llm/train/decoder.c
+ *   61283  llm/chat/text.c
+ *   61641  llm/token/encode.c
+ *   61869  llm/token/decode.c
+ *   62048  llm/token/spm.c
+ *   62148  llm/token/bpe.c
+ *   62295  llm/token/wordpiece.c
+ *   62375  llm/token/unigram.c
+ *   62612  llm/token/rwkv.c
+ *   62638  llm/chat/value_text.c
+ *   62884  llm/chat/filters.c
+ *   63294  llm/chat/methods.c
+ *   63645  llm/chat/emit.c
+ *   63738  llm/chat/words.c
+ *   63912  llm/chat/expression.c
+ *   64393  llm/model/load.c
+ *   64730  llm/model/step.c
+ *   65235  llm/model/attn.c
+ *   65840  llm/model/mla.c
+ *   66077  llm/model/delta.c
+ *   66374  llm/model/ssm.c
+ *   66745  llm/model/rwkv.c
+ *   67280  llm/model/ffn.c
+ *   67632  llm/model/sparse.c
+ *   67743  llm/model/streams.c
+ *   67992  llm/model/forward.c
+ *   68646  llm/model/seq.c
+ *   68850  llm/model/save.c
+ *   69189  llm/tinyllm.c
+ *   69202  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -14007,7 +14007,8 @@ TINYI_C_END
  *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
  *              which share the making.
  *
- * AUTO takes the second where a sequence has more queries in the call than tllm_latent_turn says, by multiply-adds.         */
+ * AUTO takes the second where it costs less for the rows of the call: a prompt with little before it from a few queries on, one with much
+ * before it from about 3/2 tllm_latent_turn on.                                                                              */
 #ifndef TINYI_LATENT_H
 #define TINYI_LATENT_H
 TINYI_C_BEGIN
@@ -14025,7 +14026,7 @@ typedef struct tllm_latent_params {
 
 TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,
                                            const tiny_tensor *w, const tllm_latent_params *params, const tiny_tensor *o);
-/* queries of a sequence from which on expanding costs fewer multiply-adds; TINY_IDX_MAX: never */
+/* queries of a sequence from which on expanding costs fewer multiply-adds, however many cells stand before them; TINY_IDX_MAX: never */
 TINY_API tiny_idx tllm_latent_turn(tiny_idx d_nope, tiny_idx d_v, tiny_idx d_c);
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_latent_attention_row(void);
@@ -15075,7 +15076,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0015079
+#line 0015080
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -39111,13 +39112,14 @@ static void tinyi_blk_cases(tiny_case *c)
     tllm_matmul_params params;
     const tllm_format *f;
     tiny_idx n, k, n_out;
+    size_t i = (size_t)c->index;
+    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)]))) i++;      /* TINYLLM_FEW_FORMATS */
     memset(&params, 0, sizeof params);
-    params.format = formats[(size_t)c->index % TINYI_COUNT(formats)];
+    params.format = f->id;
     memcpy(c->params.bytes, &params, sizeof params);
     params.magnitude = 1;
     c->has_magnitude_params = 1;
     memcpy(c->magnitude_params.bytes, &params, sizeof params);
-    f = tllm_format_of(params.format);
     n = tiny_case_pick(c, 3) ? tiny_case_dim(c, 70) : 1;
     n_out = tiny_case_dim(c, 150);
     k = (1 + tiny_case_pick(c, 4)) * (f->values < 256 && tiny_case_pick(c, 2) ? f->values : 256);
@@ -39496,6 +39498,9 @@ TINY_API tiny_status tllm_turn_rows(tiny_ctx *ctx, int format, const void *w, ti
     return tiny_parallel(ctx, 0, 0, own + TINYI_TURN * sizeof(float), tinyi_turn_team, &t);
 }
 
+/* what column i counts: no order that a layout may have keeps it */
+static double tinyi_turned_factor(tiny_idx i) { return (double)((uint32_t)i * 0x9e3779b1u >> 24) - 127.5; }
+
 TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx n_in, int to, const void *turned)
 {
     const tllm_format *f, *g;
@@ -39506,18 +39511,18 @@ TINY_API tiny_status tllm_turned_check(tiny_ctx *ctx, int format, const void *w,
     f = tllm_format_of(format);
     g = tllm_format_of(to);
     within = g->values == 1 ? 0.01 : (double)g->bytes * 8.0 / (double)g->values >= 8.0 ? 0.05 : 0.5;
-    for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways, b = -3 .. 3; another order is off by as much as y itself */
+    for (r0 = 0; r0 < n_out; r0 += TINYI_TURN) {            /* y = W b both ways; another order is off by as much as y itself */
         double rows[TINYI_TURN], neurons[TINYI_TURN];
         float x[TINYI_TURN];
         n = TINYI_MIN(n_out - r0, TINYI_TURN);
         for (r = 0; r < n; r++)
             for (rows[r] = neurons[r] = 0.0, i = 0; i < n_in; i += f->values) {
                 f->unpack((const unsigned char *)w + (size_t)(r0 + r) * tllm_format_bytes(f, (uint64_t)n_in) + (size_t)(i / f->values) * (size_t)f->bytes, x, (size_t)f->values);
-                for (j = 0; j < f->values; j++) rows[r] += ((double)((i + j) % 7) - 3.0) * (double)x[j];
+                for (j = 0; j < f->values; j++) rows[r] += tinyi_turned_factor(i + j) * (double)x[j];
             }
         for (i = 0; i < n_in; i++) {
             g->unpack((const unsigned char *)turned + (size_t)i * tllm_format_bytes(g, (uint64_t)n_out) + (size_t)(r0 / g->values) * (size_t)g->bytes, x, (size_t)n);
-            for (r = 0; r < n; r++) neurons[r] += ((double)(i % 7) - 3.0) * (double)x[r];
+            for (r = 0; r < n; r++) neurons[r] += tinyi_turned_factor(i) * (double)x[r];
         }
         for (r = 0; r < n; r++) {
             off += (rows[r] - neurons[r]) * (rows[r] - neurons[r]);
@@ -45792,7 +45797,7 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
  *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
  *          rows of queries) to meet them; softmax states wait in between.
  * Cost     of a cached token, in multiply-adds: absorbed n_head (2 d_c + d_rope) a query; expanded n_head (d_nope + d_rope + d_v) a
- *          query and n_head d_c (d_nope + d_v) once a call. Bytes: d_c + d_rope numbers, whatever the number of heads.
+ *          query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c + d_rope numbers, whatever the number of heads.
  * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
  *          of the size of a few units                                                                                     */
 #include <string.h>
@@ -46226,18 +46231,37 @@ static void tinyi_latent_expanded(tiny_team *team, const tinyi_latent *a)
 
 /* ---- the row ---------------------------------------------------------------------------------------------------- */
 
-/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. */
+/* Queries of a sequence that AUTO may expand for: fewer meet their weights as vectors when absorbed. */
+static int tinyi_latent_many(const tinyi_latent *a, tiny_idx runs) { return a->n_query > TINYI_ATT_FEW * runs; }
+
+/* Only rows whose cells lie without a gap are expanded: pages in a gap were not looked at. AUTO compares multiply-adds of a head for the
+ * rows of this call, so what stands before a prompt counts, and not only its length. Those with w weigh more than those with keys, twice for
+ * queries and by a half for keys: w is unpacked, and one side turned, for every 64 rows. Within a tenth of the times measured in PLM's shape. */
 static int tinyi_latent_expands(const tinyi_latent *a)
 {
     const int32_t *r = a->rows;
-    tiny_idx t, runs = 0;
+    const double made = (double)a->d_c * (double)(a->d_nope + a->d_v);
+    double pairs = 0.0, cells = 0.0;
+    tiny_idx t, runs = 0, lo = 0, hi = 0;
     if (a->form == TLLM_LATENT_ABSORBED || a->tree || !r) return 0;
     for (t = 0; t < a->n_query; t++) {
-        if (!t || r[4 * t] != r[4 * t - 4]) { runs++; continue; }
-        if (r[4 * t + 1] < r[4 * t + 2] && r[4 * t - 3] < r[4 * t - 2] && (r[4 * t + 1] > r[4 * t - 2] || r[4 * t + 2] < r[4 * t - 3])) return 0;
-        if (r[4 * t + 1] >= r[4 * t + 2] || r[4 * t - 3] >= r[4 * t - 2]) return 0;
+        const tiny_idx from = r[4 * t + 1], to = r[4 * t + 2];
+        if (!t || r[4 * t] != r[4 * t - 4]) {
+            cells += (double)(hi - lo);
+            lo = from;
+            hi = TINYI_MAX(from, to);
+            runs++;
+        } else {
+            if (from >= to || r[4 * t - 3] >= r[4 * t - 2] || from > r[4 * t - 2] || to < r[4 * t - 3]) return 0;
+            lo = TINYI_MIN(lo, from);
+            hi = TINYI_MAX(hi, to);
+        }
+        pairs += from < to ? (double)(to - from) : 0.0;
     }
-    return a->form == TLLM_LATENT_EXPANDED || (runs && a->n_query / runs > tllm_latent_turn(a->d_nope, a->d_v, a->d_c));
+    cells += (double)(hi - lo);
+    if (a->form == TLLM_LATENT_EXPANDED) return 1;
+    return runs && tinyi_latent_many(a, runs) &&
+           1.5 * made * cells + (double)(a->d_nope + a->d_rope + a->d_v) * pairs < 2.0 * made * (double)a->n_query + (double)(2 * a->d_c + a->d_rope) * pairs;
 }
 
 static void tinyi_latent_fast(tiny_team *team, const tiny_op *op)
@@ -46259,9 +46283,9 @@ static void tinyi_latent_work(const tiny_op *op, int n_threads, size_t *shared_b
     mix.op.row->work(&mix.op, n_threads, &shared, &own);
     shared += tinyi_latent_qa_bytes(&a) + tinyi_latent_u_bytes(&a);
     *own_bytes = TINYI_MAX(own, tinyi_latent_own((size_t)a.c.d_part));
-    if (a.form != TLLM_LATENT_ABSORBED) {   /* more queries than the turn, or told to: what the rows say comes later */
+    if (a.form != TLLM_LATENT_ABSORBED) {   /* what the rows say comes later */
         const size_t tile = sizeof(float) * (tinyi_att_tile_floats((size_t)(a.d_nope + a.d_rope), (size_t)a.d_v) + (size_t)(a.d_nope + a.d_rope));
-        if (a.form == TLLM_LATENT_EXPANDED || a.n_query > tllm_latent_turn(a.d_nope, a.d_v, a.d_c)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
+        if (a.form == TLLM_LATENT_EXPANDED || tinyi_latent_many(&a, 1)) shared = TINYI_MAX(shared, tinyi_latent_rows_bytes(&a) + tinyi_latent_state_bytes(&a));
         *own_bytes = TINYI_MAX(*own_bytes, tile);
     }
     *shared_bytes = shared;
@@ -46275,6 +46299,7 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
     tinyi_latent a;
     tinyi_latent_mix mix;
     tiny_idx dim[3], numbers;
+    double bytes;
     tiny_status st;
     char text[96];
     if (q->rank != 3 || q->dtype != TINY_F32) return tinyi_fail(ctx, TINY_E_SHAPE, "latent attention: q is %s, it must have 3 axes of f32", tinyi_shape_text(q, text));
@@ -46301,6 +46326,9 @@ static tiny_status tinyi_latent_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
                           wf ? " of " : "", wf ? wf->name : "");
     tinyi_latent_read(op, &a);
     a.o = NULL;
+    /* queries and answers in the numbers of latents, or what expanding makes and leaves in between: far more than q itself may be */
+    bytes = 4.0 * (double)a.n_head * ((double)a.n_query * (double)(2 * numbers + a.d_v + 2) + (double)TINYI_LATENT_CHUNK * (double)(q->dim[2] + a.d_v));
+    if (bytes > (double)(SIZE_MAX / 4)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "latent attention: %td queries of %td heads need %g bytes, more than this machine can address", q->dim[0], q->dim[1], bytes);
     tinyi_latent_mix_of(&a, op, NULL, NULL, &mix);
     st = mix.op.row->shape(ctx, &mix.op, want);     /* pages, tables, rows, the plan */
     if (st) return st;
@@ -67686,14 +67714,15 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         s->fired += ((double)m / (double)ff - s->fired) / (double)s->n_products;
     }
     if (f->dry || pays) {
-        const tllm_format *t = w->turned ? w->turned_format : w->format;
+        const tllm_format *t = f->dry ? w->format : w->turned_format;
         memset(&op, 0, sizeof op);
         memset(&params, 0, sizeof params);
         params.format = t->id;
         tx = tiny_tensor_2d((void *)(uintptr_t)g, TINY_F32, n, ff);
         tl = tiny_tensor_1d(list, TINY_I32, m);
         tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, TINY_U8, ff, (tiny_idx)tllm_format_bytes(t, (uint64_t)w->n_out));
-        if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
+        if (f->dry) tw = tiny_tensor_2d(NULL, TINY_F32, ff, w->n_out);      /* the copy may come later, in any format: work depends on its shape alone */
+        else if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
         op.row = tllm_mix_rows_row();
         op.in[0] = &tx;
