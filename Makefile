@@ -45,7 +45,7 @@ help:            ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  \1@/p' Makefile | awk -F@ '{ printf "%-16s %s\n", $$1, $$2 }'
 
 demo: $(BUILD)/story-demo       ## the model that comes with the library tells a story, at speed; this machine's targets, each checked
-	@$(BUILD)/story-demo examples/models/story.gguf --machine
+	@$(BUILD)/story-demo examples/models/story-gla.gguf --machine
 
 machine: $(BUILD)/demo $(BUILD)/conformance  ## this machine's targets, a few operations, and the verdict of the conformance kit
 	$(BUILD)/demo

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 #ifdef STORY_LINKED
     const char *path = NULL;
 #else
-    const char *path = "examples/models/story.gguf";
+    const char *path = "examples/models/story-gla.gguf";
 #endif
     unsigned long long seed = (unsigned long long)time(NULL);
     long stories = 1, k;
