@@ -434,6 +434,32 @@ T_FN void t_close(tiny_ctx *ctx)
     if (t_now.ctx == ctx) t_now.ctx = NULL;
 }
 
+/* the conformance kit over a row that the table does not hold */
+#ifndef TINY_NO_CONFORM
+T_FN void t_conform_row(void *user, const tiny_conform_row *row)
+{
+    (void)user;
+    T_EQ_INT(row->n_failed, 0);
+    if (row->n_failed) printf("  %s\n", row->first_failure);
+}
+T_FN void t_conform(tiny_target target, const tiny_op_row *row, int n_cases)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const tiny_op_row *list[2];
+    tiny_conform_desc desc;
+    int failed = -1;
+    memset(&desc, 0, sizeof desc);
+    list[0] = row;
+    list[1] = NULL;
+    desc.rows = list;
+    desc.row = t_conform_row;
+    desc.n_cases = n_cases;
+    T_OK(tiny_conform(ctx, &desc, &failed));
+    T_EQ_INT(failed, 0);
+    t_close(ctx);
+}
+#endif
+
 /* ---- running ------------------------------------------------------------------------------------------------------ */
 
 #if T_PAGES

@@ -419,27 +419,7 @@ static void test_rounded(tiny_target target)
     t_close(ctx);
 }
 
-static void kit_row(void *user, const tiny_conform_row *row)
-{
-    (void)user;
-    if (row->n_failed) printf("  %s\n", row->first_failure);
-}
-static void test_conformance(tiny_target target)
-{
-    tiny_ctx *ctx = t_ctx(target, 2);
-    const tiny_op_row *list[2];
-    tiny_conform_desc desc;
-    int failed = -1;
-    memset(&desc, 0, sizeof desc);
-    list[0] = tllm_paged_attention_row();
-    list[1] = NULL;
-    desc.rows = list;
-    desc.row = kit_row;
-    desc.n_cases = T_SLOW ? 8 : 32;
-    T_OK(tiny_conform(ctx, &desc, &failed));
-    T_EQ_INT(failed, 0);
-    t_close(ctx);
-}
+static void test_conformance(tiny_target target) { t_conform(target, tllm_paged_attention_row(), T_SLOW ? 8 : 32); }
 
 static void test_reference(void)
 {
