@@ -64,8 +64,8 @@ static int b_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* enough calls for the clock: at least 200 us a sample */
-static int b_calls(const b_row *r)
+/* enough calls for the clock: at least 200 us a sample; and what one of them takes */
+static int b_calls(const b_row *r, double *seconds)
 {
     int calls = 1;
     r->run(r->arg);
@@ -74,6 +74,7 @@ static int b_calls(const b_row *r)
         int i;
         for (i = 0; i < calls; i++) r->run(r->arg);
         t = b_now() - t;
+        *seconds = t / calls;
         if (t > 2e-4 || calls >= 1 << 22) return calls;
         calls = t < 2e-6 ? calls * 64 : (int)(calls * 3e-4 / t) + 1;
     }
@@ -82,19 +83,24 @@ static int b_calls(const b_row *r)
 void b_contest(const char *title, b_row *rows, int n_rows)
 {
     enum { MOST = 101 };
-    double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, budget = b_quick ? 0.35 : 2.0;
-    int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), n = 0, i, j;
-    if (!t || !calls) exit(1);
+    double *t = (double *)calloc((size_t)n_rows * MOST, sizeof *t), start, seconds, budget = b_quick ? 0.35 : 2.0;
+    int *calls = (int *)calloc((size_t)n_rows, sizeof *calls), *again = (int *)calloc((size_t)n_rows, sizeof *again), n = 0, i, j;
+    if (!t || !calls || !again) exit(1);
     printf("\n%s\n", title);
     printf("  %-24s %-20s %-12s %3s %11s %9s %10s  %s\n", "what", "shape", "by", "thr", "median", "GB/s", "Gop/s", "of the limit");
     if (b_md)
         fprintf(b_md, "\n### %s\n\n| what | shape | by | threads | median us | GB/s | Gop/s | of the limit |\n|---|---|---|---|---|---|---|---|\n", title);
-    for (i = 0; i < n_rows; i++) if (rows[i].run) calls[i] = b_calls(&rows[i]);
+    for (i = 0; i < n_rows; i++) {
+        if (!rows[i].run) continue;
+        calls[i] = b_calls(&rows[i], &seconds);
+        again[i] = n_rows > 1 && seconds < 0.02;        /* what another row left in the caches, and threads asleep, are not its own */
+    }
     start = b_now();
     for (n = 0; n < MOST && (n < 5 || b_now() - start < budget * n_rows); n++)
         for (i = 0; i < n_rows; i++) {
             double t0;
             if (!rows[i].run) continue;
+            if (again[i]) rows[i].run(rows[i].arg);
             t0 = b_now();
             for (j = 0; j < calls[i]; j++) rows[i].run(rows[i].arg);
             t[i * MOST + n] = (b_now() - t0) / calls[i];
@@ -121,6 +127,7 @@ void b_contest(const char *title, b_row *rows, int n_rows)
     fflush(stdout);
     free(t);
     free(calls);
+    free(again);
 }
 
 void b_note(const char *format, ...)
@@ -223,6 +230,7 @@ int main(int argc, char **argv)
     tiny_ctx *ctx;
     size_t i, ran = 0;
     int a, keep = 1;
+    (void)setvbuf(stdout, NULL, _IOLBF, 1 << 12);       /* a run that dies has said all it knew */
     for (a = 1; a < argc; a++) {
         if (!strcmp(argv[a], "--quick")) b_quick = 1;
         else if (!strcmp(argv[a], "--no-save")) keep = 0;
@@ -258,6 +266,11 @@ int main(int argc, char **argv)
         if (only && strcmp(only, b_sections[i].name) != 0) continue;
         b_sections[i].run();
         ran++;
+    }
+    if (!only) {                            /* a neighbour at the beginning would have made every share of a limit look good */
+        b_limits_measure();
+        b_note("Again, at the end of the run:");
+        bench_limits();
     }
     if (b_tsv) (void)fclose(b_tsv);
     if (b_md) (void)fclose(b_md);

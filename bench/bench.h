@@ -29,6 +29,7 @@ extern int b_threads;
 extern b_limits b_max[2];           /* [0] one thread, [1] b_threads */
 
 void b_limits_measure(void);
+void b_stream(tiny_ctx *ctx, const void *from, size_t bytes);      /* reads them once: a row of the limit itself, in turns with the others */
 
 /* Runs and prints the rows; keeps them for the table. A row whose run is NULL is skipped. */
 void b_contest(const char *title, b_row *rows, int n_rows);
