@@ -1,265 +1,267 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     265  the manual
- *     339  math/kernels.h
- *    6771  llm/quant/kernels.h
- *    9563  options and names
- *   10147  core/config.h
- *   10279  core/status.h
- *   10312  core/tensor.h
- *   10365  core/ctx.h
- *   10442  core/mem.h
- *   10483  core/thread.h
- *   10534  core/rng.h
- *   10560  core/op.h
- *   10655  core/record.h
- *   10677  core/accel.h
- *   10714  core/bytes.h
- *   10742  core/json.h
- *   10788  core/safetensors.h
- *   10832  core/file.h
- *   10876  core/checkpoint.h
- *   10975  core/time.h
- *   10985  core/conform.h
- *   11068  math/binary.h
- *   11109  math/elem.h
- *   11176  math/convert.h
- *   11217  math/reduce.h
- *   11264  math/softmax.h
- *   11315  math/norm.h
- *   11364  math/matmul.h
- *   11434  math/layout.h
- *   11487  math/conv.h
- *   11547  math/sort.h
- *   11608  math/linalg_lu.h
- *   11627  math/linalg_qr.h
- *   11645  math/linalg_eig.h
- *   11660  math/linalg_svd.h
- *   11675  math/linalg.h
- *   11739  math/fft.h
- *   11814  math/fwht.h
- *   11843  math/attention.h
- *   11908  math/gla.h
- *   11971  math/gla_grad.h
- *   11989  math/slope.h
- *   12016  math/loss.h
- *   12037  math/rope.h
- *   12058  math/patch.h
- *   12089  math/sparse.h
- *   12164  math/edges.h
- *   12249  math/ops.h
- *   12270  math/optim.h
- *   12385  math/tape.h
- *   12489  math/layer.h
- *   12534  math/train.h
- *   12588  math/all.h
- *   12594  the shared functions again, where the other header came first
- *   13095  llm/quant/format.h
- *   13186  llm/quant/matmul.h
- *   13215  llm/quant/sparse.h
- *   13267  llm/file/fd.h
- *   13279  llm/file/gguf.h
- *   13375  llm/file/gguf_write.h
- *   13431  llm/file/safetensors.h
- *   13450  llm/file/llama2c.h
- *   13469  llm/file/open.h
- *   13490  llm/token/unicode.h
- *   13517  llm/token/split.h
- *   13567  llm/token/vocab.h
- *   13688  llm/chat/template.h
- *   13756  llm/attention/pages.h
- *   13835  llm/attention/tree.h
- *   13937  llm/attention/paged.h
- *   13990  llm/attention/latent.h
- *   14037  llm/attention/position.h
- *   14076  llm/attention/gla.h
- *   14114  llm/attention/cascade.h
- *   14205  llm/attention/fusemax.h
- *   14277  llm/model/model.h
- *   14416  llm/model/adapter.h
- *   14466  llm/sample/sample.h
- *   14561  llm/sample/stop.h
- *   14588  llm/sample/pieces.h
- *   14613  llm/sample/grammar.h
- *   14668  llm/sample/schema.h
- *   14690  llm/session/session.h
- *   14791  llm/session/beam.h
- *   14837  llm/train/story.h
- *   14925  llm/train/trainer.h
- *   15017  llm/train/judge.h
- *   15063  llm/tinyllm.h
- *   15085  internal functions
- *   15186  core/status.c
- *   15196  core/atomic.h
- *   15248  core/state.h
- *   15344  core/tensor.c
- *   15514  core/cpu.h
- *   15548  core/ctx.c
- *   15788  core/mem.c
- *   15884  core/thread.c
- *   16360  core/rng.c
- *   16443  core/op.c
- *   16807  core/record.c
- *   16905  core/bytes.c
- *   16994  core/json.c
- *   17304  core/safetensors.c
- *   17519  core/file.c
- *   17764  core/hash.h
- *   17784  core/checkpoint.c
- *   18445  core/time.c
- *   18492  core/half.h
- *   18545  core/conform.c
- *   19304  math/grad.h
- *   19348  math/table.h
- *   19402  math/rows.h
- *   19467  math/walk.h
- *   19586  math/binary.c
- *   19877  math/elem.c
- *   20637  math/convert.c
- *   21112  math/reduce.c
- *   21630  math/softmax.c
- *   21996  math/norm.c
- *   22523  math/gemm.h
- *   22602  math/gemm_i8.h
- *   22618  math/matmul.c
- *   22978  math/layout.c
- *   23721  math/conv.c
- *   24248  math/sort.c
- *   25140  math/linalg_block.h
- *   25288  math/linalg_lu.c
- *   25636  math/linalg_qr.c
- *   25986  math/linalg_eig.c
- *   26497  math/linalg_svd.c
- *   26895  math/linalg.c
- *   27166  math/fft_way.h
- *   27235  math/fft.c
- *   27710  math/fwht.c
- *   27856  math/attention.c
- *   28235  math/gla.c
- *   28718  math/gla_grad.c
- *   29080  math/slope.c
- *   29264  math/loss.c
- *   29433  math/rope.c
- *   29576  math/patch.c
- *   29877  math/sparse_lines.h
- *   29905  math/sparse_forms.h
- *   29926  math/sparse.c
- *   30233  math/edges.c
- *   31116  math/ops.c
- *   31161  math/optim.c
- *   31784  math/tape.c
- *   32637  math/layer.c
- *   33101  math/train.c
- *   33296  math/edges_grad.c
- *   33767  math/normal.c
- *   33786  core/target.h
- *   34116  math/targets.c
- *   34245  math/all.c
- *   34249  core/cpu.c
- *   34463  core/hash.c
- *   34566  math/grad.c
- *   35346  math/matvec.h
- *   35357  math/gemm.c
- *   35941  math/gemm_i8.c
- *   36164  math/linalg_block.c
- *   36700  math/fft_way.c
- *   37115  math/sparse_lines.c
- *   37589  math/sparse_forms.c
- *   37795  math/matvec.c
- *   37847  the shared functions forwarded, where the other header has their bodies
- *   38343  internal functions of this header
- *   38376  llm/quant/blocks.h
- *   38441  llm/quant/direct.h
- *   38456  llm/quant/kformats.h
- *   38467  llm/quant/lattice.h
- *   38478  llm/quant/format.c
- *   38530  llm/quant/block.h
- *   38629  llm/quant/matmul.c
- *   39165  llm/quant/sparse.c
- *   39601  llm/file/fd.c
- *   39722  llm/file/store.h
- *   39806  llm/file/gguf.c
- *   40090  llm/file/gguf_write.c
- *   40719  llm/file/safetensors.c
- *   40851  llm/file/llama2c.c
- *   41131  llm/file/open.c
- *   41243  llm/token/unicode.c
- *   41728  llm/token/split.c
- *   42311  llm/token/parts.h
- *   42467  llm/token/vocab.c
- *   43254  llm/chat/value.h
- *   43371  llm/chat/compile.h
- *   43434  llm/chat/builtin.h
- *   43466  llm/chat/template.c
- *   44189  llm/attention/pages.c
- *   44488  llm/attention/tree.c
- *   45011  llm/attention/paged.c
- *   45790  llm/attention/latent.c
- *   46460  llm/attention/position.c
- *   46546  llm/attention/gla.c
- *   46687  llm/attention/cascade.c
- *   47307  llm/attention/fusemax.c
- *   48020  llm/model/arch.h
- *   48147  llm/model/inside.h
- *   48544  llm/model/model.c
- *   49138  llm/model/adapter.c
- *   50002  llm/sample/sample.c
- *   50749  llm/sample/stop.c
- *   50876  llm/sample/pieces.c
- *   51016  llm/sample/grammar_read.h
- *   51047  llm/sample/grammar.c
- *   51570  llm/sample/schema.c
- *   52001  llm/session/inside.h
- *   52023  llm/session/session.c
- *   52545  llm/session/beam.c
- *   52879  llm/train/story.c
- *   53611  llm/train/decoder.h
- *   53665  llm/train/trainer.c
- *   54561  llm/train/judge.c
- *   54836  llm/quant/direct.c
- *   55358  llm/quant/kformats.c
- *   56191  llm/quant/lattice.c
- *   56864  llm/quant/block.c
- *   57007  llm/file/store.c
- *   57543  llm/token/parts.c
- *   58015  llm/chat/value.c
- *   58603  llm/chat/parse.h
- *   58678  llm/chat/compile.c
- *   59291  llm/chat/rows.h
- *   59343  llm/chat/text.h
- *   59380  llm/chat/builtin.c
- *   59766  llm/model/arch.c
- *   59949  llm/sample/grammar_read.c
- *   60534  llm/train/decoder.c
- *   61283  llm/chat/text.c
- *   61641  llm/token/encode.c
- *   61869  llm/token/decode.c
- *   62048  llm/token/spm.c
- *   62148  llm/token/bpe.c
- *   62295  llm/token/wordpiece.c
- *   62375  llm/token/unigram.c
- *   62612  llm/token/rwkv.c
- *   62638  llm/chat/value_text.c
- *   62884  llm/chat/filters.c
- *   63294  llm/chat/methods.c
- *   63645  llm/chat/emit.c
- *   63738  llm/chat/words.c
- *   63912  llm/chat/expression.c
- *   64393  llm/model/load.c
- *   64730  llm/model/step.c
- *   65235  llm/model/attn.c
- *   65840  llm/model/mla.c
- *   66077  llm/model/delta.c
- *   66374  llm/model/ssm.c
- *   66745  llm/model/rwkv.c
- *   67280  llm/model/ffn.c
- *   67632  llm/model/sparse.c
- *   67743  llm/model/streams.c
- *   67992  llm/model/forward.c
- *   68646  llm/model/seq.c
- *   68850  llm/model/save.c
- *   69189  llm/tinyllm.c
- *   69202  the licence
+ *     267  the manual
+ *     341  math/kernels.h
+ *    6773  llm/quant/kernels.h
+ *    9565  options and names
+ *   10149  core/config.h
+ *   10281  core/status.h
+ *   10314  core/tensor.h
+ *   10367  core/ctx.h
+ *   10444  core/mem.h
+ *   10485  core/thread.h
+ *   10536  core/rng.h
+ *   10562  core/op.h
+ *   10657  core/record.h
+ *   10679  core/accel.h
+ *   10716  core/bytes.h
+ *   10744  core/json.h
+ *   10790  core/safetensors.h
+ *   10834  core/file.h
+ *   10878  core/checkpoint.h
+ *   10977  core/time.h
+ *   10987  core/conform.h
+ *   11070  math/binary.h
+ *   11111  math/elem.h
+ *   11178  math/convert.h
+ *   11219  math/reduce.h
+ *   11266  math/softmax.h
+ *   11317  math/norm.h
+ *   11366  math/matmul.h
+ *   11436  math/layout.h
+ *   11489  math/conv.h
+ *   11549  math/sort.h
+ *   11610  math/linalg_lu.h
+ *   11629  math/linalg_qr.h
+ *   11647  math/linalg_eig.h
+ *   11662  math/linalg_svd.h
+ *   11677  math/linalg.h
+ *   11741  math/fft.h
+ *   11816  math/fwht.h
+ *   11845  math/attention.h
+ *   11910  math/gla.h
+ *   11973  math/gla_grad.h
+ *   11991  math/slope.h
+ *   12018  math/loss.h
+ *   12039  math/rope.h
+ *   12060  math/patch.h
+ *   12091  math/sparse.h
+ *   12166  math/edges.h
+ *   12251  math/ops.h
+ *   12272  math/optim.h
+ *   12387  math/tape.h
+ *   12491  math/layer.h
+ *   12536  math/train.h
+ *   12590  math/all.h
+ *   12596  the shared functions again, where the other header came first
+ *   13097  llm/quant/format.h
+ *   13188  llm/quant/matmul.h
+ *   13217  llm/quant/sparse.h
+ *   13269  llm/file/fd.h
+ *   13281  llm/file/gguf.h
+ *   13377  llm/file/gguf_write.h
+ *   13433  llm/file/safetensors.h
+ *   13452  llm/file/llama2c.h
+ *   13471  llm/file/open.h
+ *   13492  llm/token/unicode.h
+ *   13519  llm/token/split.h
+ *   13569  llm/token/vocab.h
+ *   13690  llm/chat/template.h
+ *   13758  llm/attention/pages.h
+ *   13837  llm/attention/tree.h
+ *   13939  llm/attention/paged.h
+ *   13992  llm/attention/latent.h
+ *   14039  llm/attention/position.h
+ *   14078  llm/attention/gla.h
+ *   14116  llm/attention/cascade.h
+ *   14207  llm/attention/fusemax.h
+ *   14279  llm/model/model.h
+ *   14418  llm/model/adapter.h
+ *   14468  llm/sample/sample.h
+ *   14563  llm/sample/stop.h
+ *   14590  llm/sample/pieces.h
+ *   14615  llm/sample/grammar.h
+ *   14670  llm/sample/schema.h
+ *   14692  llm/session/session.h
+ *   14793  llm/session/beam.h
+ *   14839  llm/train/story.h
+ *   14927  llm/train/trainer.h
+ *   15019  llm/train/judge.h
+ *   15065  llm/tinyllm.h
+ *   15087  internal functions
+ *   15188  core/status.c
+ *   15198  core/atomic.h
+ *   15250  core/state.h
+ *   15346  core/tensor.c
+ *   15516  core/cpu.h
+ *   15550  core/ctx.c
+ *   15790  core/mem.c
+ *   15886  core/thread.c
+ *   16362  core/rng.c
+ *   16445  core/op.c
+ *   16809  core/record.c
+ *   16907  core/bytes.c
+ *   16996  core/json.c
+ *   17306  core/safetensors.c
+ *   17521  core/file.c
+ *   17766  core/hash.h
+ *   17786  core/checkpoint.c
+ *   18447  core/time.c
+ *   18494  core/half.h
+ *   18547  core/conform.c
+ *   19306  math/grad.h
+ *   19350  math/table.h
+ *   19404  math/rows.h
+ *   19469  math/walk.h
+ *   19588  math/binary.c
+ *   19879  math/elem.c
+ *   20639  math/convert.c
+ *   21114  math/reduce.c
+ *   21632  math/softmax.c
+ *   21998  math/norm.c
+ *   22525  math/gemm.h
+ *   22604  math/gemm_i8.h
+ *   22620  math/matmul.c
+ *   22980  math/layout.c
+ *   23723  math/conv.c
+ *   24250  math/sort.c
+ *   25142  math/linalg_block.h
+ *   25290  math/linalg_lu.c
+ *   25638  math/linalg_qr.c
+ *   25988  math/linalg_eig.c
+ *   26499  math/linalg_svd.c
+ *   26897  math/linalg.c
+ *   27168  math/fft_way.h
+ *   27237  math/fft.c
+ *   27712  math/fwht.c
+ *   27858  math/attention.c
+ *   28237  math/gla.c
+ *   28720  math/gla_grad.c
+ *   29082  math/slope.c
+ *   29266  math/loss.c
+ *   29435  math/rope.c
+ *   29578  math/patch.c
+ *   29879  math/sparse_lines.h
+ *   29907  math/sparse_forms.h
+ *   29928  math/sparse.c
+ *   30235  math/edges.c
+ *   31118  math/ops.c
+ *   31163  math/optim.c
+ *   31786  math/tape.c
+ *   32639  math/layer.c
+ *   33103  math/train.c
+ *   33298  math/edges_grad.c
+ *   33769  math/normal.c
+ *   33788  core/target.h
+ *   34118  math/targets.c
+ *   34247  math/all.c
+ *   34251  core/cpu.c
+ *   34465  core/hash.c
+ *   34568  math/grad.c
+ *   35348  math/matvec.h
+ *   35359  math/gemm.c
+ *   35943  math/gemm_i8.c
+ *   36166  math/linalg_block.c
+ *   36702  math/fft_way.c
+ *   37117  math/sparse_lines.c
+ *   37591  math/sparse_forms.c
+ *   37797  math/matvec.c
+ *   37849  the shared functions forwarded, where the other header has their bodies
+ *   38345  internal functions of this header
+ *   38378  llm/quant/blocks.h
+ *   38443  llm/quant/direct.h
+ *   38458  llm/quant/kformats.h
+ *   38469  llm/quant/lattice.h
+ *   38480  llm/quant/format.c
+ *   38532  llm/quant/block.h
+ *   38631  llm/quant/matmul.c
+ *   39167  llm/quant/sparse.c
+ *   39603  llm/file/fd.c
+ *   39724  llm/file/store.h
+ *   39808  llm/file/gguf.c
+ *   40092  llm/file/gguf_write.c
+ *   40721  llm/file/safetensors.c
+ *   40853  llm/file/llama2c.c
+ *   41133  llm/file/open.c
+ *   41245  llm/token/unicode.c
+ *   41730  llm/token/split.c
+ *   42313  llm/token/parts.h
+ *   42469  llm/token/vocab.c
+ *   43256  llm/chat/value.h
+ *   43373  llm/chat/compile.h
+ *   43436  llm/chat/builtin.h
+ *   43468  llm/chat/template.c
+ *   44191  llm/attention/pages.c
+ *   44490  llm/attention/tree.c
+ *   45013  llm/attention/paged.c
+ *   45792  llm/attention/latent.c
+ *   46462  llm/attention/position.c
+ *   46548  llm/attention/gla.c
+ *   46689  llm/attention/cascade.c
+ *   47309  llm/attention/fusemax.c
+ *   48022  llm/model/arch.h
+ *   48149  llm/model/inside.h
+ *   48546  llm/model/model.c
+ *   49140  llm/model/adapter.c
+ *   50004  llm/sample/sample.c
+ *   50751  llm/sample/stop.c
+ *   50878  llm/sample/pieces.c
+ *   51018  llm/sample/grammar_read.h
+ *   51049  llm/sample/grammar.c
+ *   51572  llm/sample/schema.c
+ *   52003  llm/session/inside.h
+ *   52025  llm/session/session.c
+ *   52547  llm/session/beam.c
+ *   52881  llm/train/story.c
+ *   53613  llm/train/config.h
+ *   53631  llm/train/decoder.h
+ *   53685  llm/train/trainer.c
+ *   54388  llm/train/judge.c
+ *   54663  llm/quant/direct.c
+ *   55185  llm/quant/kformats.c
+ *   56018  llm/quant/lattice.c
+ *   56691  llm/quant/block.c
+ *   56834  llm/file/store.c
+ *   57370  llm/token/parts.c
+ *   57842  llm/chat/value.c
+ *   58430  llm/chat/parse.h
+ *   58505  llm/chat/compile.c
+ *   59118  llm/chat/rows.h
+ *   59170  llm/chat/text.h
+ *   59207  llm/chat/builtin.c
+ *   59593  llm/model/arch.c
+ *   59776  llm/sample/grammar_read.c
+ *   60361  llm/train/config.c
+ *   60561  llm/train/decoder.c
+ *   61310  llm/chat/text.c
+ *   61668  llm/token/encode.c
+ *   61896  llm/token/decode.c
+ *   62075  llm/token/spm.c
+ *   62175  llm/token/bpe.c
+ *   62322  llm/token/wordpiece.c
+ *   62402  llm/token/unigram.c
+ *   62639  llm/token/rwkv.c
+ *   62665  llm/chat/value_text.c
+ *   62911  llm/chat/filters.c
+ *   63321  llm/chat/methods.c
+ *   63672  llm/chat/emit.c
+ *   63765  llm/chat/words.c
+ *   63939  llm/chat/expression.c
+ *   64420  llm/model/load.c
+ *   64757  llm/model/step.c
+ *   65262  llm/model/attn.c
+ *   65867  llm/model/mla.c
+ *   66104  llm/model/delta.c
+ *   66401  llm/model/ssm.c
+ *   66772  llm/model/rwkv.c
+ *   67307  llm/model/ffn.c
+ *   67659  llm/model/sparse.c
+ *   67770  llm/model/streams.c
+ *   68019  llm/model/forward.c
+ *   68673  llm/model/seq.c
+ *   68877  llm/model/save.c
+ *   69216  llm/tinyllm.c
+ *   69229  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -15076,7 +15078,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0015080
+#line 0015082
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -53608,6 +53610,24 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
 #undef TINYI_SW
 #endif
 
+/* src/llm/train/config.h - inside the trainer: the keys of a run's description, their defaults and limits */
+#ifndef TINYI_TRAIN_CONFIG_H
+#define TINYI_TRAIN_CONFIG_H
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+TINYI_C_BEGIN
+
+enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER, TINYI_TK_FORM };
+typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
+
+TINYI_FN const tinyi_train_key *tinyi_train_key_at(size_t i);                       /* NULL past the last */
+TINYI_FN double tinyi_train_get(const tllm_train_desc *d, const tinyi_train_key *k);        /* not of a seed */
+TINYI_FN void tinyi_train_defaults(tllm_train_desc *d);                             /* in place of zeros */
+TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d);    /* with the defaults written in */
+
+TINYI_C_END
+#endif
+#endif
+
 /* src/llm/train/decoder.h - inside the trainer: loss and gradient of a small decoder, written out by hand
  *
  * Tied embedding, layers of RMSNorm, attention, RMSNorm, a wide layer, and a norm before the head. Three forms of a layer:
@@ -53700,200 +53720,6 @@ struct tllm_trainer {
     int want_gradient, has_gradient;
     double factor;
 };
-
-/* ---- the description ----------------------------------------------------------------------------------------------------- */
-
-enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER, TINYI_TK_FORM };
-typedef struct tinyi_train_key { const char *name; int kind; size_t at; double least, most; } tinyi_train_key;
-#define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
-static const tinyi_train_key tinyi_train_keys[] = {
-    TINYI_TK(embedding, INT, 8, 4096), TINYI_TK(layers, INT, 1, TINYI_DEC_LAYERS), TINYI_TK(heads, INT, 1, 256), TINYI_TK(kv_heads, INT, 1, 256),
-    TINYI_TK(hidden, INT, 8, 16384), TINYI_TK(context, INT, 2, 4096), TINYI_TK(sequences, INT, 4, 1024), TINYI_TK(steps, INT, 1, 1e8),
-    TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
-    TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
-    TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
-    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 2),
-    TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096), TINYI_TK(rank, INT, 0, 4096)
-};
-#undef TINYI_TK
-
-/* The words of a key that is no number. */
-static const char *tinyi_train_word(int kind, int i)
-{
-    static const char *const optimizer[] = { "muon", "adamw", NULL }, *const form[] = { "grouped", "latent", "gated", NULL };
-    return kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
-}
-
-static void tinyi_train_defaults(tllm_train_desc *d)
-{
-    const int adam = d->optimizer == TLLM_TRAIN_ADAMW;
-    if (!d->embedding) d->embedding = 256;
-    if (!d->layers) d->layers = 4;
-    if (!d->heads) d->heads = 8;
-    if (!d->kv_heads) d->kv_heads = d->form != TLLM_TRAIN_GROUPED ? d->heads : 2;
-    if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
-    if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
-    if (!d->rank && d->form == TLLM_TRAIN_GATED) d->rank = 32;
-    if (!d->hidden) d->hidden = 512;
-    if (!d->context) d->context = 256;
-    if (!d->sequences) d->sequences = 16;
-    if (!d->steps) d->steps = 1000;
-    if (!d->warmup) d->warmup = 40;
-    if (d->constant == 0.0) d->constant = 0.6;
-    if (d->matrix_rate == 0.0) d->matrix_rate = adam ? 0.003 : 0.02;
-    if (d->decay == 0.0) d->decay = adam ? 0.1 : 0.01;
-    if (d->momentum == 0.0) d->momentum = 0.95;
-    if (d->rate == 0.0) d->rate = 0.003;
-    if (d->beta1 == 0.0) d->beta1 = 0.9;
-    if (d->beta2 == 0.0) d->beta2 = 0.95;
-    if (d->eps == 0.0) d->eps = 1e-8;
-    if (d->clip == 0.0) d->clip = 1.0;
-    if (d->spread == 0.0) d->spread = 0.5;
-    if (d->stress == 0.0) d->stress = 1.0;
-    if (d->rope_base == 0.0) d->rope_base = 10000.0;
-    if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
-    if (!d->seed) d->seed = 1;
-}
-
-static double tinyi_train_get(const tllm_train_desc *d, const tinyi_train_key *k)
-{
-    const unsigned char *p = (const unsigned char *)d + k->at;
-    double x;
-    int i;
-    if (k->kind == TINYI_TK_REAL) {
-        memcpy(&x, p, sizeof x);
-        return x;
-    }
-    memcpy(&i, p, sizeof i);
-    return (double)i;
-}
-
-static tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
-{
-    size_t i;
-    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++) {
-        const tinyi_train_key *k = &tinyi_train_keys[i];
-        double x;
-        if (k->kind == TINYI_TK_SEED) continue;
-        x = tinyi_train_get(d, k);
-        if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
-    }
-    if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
-    if (d->form == TLLM_TRAIN_GATED) {
-        if (d->kv_heads != d->heads)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the gated form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
-        if (d->rank > d->embedding) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank %d must be at most the embedding, %d", d->rank, d->embedding);
-        if (d->embedding / d->heads > TINY_GLA_KEYS)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the gated form takes %d at most", d->embedding / d->heads, TINY_GLA_KEYS);
-    } else if (d->rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the form gated has one", d->rank);
-    if (d->form == TLLM_TRAIN_LATENT) {
-        if (d->kv_heads != d->heads)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
-        if (d->latent > d->embedding || d->rotary > d->embedding || d->rotary % 2)
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
-    } else if (d->latent || d->rotary)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
-    else if (d->form == TLLM_TRAIN_GROUPED && d->embedding / d->heads % 2)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
-    if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
-    if (d->sequences % TLLM_TRAIN_LANES)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size", d->sequences, TLLM_TRAIN_LANES);
-    if (d->warmup > d->steps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: a warmup of %d steps is longer than the run of %d", d->warmup, d->steps);
-    return TINY_OK;
-}
-
-static int tinyi_train_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-/* A number of at most 40 characters: digits, one point, an exponent; *ok 0 where it is none. */
-static double tinyi_train_number(const char *s, size_t n, int *ok)
-{
-    double x = 0.0, unit = 1.0;
-    size_t i = 0, digits = 0;
-    int e = 0, sign = 1;
-    *ok = 0;
-    if (n > 40) return 0.0;
-    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) x = x * 10.0 + (s[i] - '0');
-    if (i < n && s[i] == '.')
-        for (i++; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) { x = x * 10.0 + (s[i] - '0'); unit *= 10.0; }
-    if (!digits) return 0.0;
-    if (i < n && (s[i] == 'e' || s[i] == 'E')) {
-        i++;
-        if (i < n && (s[i] == '-' || s[i] == '+')) sign = s[i++] == '-' ? -1 : 1;
-        if (i == n) return 0.0;
-        for (; i < n && s[i] >= '0' && s[i] <= '9' && e < 100; i++) e = e * 10 + (s[i] - '0');
-    }
-    if (i < n) return 0.0;
-    *ok = 1;
-    for (; e > 0; e--) {
-        if (sign < 0) unit *= 10.0;
-        else x *= 10.0;
-    }
-    return x / unit;
-}
-
-TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const char *text, size_t n, tllm_train_desc *desc)
-{
-    tllm_train_desc d;
-    unsigned seen = 0;
-    size_t at = 0, line = 0;
-    if (!ctx || !desc || (!text && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a configuration needs its text and a place");
-    if (!name) name = "configuration";
-    d = *desc;
-    while (at < n) {
-        const char *s = text + at, *v;
-        size_t len = 0, k_len, v_len, k;
-        const tinyi_train_key *key = NULL;
-        unsigned char *to;
-        double x;
-        int ok = 1, i;
-        line++;
-        while (at + len < n && s[len] != '\n') len++;
-        at += len + 1;
-        for (k = 0; k < len; k++)
-            if (s[k] == '#') len = k;
-        while (len && tinyi_train_blank(s[0])) { s++; len--; }
-        while (len && tinyi_train_blank(s[len - 1])) len--;
-        if (!len) continue;
-        for (k_len = 0; k_len < len && s[k_len] != '='; k_len++) {}
-        if (k_len == len) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is no key = value", name, line, (int)TINYI_MIN(len, (size_t)60), s);
-        v = s + k_len + 1;
-        v_len = len - k_len - 1;
-        while (k_len && tinyi_train_blank(s[k_len - 1])) k_len--;
-        while (v_len && tinyi_train_blank(v[0])) { v++; v_len--; }
-        for (k = 0; k < TINYI_COUNT(tinyi_train_keys); k++)
-            if (strlen(tinyi_train_keys[k].name) == k_len && !memcmp(tinyi_train_keys[k].name, s, k_len)) key = &tinyi_train_keys[k];
-        if (!key) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: there is no key \"%.*s\"", name, line, (int)TINYI_MIN(k_len, (size_t)60), s);
-        k = (size_t)(key - tinyi_train_keys);
-        if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
-        seen |= 1u << k;
-        to = (unsigned char *)&d + key->at;
-        if (tinyi_train_word(key->kind, 0)) {
-            const char *word;
-            for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
-            if (!word)
-                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s%s%s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
-                                  i > 2 ? tinyi_train_word(key->kind, 0) : "", i > 2 ? ", " : "", tinyi_train_word(key->kind, i - 2), tinyi_train_word(key->kind, i - 1));
-            memcpy(to, &i, sizeof i);
-            continue;
-        }
-        x = tinyi_train_number(v, v_len, &ok);
-        if (key->kind == TINYI_TK_SEED) {
-            ok = ok && x >= 1.0 && x < 9007199254740992.0 && x == (double)(uint64_t)x;
-            if (!ok) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: seed is \"%.*s\", it must be a whole number from 1 to 2^53", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
-            d.seed = (uint64_t)x;
-            continue;
-        }
-        if (!ok || !(x >= key->least && x <= key->most) || (key->kind == TINYI_TK_INT && x != (double)(int)x))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\", it must be a %s from %g to %g", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
-                              key->kind == TINYI_TK_INT ? "whole number" : "number", key->least, key->most);
-        if (key->kind == TINYI_TK_INT) {
-            i = (int)x;
-            memcpy(to, &i, sizeof i);
-        } else memcpy(to, &x, sizeof x);
-    }
-    *desc = d;
-    return TINY_OK;
-}
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------- */
 
@@ -54336,8 +54162,9 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
     tiny_checkpoint_writer_desc d;
     tiny_checkpoint_writer *w;
     tiny_status st;
+    const tinyi_train_key *k;
     size_t i;
-    int k;
+    int worker;
     char name[128];
     tiny_tensor x;
     if (!t || !path) return TINY_E_ARGUMENT;
@@ -54346,14 +54173,14 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
     st = tiny_checkpoint_create(t->ctx, &d, &w);
     if (st) return st;
     (void)tiny_checkpoint_put_text(t->ctx, w, "kind", tinyi_train_kind(t));
-    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++)
-        if (tinyi_train_told(t, &tinyi_train_keys[i])) (void)tiny_checkpoint_put_f64(t->ctx, w, tinyi_train_keys[i].name, tinyi_train_get(&t->desc, &tinyi_train_keys[i]));
+    for (i = 0; (k = tinyi_train_key_at(i)) != NULL; i++)
+        if (tinyi_train_told(t, k)) (void)tiny_checkpoint_put_f64(t->ctx, w, k->name, tinyi_train_get(&t->desc, k));
     (void)tiny_checkpoint_put_u64(t->ctx, w, "seed", t->desc.seed);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "step", (uint64_t)t->steps);
     (void)tiny_checkpoint_put_u64(t->ctx, w, "stories", t->stories);
     for (i = 0; tllm_trainer_tensor(t, i, name, &x, NULL); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
-    for (k = 0; k < t->n_workers; k++)
-        for (i = 0; tiny_optim_state(t->optim[k], i, name, &x); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
+    for (worker = 0; worker < t->n_workers; worker++)
+        for (i = 0; tiny_optim_state(t->optim[worker], i, name, &x); i++) (void)tiny_checkpoint_put_tensor(t->ctx, w, name, &x);
     st = tiny_checkpoint_finish(t->ctx, w);
     tiny_checkpoint_writer_close(t->ctx, w);
     return st;
@@ -54361,6 +54188,7 @@ TINY_API tiny_status tllm_trainer_save(tllm_trainer *t, const char *path)
 
 static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c, const char *path)
 {
+    const tinyi_train_key *k;
     const char *kind;
     uint64_t seed, steps = 0;
     double other_steps = 0.0, other_constant = 0.0;
@@ -54374,8 +54202,7 @@ static tiny_status tinyi_train_compare(tllm_trainer *t, const tiny_checkpoint *c
     if (!st) st = tiny_checkpoint_get_f64(t->ctx, c, "constant", &other_constant);
     /* where the rates have not begun to fall, neither here nor there, the length of the run did not enter yet */
     both_whole = (double)steps <= tinyi_train_falls(t->desc.constant, (double)t->desc.steps) && (double)steps <= tinyi_train_falls(other_constant, other_steps);
-    for (i = 0; !st && i < TINYI_COUNT(tinyi_train_keys); i++) {
-        const tinyi_train_key *k = &tinyi_train_keys[i];
+    for (i = 0; !st && (k = tinyi_train_key_at(i)) != NULL; i++) {
         double x;
         if (!tinyi_train_told(t, k) || (both_whole && (k->at == offsetof(tllm_train_desc, steps) || k->at == offsetof(tllm_train_desc, constant)))) continue;
         x = k->at == offsetof(tllm_train_desc, stress) ? 1.0 : 0.0;
@@ -60530,6 +60357,206 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
     tiny_free(ctx, g->wants);
     tiny_free(ctx, g);
 }
+
+/* src/llm/train/config.c
+ *
+ * One table of keys serves the file that a user writes, the limits of a description that a program filled, and the comparison
+ * with a checkpoint. */
+#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
+#include <string.h>
+
+#define TINYI_TK(name, kind, least, most) { #name, TINYI_TK_##kind, offsetof(tllm_train_desc, name), least, most }
+static const tinyi_train_key tinyi_train_keys[] = {
+    TINYI_TK(embedding, INT, 8, 4096), TINYI_TK(layers, INT, 1, TINYI_DEC_LAYERS), TINYI_TK(heads, INT, 1, 256), TINYI_TK(kv_heads, INT, 1, 256),
+    TINYI_TK(hidden, INT, 8, 16384), TINYI_TK(context, INT, 2, 4096), TINYI_TK(sequences, INT, 4, 1024), TINYI_TK(steps, INT, 1, 1e8),
+    TINYI_TK(warmup, INT, 1, 1e8), TINYI_TK(constant, REAL, 1e-6, 1), TINYI_TK(optimizer, OPTIMIZER, 0, 1), TINYI_TK(matrix_rate, REAL, 1e-9, 10),
+    TINYI_TK(decay, REAL, 1e-9, 10), TINYI_TK(momentum, REAL, 1e-3, 0.9999), TINYI_TK(rate, REAL, 1e-9, 10), TINYI_TK(beta1, REAL, 1e-3, 0.9999),
+    TINYI_TK(beta2, REAL, 1e-3, 0.99999), TINYI_TK(eps, REAL, 1e-30, 1), TINYI_TK(clip, REAL, 1e-6, 1e6), TINYI_TK(spread, REAL, 1e-4, 10), TINYI_TK(rope_base, REAL, 2, 1e9),
+    TINYI_TK(norm_eps, REAL, 1e-12, 0.1), TINYI_TK(seed, SEED, 0, 0), TINYI_TK(exact, INT, 0, 1), TINYI_TK(stress, REAL, 1, 100), TINYI_TK(form, FORM, 0, 2),
+    TINYI_TK(latent, INT, 0, 4096), TINYI_TK(rotary, INT, 0, 4096), TINYI_TK(rank, INT, 0, 4096)
+};
+#undef TINYI_TK
+
+TINYI_FN const tinyi_train_key *tinyi_train_key_at(size_t i) { return i < TINYI_COUNT(tinyi_train_keys) ? &tinyi_train_keys[i] : NULL; }
+
+/* The words of a key that is no number. */
+static const char *tinyi_train_word(int kind, int i)
+{
+    static const char *const optimizer[] = { "muon", "adamw", NULL }, *const form[] = { "grouped", "latent", "gated", NULL };
+    return kind == TINYI_TK_OPTIMIZER ? optimizer[i] : kind == TINYI_TK_FORM ? form[i] : NULL;
+}
+
+TINYI_FN void tinyi_train_defaults(tllm_train_desc *d)
+{
+    const int adam = d->optimizer == TLLM_TRAIN_ADAMW;
+    if (!d->embedding) d->embedding = 256;
+    if (!d->layers) d->layers = 4;
+    if (!d->heads) d->heads = 8;
+    if (!d->kv_heads) d->kv_heads = d->form != TLLM_TRAIN_GROUPED ? d->heads : 2;
+    if (!d->latent && d->form == TLLM_TRAIN_LATENT) d->latent = 64;
+    if (!d->rotary && d->form == TLLM_TRAIN_LATENT) d->rotary = 16;
+    if (!d->rank && d->form == TLLM_TRAIN_GATED) d->rank = 32;
+    if (!d->hidden) d->hidden = 512;
+    if (!d->context) d->context = 256;
+    if (!d->sequences) d->sequences = 16;
+    if (!d->steps) d->steps = 1000;
+    if (!d->warmup) d->warmup = 40;
+    if (d->constant == 0.0) d->constant = 0.6;
+    if (d->matrix_rate == 0.0) d->matrix_rate = adam ? 0.003 : 0.02;
+    if (d->decay == 0.0) d->decay = adam ? 0.1 : 0.01;
+    if (d->momentum == 0.0) d->momentum = 0.95;
+    if (d->rate == 0.0) d->rate = 0.003;
+    if (d->beta1 == 0.0) d->beta1 = 0.9;
+    if (d->beta2 == 0.0) d->beta2 = 0.95;
+    if (d->eps == 0.0) d->eps = 1e-8;
+    if (d->clip == 0.0) d->clip = 1.0;
+    if (d->spread == 0.0) d->spread = 0.5;
+    if (d->stress == 0.0) d->stress = 1.0;
+    if (d->rope_base == 0.0) d->rope_base = 10000.0;
+    if (d->norm_eps == 0.0) d->norm_eps = 1e-5;
+    if (!d->seed) d->seed = 1;
+}
+
+TINYI_FN double tinyi_train_get(const tllm_train_desc *d, const tinyi_train_key *k)
+{
+    const unsigned char *p = (const unsigned char *)d + k->at;
+    double x;
+    int i;
+    if (k->kind == TINYI_TK_REAL) {
+        memcpy(&x, p, sizeof x);
+        return x;
+    }
+    memcpy(&i, p, sizeof i);
+    return (double)i;
+}
+
+TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d)
+{
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(tinyi_train_keys); i++) {
+        const tinyi_train_key *k = &tinyi_train_keys[i];
+        double x;
+        if (k->kind == TINYI_TK_SEED) continue;
+        x = tinyi_train_get(d, k);
+        if (!(x >= k->least && x <= k->most)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %s is %g, it must be from %g to %g", k->name, x, k->least, k->most);
+    }
+    if (d->embedding % d->heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: an embedding of %d numbers cannot be shared by %d heads", d->embedding, d->heads);
+    if (d->form == TLLM_TRAIN_GATED) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the gated form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->rank > d->embedding) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank %d must be at most the embedding, %d", d->rank, d->embedding);
+        if (d->embedding / d->heads > TINY_GLA_KEYS)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers; the gated form takes %d at most", d->embedding / d->heads, TINY_GLA_KEYS);
+    } else if (d->rank) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: rank is %d; only the form gated has one", d->rank);
+    if (d->form == TLLM_TRAIN_LATENT) {
+        if (d->kv_heads != d->heads)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: the latent form makes keys for each of the %d heads; kv_heads is %d", d->heads, d->kv_heads);
+        if (d->latent > d->embedding || d->rotary > d->embedding || d->rotary % 2)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent %d and rotary %d must be at most the embedding, %d, and rotary even", d->latent, d->rotary, d->embedding);
+    } else if (d->latent || d->rotary)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: latent is %d and rotary %d; only the form latent has them", d->latent, d->rotary);
+    else if (d->form == TLLM_TRAIN_GROUPED && d->embedding / d->heads % 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: heads of %d numbers (embedding %d, heads %d) cannot be turned in pairs", d->embedding / d->heads, d->embedding, d->heads);
+    if (d->heads % d->kv_heads) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d heads are no multiple of kv_heads, %d", d->heads, d->kv_heads);
+    if (d->sequences % TLLM_TRAIN_LANES)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: %d sequences cannot be cut into %d lanes of one size", d->sequences, TLLM_TRAIN_LANES);
+    if (d->warmup > d->steps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "training: a warmup of %d steps is longer than the run of %d", d->warmup, d->steps);
+    return TINY_OK;
+}
+
+static int tinyi_train_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* A number of at most 40 characters: digits, one point, an exponent; *ok 0 where it is none. */
+static double tinyi_train_number(const char *s, size_t n, int *ok)
+{
+    double x = 0.0, unit = 1.0;
+    size_t i = 0, digits = 0;
+    int e = 0, sign = 1;
+    *ok = 0;
+    if (n > 40) return 0.0;
+    for (; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) x = x * 10.0 + (s[i] - '0');
+    if (i < n && s[i] == '.')
+        for (i++; i < n && s[i] >= '0' && s[i] <= '9'; i++, digits++) { x = x * 10.0 + (s[i] - '0'); unit *= 10.0; }
+    if (!digits) return 0.0;
+    if (i < n && (s[i] == 'e' || s[i] == 'E')) {
+        i++;
+        if (i < n && (s[i] == '-' || s[i] == '+')) sign = s[i++] == '-' ? -1 : 1;
+        if (i == n) return 0.0;
+        for (; i < n && s[i] >= '0' && s[i] <= '9' && e < 100; i++) e = e * 10 + (s[i] - '0');
+    }
+    if (i < n) return 0.0;
+    *ok = 1;
+    for (; e > 0; e--) {
+        if (sign < 0) unit *= 10.0;
+        else x *= 10.0;
+    }
+    return x / unit;
+}
+
+TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const char *text, size_t n, tllm_train_desc *desc)
+{
+    tllm_train_desc d;
+    unsigned seen = 0;
+    size_t at = 0, line = 0;
+    if (!ctx || !desc || (!text && n)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a configuration needs its text and a place");
+    if (!name) name = "configuration";
+    d = *desc;
+    while (at < n) {
+        const char *s = text + at, *v;
+        size_t len = 0, k_len, v_len, k;
+        const tinyi_train_key *key = NULL;
+        unsigned char *to;
+        double x;
+        int ok = 1, i;
+        line++;
+        while (at + len < n && s[len] != '\n') len++;
+        at += len + 1;
+        for (k = 0; k < len; k++)
+            if (s[k] == '#') len = k;
+        while (len && tinyi_train_blank(s[0])) { s++; len--; }
+        while (len && tinyi_train_blank(s[len - 1])) len--;
+        if (!len) continue;
+        for (k_len = 0; k_len < len && s[k_len] != '='; k_len++) {}
+        if (k_len == len) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: \"%.*s\" is no key = value", name, line, (int)TINYI_MIN(len, (size_t)60), s);
+        v = s + k_len + 1;
+        v_len = len - k_len - 1;
+        while (k_len && tinyi_train_blank(s[k_len - 1])) k_len--;
+        while (v_len && tinyi_train_blank(v[0])) { v++; v_len--; }
+        for (k = 0; k < TINYI_COUNT(tinyi_train_keys); k++)
+            if (strlen(tinyi_train_keys[k].name) == k_len && !memcmp(tinyi_train_keys[k].name, s, k_len)) key = &tinyi_train_keys[k];
+        if (!key) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: there is no key \"%.*s\"", name, line, (int)TINYI_MIN(k_len, (size_t)60), s);
+        k = (size_t)(key - tinyi_train_keys);
+        if (seen >> k & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s stands twice", name, line, key->name);
+        seen |= 1u << k;
+        to = (unsigned char *)&d + key->at;
+        if (tinyi_train_word(key->kind, 0)) {
+            const char *word;
+            for (i = 0; (word = tinyi_train_word(key->kind, i)) && (strlen(word) != v_len || memcmp(v, word, v_len));) i++;
+            if (!word)
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\"; %s%s%s and %s are there", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                                  i > 2 ? tinyi_train_word(key->kind, 0) : "", i > 2 ? ", " : "", tinyi_train_word(key->kind, i - 2), tinyi_train_word(key->kind, i - 1));
+            memcpy(to, &i, sizeof i);
+            continue;
+        }
+        x = tinyi_train_number(v, v_len, &ok);
+        if (key->kind == TINYI_TK_SEED) {
+            ok = ok && x >= 1.0 && x < 9007199254740992.0 && x == (double)(uint64_t)x;
+            if (!ok) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: seed is \"%.*s\", it must be a whole number from 1 to 2^53", name, line, (int)TINYI_MIN(v_len, (size_t)60), v);
+            d.seed = (uint64_t)x;
+            continue;
+        }
+        if (!ok || !(x >= key->least && x <= key->most) || (key->kind == TINYI_TK_INT && x != (double)(int)x))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %zu: %s is \"%.*s\", it must be a %s from %g to %g", name, line, key->name, (int)TINYI_MIN(v_len, (size_t)60), v,
+                              key->kind == TINYI_TK_INT ? "whole number" : "number", key->least, key->most);
+        if (key->kind == TINYI_TK_INT) {
+            i = (int)x;
+            memcpy(to, &i, sizeof i);
+        } else memcpy(to, &x, sizeof x);
+    }
+    *desc = d;
+    return TINY_OK;
+}
+#endif
 
 /* src/llm/train/decoder.c
  *
