@@ -42,8 +42,14 @@ TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
 TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
-TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
-TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
+#else
+#define TINYI_ORDERED(a, b, holds) (holds)
+#endif
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b) ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a > b) ? a : b; }
 /* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
 {
@@ -67,11 +73,10 @@ TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
 /* ---- comparisons and masks */
-TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return a < b; }
-TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return a <= b; }
-TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
-TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return a != b; }
-TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a <= b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a == b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return !v_eq(a, b); }
 TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
 TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
 TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
@@ -161,3 +166,4 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#undef TINYI_ORDERED
