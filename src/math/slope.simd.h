@@ -35,36 +35,35 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu_tanh)(v_f32 x)
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_set(1.0f); }
 
-#define TINYI_SLOPE_LOOP(f)                                                                             \
-    do {                                                                                                \
-        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));     \
-        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i); \
-    } while (0)
+#define TINYI_SLOPES(X)                                                                                                     \
+    X(EXP, v_exp) X(LOG, TINY_FN(tinyi_slope_log)) X(TANH, TINY_FN(tinyi_slope_tanh)) X(ERF, TINY_FN(tinyi_slope_erf))      \
+    X(SIGMOID, TINY_FN(tinyi_slope_bell)) X(SIN, v_cos) X(COS, TINY_FN(tinyi_slope_cos)) X(RSQRT, TINY_FN(tinyi_slope_rsqrt)) \
+    X(SQRT, TINY_FN(tinyi_slope_sqrt)) X(ABS, TINY_FN(tinyi_slope_abs)) X(NEG, TINY_FN(tinyi_slope_neg))                    \
+    X(RELU, TINY_FN(tinyi_slope_relu)) X(RELU2, TINY_FN(tinyi_slope_relu2)) X(SILU, TINY_FN(tinyi_slope_silu))              \
+    X(GELU, TINY_FN(tinyi_slope_gelu)) X(GELU_TANH, TINY_FN(tinyi_slope_gelu_tanh))
+
+/* a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
+#define TINYI_SLOPE_RUN(of, f)                                                                                              \
+    static void TINY_FN(tinyi_slope_run_##of)(float *dx, const float *x, const float *dy, size_t n)                         \
+    {                                                                                                                       \
+        size_t i = 0;                                                                                                       \
+        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                    \
+        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i);                     \
+    }
+TINYI_SLOPES(TINYI_SLOPE_RUN)
+TINYI_SLOPE_RUN(ONE, TINY_FN(tinyi_slope_one))
 
 static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
 {
-    size_t i = 0;
     switch (of) {
-    case TINY_OP_EXP: TINYI_SLOPE_LOOP(v_exp); break;
-    case TINY_OP_LOG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_log)); break;
-    case TINY_OP_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_tanh)); break;
-    case TINY_OP_ERF: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_erf)); break;
-    case TINY_OP_SIGMOID: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_bell)); break;
-    case TINY_OP_SIN: TINYI_SLOPE_LOOP(v_cos); break;
-    case TINY_OP_COS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_cos)); break;
-    case TINY_OP_RSQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_rsqrt)); break;
-    case TINY_OP_SQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_sqrt)); break;
-    case TINY_OP_ABS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_abs)); break;
-    case TINY_OP_NEG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_neg)); break;
-    case TINY_OP_RELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu)); break;
-    case TINY_OP_RELU2: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu2)); break;
-    case TINY_OP_SILU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_silu)); break;
-    case TINY_OP_GELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu)); break;
-    case TINY_OP_GELU_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu_tanh)); break;
-    default: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_one)); break;
+#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: TINY_FN(tinyi_slope_run_##of)(dx, x, dy, n); break;
+    TINYI_SLOPES(TINYI_SLOPE_CASE)
+#undef TINYI_SLOPE_CASE
+    default: TINY_FN(tinyi_slope_run_ONE)(dx, x, dy, n); break;
     }
 }
-#undef TINYI_SLOPE_LOOP
+#undef TINYI_SLOPES
+#undef TINYI_SLOPE_RUN
 
 static void TINY_FN(tinyi_nearest_f32)(float *y, const float *x, size_t n)
 {
