@@ -2,181 +2,181 @@
  *
  *     182  the manual
  *     255  math/kernels.h
- *    6689  options and names
- *    7273  core/config.h
- *    7405  core/status.h
- *    7438  core/tensor.h
- *    7491  core/ctx.h
- *    7568  core/mem.h
- *    7609  core/thread.h
- *    7660  core/rng.h
- *    7686  core/op.h
- *    7781  core/record.h
- *    7803  core/accel.h
- *    7840  core/bytes.h
- *    7868  core/json.h
- *    7914  core/safetensors.h
- *    7958  core/file.h
- *    8002  core/checkpoint.h
- *    8101  core/time.h
- *    8111  core/conform.h
- *    8194  math/binary.h
- *    8235  math/elem.h
- *    8302  math/convert.h
- *    8343  math/reduce.h
- *    8390  math/softmax.h
- *    8441  math/norm.h
- *    8490  math/matmul.h
- *    8560  math/layout.h
- *    8613  math/conv.h
- *    8673  math/sort.h
- *    8734  math/linalg_lu.h
- *    8753  math/linalg_qr.h
- *    8771  math/linalg_eig.h
- *    8786  math/linalg_svd.h
- *    8801  math/linalg.h
- *    8865  math/fft.h
- *    8940  math/fwht.h
- *    8969  math/attention.h
- *    9034  math/gla.h
- *    9097  math/gla_grad.h
- *    9115  math/slope.h
- *    9142  math/loss.h
- *    9163  math/rope.h
- *    9184  math/patch.h
- *    9215  math/sparse.h
- *    9290  math/edges.h
- *    9375  math/ops.h
- *    9396  math/optim.h
- *    9511  math/tape.h
- *    9615  math/layer.h
- *    9660  math/train.h
- *    9714  math/all.h
- *    9720  the shared functions again, where the other header came first
- *   10221  gnn/graph/graph.h
- *   10310  gnn/graph/community.h
- *   10338  gnn/graph/partition.h
- *   10381  gnn/graph/halo.h
- *   10413  gnn/graph/sample.h
- *   10467  gnn/graph/npy.h
- *   10499  gnn/graph/read.h
- *   10542  gnn/layer/layer.h
- *   10617  gnn/layer/net.h
- *   10725  gnn/train/train.h
- *   10808  gnn/embed/fastrp.h
- *   10847  gnn/train/data.h
- *   10872  gnn/tinygnn.h
- *   10897  internal functions
- *   10998  core/status.c
- *   11008  core/atomic.h
- *   11060  core/state.h
- *   11156  core/tensor.c
- *   11326  core/cpu.h
- *   11360  core/ctx.c
- *   11600  core/mem.c
- *   11696  core/thread.c
- *   12172  core/rng.c
- *   12255  core/op.c
- *   12619  core/record.c
- *   12717  core/bytes.c
- *   12806  core/json.c
- *   13116  core/safetensors.c
- *   13331  core/file.c
- *   13576  core/hash.h
- *   13596  core/checkpoint.c
- *   14257  core/time.c
- *   14304  core/half.h
- *   14357  core/conform.c
- *   15116  math/grad.h
- *   15160  math/table.h
- *   15214  math/rows.h
- *   15279  math/walk.h
- *   15398  math/binary.c
- *   15689  math/elem.c
- *   16449  math/convert.c
- *   16924  math/reduce.c
- *   17442  math/softmax.c
- *   17808  math/norm.c
- *   18335  math/gemm.h
- *   18414  math/gemm_i8.h
- *   18430  math/matmul.c
- *   18790  math/layout.c
- *   19533  math/conv.c
- *   20060  math/sort.c
- *   20952  math/linalg_block.h
- *   21100  math/linalg_lu.c
- *   21448  math/linalg_qr.c
- *   21798  math/linalg_eig.c
- *   22309  math/linalg_svd.c
- *   22707  math/linalg.c
- *   22978  math/fft_way.h
- *   23047  math/fft.c
- *   23522  math/fwht.c
- *   23668  math/attention.c
- *   24047  math/gla.c
- *   24530  math/gla_grad.c
- *   24892  math/slope.c
- *   25076  math/loss.c
- *   25245  math/rope.c
- *   25388  math/patch.c
- *   25689  math/sparse_lines.h
- *   25717  math/sparse_forms.h
- *   25738  math/sparse.c
- *   26045  math/edges.c
- *   26928  math/ops.c
- *   26973  math/optim.c
- *   27596  math/tape.c
- *   28449  math/layer.c
- *   28913  math/train.c
- *   29108  math/edges_grad.c
- *   29579  math/normal.c
- *   29598  core/target.h
- *   29928  math/targets.c
- *   30057  math/all.c
- *   30061  core/cpu.c
- *   30275  core/hash.c
- *   30378  math/grad.c
- *   31158  math/matvec.h
- *   31169  math/gemm.c
- *   31753  math/gemm_i8.c
- *   31976  math/linalg_block.c
- *   32512  math/fft_way.c
- *   32927  math/sparse_lines.c
- *   33401  math/sparse_forms.c
- *   33607  math/matvec.c
- *   33659  the shared functions forwarded, where the other header has their bodies
- *   34155  internal functions of this header
- *   34165  gnn/graph/inside.h
- *   34192  gnn/graph/graph.c
- *   34859  gnn/graph/community.c
- *   35061  gnn/graph/coarsen.h
- *   35086  gnn/graph/refine.h
- *   35129  gnn/graph/partition.c
- *   35515  gnn/graph/halo.c
- *   35673  gnn/graph/sample.c
- *   36023  gnn/graph/inflate.h
- *   36040  gnn/graph/words.h
- *   36067  gnn/graph/npy.c
- *   36543  gnn/graph/read.c
- *   37244  gnn/layer/layer.c
- *   37765  gnn/layer/net_file.h
- *   37780  gnn/layer/net.c
- *   38299  gnn/embed/fastrp.c
- *   38670  gnn/train/data.c
- *   38864  gnn/graph/coarsen.c
- *   39264  gnn/graph/refine.c
- *   39632  gnn/graph/inflate.c
- *   39942  gnn/graph/words.c
- *   40089  gnn/layer/net_file.c
- *   40522  gnn/train/pass.h
- *   40579  gnn/train/pass.c
- *   41188  gnn/train/kit.h
- *   41217  gnn/train/kit.c
- *   41331  gnn/train/nodes.c
- *   41446  gnn/train/graphs.c
- *   41713  gnn/train/links.c
- *   41970  gnn/tinygnn.c
- *   41983  the licence
+ *    6694  options and names
+ *    7278  core/config.h
+ *    7410  core/status.h
+ *    7443  core/tensor.h
+ *    7496  core/ctx.h
+ *    7573  core/mem.h
+ *    7614  core/thread.h
+ *    7665  core/rng.h
+ *    7691  core/op.h
+ *    7786  core/record.h
+ *    7808  core/accel.h
+ *    7845  core/bytes.h
+ *    7873  core/json.h
+ *    7919  core/safetensors.h
+ *    7963  core/file.h
+ *    8007  core/checkpoint.h
+ *    8106  core/time.h
+ *    8116  core/conform.h
+ *    8199  math/binary.h
+ *    8240  math/elem.h
+ *    8307  math/convert.h
+ *    8348  math/reduce.h
+ *    8395  math/softmax.h
+ *    8446  math/norm.h
+ *    8495  math/matmul.h
+ *    8565  math/layout.h
+ *    8618  math/conv.h
+ *    8678  math/sort.h
+ *    8739  math/linalg_lu.h
+ *    8758  math/linalg_qr.h
+ *    8776  math/linalg_eig.h
+ *    8791  math/linalg_svd.h
+ *    8806  math/linalg.h
+ *    8870  math/fft.h
+ *    8945  math/fwht.h
+ *    8974  math/attention.h
+ *    9039  math/gla.h
+ *    9102  math/gla_grad.h
+ *    9120  math/slope.h
+ *    9147  math/loss.h
+ *    9168  math/rope.h
+ *    9189  math/patch.h
+ *    9220  math/sparse.h
+ *    9295  math/edges.h
+ *    9380  math/ops.h
+ *    9401  math/optim.h
+ *    9516  math/tape.h
+ *    9620  math/layer.h
+ *    9665  math/train.h
+ *    9719  math/all.h
+ *    9725  the shared functions again, where the other header came first
+ *   10226  gnn/graph/graph.h
+ *   10315  gnn/graph/community.h
+ *   10343  gnn/graph/partition.h
+ *   10386  gnn/graph/halo.h
+ *   10418  gnn/graph/sample.h
+ *   10472  gnn/graph/npy.h
+ *   10504  gnn/graph/read.h
+ *   10547  gnn/layer/layer.h
+ *   10622  gnn/layer/net.h
+ *   10730  gnn/train/train.h
+ *   10813  gnn/embed/fastrp.h
+ *   10852  gnn/train/data.h
+ *   10877  gnn/tinygnn.h
+ *   10902  internal functions
+ *   11003  core/status.c
+ *   11013  core/atomic.h
+ *   11065  core/state.h
+ *   11161  core/tensor.c
+ *   11331  core/cpu.h
+ *   11365  core/ctx.c
+ *   11605  core/mem.c
+ *   11701  core/thread.c
+ *   12177  core/rng.c
+ *   12260  core/op.c
+ *   12624  core/record.c
+ *   12722  core/bytes.c
+ *   12811  core/json.c
+ *   13121  core/safetensors.c
+ *   13336  core/file.c
+ *   13581  core/hash.h
+ *   13601  core/checkpoint.c
+ *   14262  core/time.c
+ *   14309  core/half.h
+ *   14362  core/conform.c
+ *   15121  math/grad.h
+ *   15165  math/table.h
+ *   15219  math/rows.h
+ *   15284  math/walk.h
+ *   15403  math/binary.c
+ *   15694  math/elem.c
+ *   16454  math/convert.c
+ *   16929  math/reduce.c
+ *   17447  math/softmax.c
+ *   17813  math/norm.c
+ *   18340  math/gemm.h
+ *   18419  math/gemm_i8.h
+ *   18435  math/matmul.c
+ *   18795  math/layout.c
+ *   19538  math/conv.c
+ *   20065  math/sort.c
+ *   20957  math/linalg_block.h
+ *   21105  math/linalg_lu.c
+ *   21453  math/linalg_qr.c
+ *   21803  math/linalg_eig.c
+ *   22314  math/linalg_svd.c
+ *   22712  math/linalg.c
+ *   22983  math/fft_way.h
+ *   23052  math/fft.c
+ *   23527  math/fwht.c
+ *   23673  math/attention.c
+ *   24052  math/gla.c
+ *   24535  math/gla_grad.c
+ *   24897  math/slope.c
+ *   25081  math/loss.c
+ *   25250  math/rope.c
+ *   25393  math/patch.c
+ *   25694  math/sparse_lines.h
+ *   25722  math/sparse_forms.h
+ *   25743  math/sparse.c
+ *   26050  math/edges.c
+ *   26933  math/ops.c
+ *   26978  math/optim.c
+ *   27601  math/tape.c
+ *   28454  math/layer.c
+ *   28918  math/train.c
+ *   29113  math/edges_grad.c
+ *   29584  math/normal.c
+ *   29603  core/target.h
+ *   29933  math/targets.c
+ *   30062  math/all.c
+ *   30066  core/cpu.c
+ *   30280  core/hash.c
+ *   30383  math/grad.c
+ *   31163  math/matvec.h
+ *   31174  math/gemm.c
+ *   31758  math/gemm_i8.c
+ *   31981  math/linalg_block.c
+ *   32517  math/fft_way.c
+ *   32932  math/sparse_lines.c
+ *   33406  math/sparse_forms.c
+ *   33612  math/matvec.c
+ *   33664  the shared functions forwarded, where the other header has their bodies
+ *   34160  internal functions of this header
+ *   34170  gnn/graph/inside.h
+ *   34197  gnn/graph/graph.c
+ *   34864  gnn/graph/community.c
+ *   35066  gnn/graph/coarsen.h
+ *   35091  gnn/graph/refine.h
+ *   35134  gnn/graph/partition.c
+ *   35520  gnn/graph/halo.c
+ *   35678  gnn/graph/sample.c
+ *   36028  gnn/graph/inflate.h
+ *   36045  gnn/graph/words.h
+ *   36072  gnn/graph/npy.c
+ *   36548  gnn/graph/read.c
+ *   37249  gnn/layer/layer.c
+ *   37770  gnn/layer/net_file.h
+ *   37785  gnn/layer/net.c
+ *   38304  gnn/embed/fastrp.c
+ *   38675  gnn/train/data.c
+ *   38869  gnn/graph/coarsen.c
+ *   39269  gnn/graph/refine.c
+ *   39637  gnn/graph/inflate.c
+ *   39947  gnn/graph/words.c
+ *   40094  gnn/layer/net_file.c
+ *   40527  gnn/train/pass.h
+ *   40584  gnn/train/pass.c
+ *   41193  gnn/train/kit.h
+ *   41222  gnn/train/kit.c
+ *   41336  gnn/train/nodes.c
+ *   41451  gnn/train/graphs.c
+ *   41718  gnn/train/links.c
+ *   41975  gnn/tinygnn.c
+ *   41988  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -552,8 +552,14 @@ TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
 TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
-TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
-TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
+#else
+#define TINYI_ORDERED(a, b, holds) (holds)
+#endif
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b) ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a > b) ? a : b; }
 /* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
 {
@@ -577,11 +583,10 @@ TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
 /* ---- comparisons and masks */
-TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return a < b; }
-TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return a <= b; }
-TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
-TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return a != b; }
-TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a <= b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a == b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return !v_eq(a, b); }
 TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
 TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
 TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
@@ -671,6 +676,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#undef TINYI_ORDERED
 
 #endif
 #if V_W128 && TINYI_SIMD_NEW
@@ -5754,36 +5760,35 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu_tanh)(v_f32 x)
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_set(1.0f); }
 
-#define TINYI_SLOPE_LOOP(f)                                                                             \
-    do {                                                                                                \
-        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));     \
-        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i); \
-    } while (0)
+#define TINYI_SLOPES(X)                                                                                                     \
+    X(EXP, v_exp) X(LOG, TINY_FN(tinyi_slope_log)) X(TANH, TINY_FN(tinyi_slope_tanh)) X(ERF, TINY_FN(tinyi_slope_erf))      \
+    X(SIGMOID, TINY_FN(tinyi_slope_bell)) X(SIN, v_cos) X(COS, TINY_FN(tinyi_slope_cos)) X(RSQRT, TINY_FN(tinyi_slope_rsqrt)) \
+    X(SQRT, TINY_FN(tinyi_slope_sqrt)) X(ABS, TINY_FN(tinyi_slope_abs)) X(NEG, TINY_FN(tinyi_slope_neg))                    \
+    X(RELU, TINY_FN(tinyi_slope_relu)) X(RELU2, TINY_FN(tinyi_slope_relu2)) X(SILU, TINY_FN(tinyi_slope_silu))              \
+    X(GELU, TINY_FN(tinyi_slope_gelu)) X(GELU_TANH, TINY_FN(tinyi_slope_gelu_tanh))
+
+/* a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
+#define TINYI_SLOPE_RUN(of, f)                                                                                              \
+    static void TINY_FN(tinyi_slope_run_##of)(float *dx, const float *x, const float *dy, size_t n)                         \
+    {                                                                                                                       \
+        size_t i = 0;                                                                                                       \
+        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                    \
+        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i);                     \
+    }
+TINYI_SLOPES(TINYI_SLOPE_RUN)
+TINYI_SLOPE_RUN(ONE, TINY_FN(tinyi_slope_one))
 
 static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
 {
-    size_t i = 0;
     switch (of) {
-    case TINY_OP_EXP: TINYI_SLOPE_LOOP(v_exp); break;
-    case TINY_OP_LOG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_log)); break;
-    case TINY_OP_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_tanh)); break;
-    case TINY_OP_ERF: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_erf)); break;
-    case TINY_OP_SIGMOID: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_bell)); break;
-    case TINY_OP_SIN: TINYI_SLOPE_LOOP(v_cos); break;
-    case TINY_OP_COS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_cos)); break;
-    case TINY_OP_RSQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_rsqrt)); break;
-    case TINY_OP_SQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_sqrt)); break;
-    case TINY_OP_ABS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_abs)); break;
-    case TINY_OP_NEG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_neg)); break;
-    case TINY_OP_RELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu)); break;
-    case TINY_OP_RELU2: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu2)); break;
-    case TINY_OP_SILU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_silu)); break;
-    case TINY_OP_GELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu)); break;
-    case TINY_OP_GELU_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu_tanh)); break;
-    default: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_one)); break;
+#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: TINY_FN(tinyi_slope_run_##of)(dx, x, dy, n); break;
+    TINYI_SLOPES(TINYI_SLOPE_CASE)
+#undef TINYI_SLOPE_CASE
+    default: TINY_FN(tinyi_slope_run_ONE)(dx, x, dy, n); break;
     }
 }
-#undef TINYI_SLOPE_LOOP
+#undef TINYI_SLOPES
+#undef TINYI_SLOPE_RUN
 
 static void TINY_FN(tinyi_nearest_f32)(float *y, const float *x, size_t n)
 {
@@ -10888,7 +10893,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0010892
+#line 0010897
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED

@@ -2,266 +2,266 @@
  *
  *     267  the manual
  *     341  math/kernels.h
- *    6773  llm/quant/kernels.h
- *    9565  options and names
- *   10149  core/config.h
- *   10281  core/status.h
- *   10314  core/tensor.h
- *   10367  core/ctx.h
- *   10444  core/mem.h
- *   10485  core/thread.h
- *   10536  core/rng.h
- *   10562  core/op.h
- *   10657  core/record.h
- *   10679  core/accel.h
- *   10716  core/bytes.h
- *   10744  core/json.h
- *   10790  core/safetensors.h
- *   10834  core/file.h
- *   10878  core/checkpoint.h
- *   10977  core/time.h
- *   10987  core/conform.h
- *   11070  math/binary.h
- *   11111  math/elem.h
- *   11178  math/convert.h
- *   11219  math/reduce.h
- *   11266  math/softmax.h
- *   11317  math/norm.h
- *   11366  math/matmul.h
- *   11436  math/layout.h
- *   11489  math/conv.h
- *   11549  math/sort.h
- *   11610  math/linalg_lu.h
- *   11629  math/linalg_qr.h
- *   11647  math/linalg_eig.h
- *   11662  math/linalg_svd.h
- *   11677  math/linalg.h
- *   11741  math/fft.h
- *   11816  math/fwht.h
- *   11845  math/attention.h
- *   11910  math/gla.h
- *   11973  math/gla_grad.h
- *   11991  math/slope.h
- *   12018  math/loss.h
- *   12039  math/rope.h
- *   12060  math/patch.h
- *   12091  math/sparse.h
- *   12166  math/edges.h
- *   12251  math/ops.h
- *   12272  math/optim.h
- *   12387  math/tape.h
- *   12491  math/layer.h
- *   12536  math/train.h
- *   12590  math/all.h
- *   12596  the shared functions again, where the other header came first
- *   13097  llm/quant/format.h
- *   13188  llm/quant/matmul.h
- *   13217  llm/quant/sparse.h
- *   13269  llm/file/fd.h
- *   13281  llm/file/gguf.h
- *   13377  llm/file/gguf_write.h
- *   13433  llm/file/safetensors.h
- *   13452  llm/file/llama2c.h
- *   13471  llm/file/open.h
- *   13492  llm/token/unicode.h
- *   13519  llm/token/split.h
- *   13569  llm/token/vocab.h
- *   13690  llm/chat/template.h
- *   13758  llm/attention/pages.h
- *   13837  llm/attention/tree.h
- *   13939  llm/attention/paged.h
- *   13992  llm/attention/latent.h
- *   14039  llm/attention/position.h
- *   14078  llm/attention/gla.h
- *   14116  llm/attention/cascade.h
- *   14207  llm/attention/fusemax.h
- *   14279  llm/model/model.h
- *   14418  llm/model/adapter.h
- *   14468  llm/sample/sample.h
- *   14563  llm/sample/stop.h
- *   14590  llm/sample/pieces.h
- *   14615  llm/sample/grammar.h
- *   14670  llm/sample/schema.h
- *   14692  llm/session/session.h
- *   14793  llm/session/beam.h
- *   14839  llm/train/story.h
- *   14927  llm/train/trainer.h
- *   15019  llm/train/judge.h
- *   15065  llm/tinyllm.h
- *   15087  internal functions
- *   15188  core/status.c
- *   15198  core/atomic.h
- *   15250  core/state.h
- *   15346  core/tensor.c
- *   15516  core/cpu.h
- *   15550  core/ctx.c
- *   15790  core/mem.c
- *   15886  core/thread.c
- *   16362  core/rng.c
- *   16445  core/op.c
- *   16809  core/record.c
- *   16907  core/bytes.c
- *   16996  core/json.c
- *   17306  core/safetensors.c
- *   17521  core/file.c
- *   17766  core/hash.h
- *   17786  core/checkpoint.c
- *   18447  core/time.c
- *   18494  core/half.h
- *   18547  core/conform.c
- *   19306  math/grad.h
- *   19350  math/table.h
- *   19404  math/rows.h
- *   19469  math/walk.h
- *   19588  math/binary.c
- *   19879  math/elem.c
- *   20639  math/convert.c
- *   21114  math/reduce.c
- *   21632  math/softmax.c
- *   21998  math/norm.c
- *   22525  math/gemm.h
- *   22604  math/gemm_i8.h
- *   22620  math/matmul.c
- *   22980  math/layout.c
- *   23723  math/conv.c
- *   24250  math/sort.c
- *   25142  math/linalg_block.h
- *   25290  math/linalg_lu.c
- *   25638  math/linalg_qr.c
- *   25988  math/linalg_eig.c
- *   26499  math/linalg_svd.c
- *   26897  math/linalg.c
- *   27168  math/fft_way.h
- *   27237  math/fft.c
- *   27712  math/fwht.c
- *   27858  math/attention.c
- *   28237  math/gla.c
- *   28720  math/gla_grad.c
- *   29082  math/slope.c
- *   29266  math/loss.c
- *   29435  math/rope.c
- *   29578  math/patch.c
- *   29879  math/sparse_lines.h
- *   29907  math/sparse_forms.h
- *   29928  math/sparse.c
- *   30235  math/edges.c
- *   31118  math/ops.c
- *   31163  math/optim.c
- *   31786  math/tape.c
- *   32639  math/layer.c
- *   33103  math/train.c
- *   33298  math/edges_grad.c
- *   33769  math/normal.c
- *   33788  core/target.h
- *   34118  math/targets.c
- *   34247  math/all.c
- *   34251  core/cpu.c
- *   34465  core/hash.c
- *   34568  math/grad.c
- *   35348  math/matvec.h
- *   35359  math/gemm.c
- *   35943  math/gemm_i8.c
- *   36166  math/linalg_block.c
- *   36702  math/fft_way.c
- *   37117  math/sparse_lines.c
- *   37591  math/sparse_forms.c
- *   37797  math/matvec.c
- *   37849  the shared functions forwarded, where the other header has their bodies
- *   38345  internal functions of this header
- *   38378  llm/quant/blocks.h
- *   38443  llm/quant/direct.h
- *   38458  llm/quant/kformats.h
- *   38469  llm/quant/lattice.h
- *   38480  llm/quant/format.c
- *   38532  llm/quant/block.h
- *   38631  llm/quant/matmul.c
- *   39167  llm/quant/sparse.c
- *   39603  llm/file/fd.c
- *   39724  llm/file/store.h
- *   39808  llm/file/gguf.c
- *   40092  llm/file/gguf_write.c
- *   40721  llm/file/safetensors.c
- *   40853  llm/file/llama2c.c
- *   41133  llm/file/open.c
- *   41245  llm/token/unicode.c
- *   41730  llm/token/split.c
- *   42313  llm/token/parts.h
- *   42469  llm/token/vocab.c
- *   43256  llm/chat/value.h
- *   43373  llm/chat/compile.h
- *   43436  llm/chat/builtin.h
- *   43468  llm/chat/template.c
- *   44191  llm/attention/pages.c
- *   44490  llm/attention/tree.c
- *   45013  llm/attention/paged.c
- *   45792  llm/attention/latent.c
- *   46462  llm/attention/position.c
- *   46548  llm/attention/gla.c
- *   46689  llm/attention/cascade.c
- *   47309  llm/attention/fusemax.c
- *   48022  llm/model/arch.h
- *   48149  llm/model/inside.h
- *   48546  llm/model/model.c
- *   49140  llm/model/adapter.c
- *   50004  llm/sample/sample.c
- *   50751  llm/sample/stop.c
- *   50878  llm/sample/pieces.c
- *   51018  llm/sample/grammar_read.h
- *   51049  llm/sample/grammar.c
- *   51572  llm/sample/schema.c
- *   52003  llm/session/inside.h
- *   52025  llm/session/session.c
- *   52547  llm/session/beam.c
- *   52881  llm/train/story.c
- *   53613  llm/train/config.h
- *   53631  llm/train/decoder.h
- *   53685  llm/train/trainer.c
- *   54388  llm/train/judge.c
- *   54663  llm/quant/direct.c
- *   55185  llm/quant/kformats.c
- *   56018  llm/quant/lattice.c
- *   56691  llm/quant/block.c
- *   56834  llm/file/store.c
- *   57370  llm/token/parts.c
- *   57842  llm/chat/value.c
- *   58430  llm/chat/parse.h
- *   58505  llm/chat/compile.c
- *   59118  llm/chat/rows.h
- *   59170  llm/chat/text.h
- *   59207  llm/chat/builtin.c
- *   59593  llm/model/arch.c
- *   59776  llm/sample/grammar_read.c
- *   60361  llm/train/config.c
- *   60561  llm/train/decoder.c
- *   61310  llm/chat/text.c
- *   61668  llm/token/encode.c
- *   61896  llm/token/decode.c
- *   62075  llm/token/spm.c
- *   62175  llm/token/bpe.c
- *   62322  llm/token/wordpiece.c
- *   62402  llm/token/unigram.c
- *   62639  llm/token/rwkv.c
- *   62665  llm/chat/value_text.c
- *   62911  llm/chat/filters.c
- *   63321  llm/chat/methods.c
- *   63672  llm/chat/emit.c
- *   63765  llm/chat/words.c
- *   63939  llm/chat/expression.c
- *   64420  llm/model/load.c
- *   64757  llm/model/step.c
- *   65262  llm/model/attn.c
- *   65867  llm/model/mla.c
- *   66104  llm/model/delta.c
- *   66401  llm/model/ssm.c
- *   66772  llm/model/rwkv.c
- *   67307  llm/model/ffn.c
- *   67659  llm/model/sparse.c
- *   67770  llm/model/streams.c
- *   68019  llm/model/forward.c
- *   68673  llm/model/seq.c
- *   68877  llm/model/save.c
- *   69216  llm/tinyllm.c
- *   69229  the licence
+ *    6778  llm/quant/kernels.h
+ *    9576  options and names
+ *   10160  core/config.h
+ *   10292  core/status.h
+ *   10325  core/tensor.h
+ *   10378  core/ctx.h
+ *   10455  core/mem.h
+ *   10496  core/thread.h
+ *   10547  core/rng.h
+ *   10573  core/op.h
+ *   10668  core/record.h
+ *   10690  core/accel.h
+ *   10727  core/bytes.h
+ *   10755  core/json.h
+ *   10801  core/safetensors.h
+ *   10845  core/file.h
+ *   10889  core/checkpoint.h
+ *   10988  core/time.h
+ *   10998  core/conform.h
+ *   11081  math/binary.h
+ *   11122  math/elem.h
+ *   11189  math/convert.h
+ *   11230  math/reduce.h
+ *   11277  math/softmax.h
+ *   11328  math/norm.h
+ *   11377  math/matmul.h
+ *   11447  math/layout.h
+ *   11500  math/conv.h
+ *   11560  math/sort.h
+ *   11621  math/linalg_lu.h
+ *   11640  math/linalg_qr.h
+ *   11658  math/linalg_eig.h
+ *   11673  math/linalg_svd.h
+ *   11688  math/linalg.h
+ *   11752  math/fft.h
+ *   11827  math/fwht.h
+ *   11856  math/attention.h
+ *   11921  math/gla.h
+ *   11984  math/gla_grad.h
+ *   12002  math/slope.h
+ *   12029  math/loss.h
+ *   12050  math/rope.h
+ *   12071  math/patch.h
+ *   12102  math/sparse.h
+ *   12177  math/edges.h
+ *   12262  math/ops.h
+ *   12283  math/optim.h
+ *   12398  math/tape.h
+ *   12502  math/layer.h
+ *   12547  math/train.h
+ *   12601  math/all.h
+ *   12607  the shared functions again, where the other header came first
+ *   13108  llm/quant/format.h
+ *   13199  llm/quant/matmul.h
+ *   13228  llm/quant/sparse.h
+ *   13280  llm/file/fd.h
+ *   13292  llm/file/gguf.h
+ *   13388  llm/file/gguf_write.h
+ *   13444  llm/file/safetensors.h
+ *   13463  llm/file/llama2c.h
+ *   13482  llm/file/open.h
+ *   13503  llm/token/unicode.h
+ *   13530  llm/token/split.h
+ *   13580  llm/token/vocab.h
+ *   13701  llm/chat/template.h
+ *   13769  llm/attention/pages.h
+ *   13848  llm/attention/tree.h
+ *   13950  llm/attention/paged.h
+ *   14003  llm/attention/latent.h
+ *   14050  llm/attention/position.h
+ *   14089  llm/attention/gla.h
+ *   14127  llm/attention/cascade.h
+ *   14218  llm/attention/fusemax.h
+ *   14290  llm/model/model.h
+ *   14429  llm/model/adapter.h
+ *   14479  llm/sample/sample.h
+ *   14574  llm/sample/stop.h
+ *   14601  llm/sample/pieces.h
+ *   14626  llm/sample/grammar.h
+ *   14681  llm/sample/schema.h
+ *   14703  llm/session/session.h
+ *   14804  llm/session/beam.h
+ *   14850  llm/train/story.h
+ *   14938  llm/train/trainer.h
+ *   15030  llm/train/judge.h
+ *   15076  llm/tinyllm.h
+ *   15098  internal functions
+ *   15199  core/status.c
+ *   15209  core/atomic.h
+ *   15261  core/state.h
+ *   15357  core/tensor.c
+ *   15527  core/cpu.h
+ *   15561  core/ctx.c
+ *   15801  core/mem.c
+ *   15897  core/thread.c
+ *   16373  core/rng.c
+ *   16456  core/op.c
+ *   16820  core/record.c
+ *   16918  core/bytes.c
+ *   17007  core/json.c
+ *   17317  core/safetensors.c
+ *   17532  core/file.c
+ *   17777  core/hash.h
+ *   17797  core/checkpoint.c
+ *   18458  core/time.c
+ *   18505  core/half.h
+ *   18558  core/conform.c
+ *   19317  math/grad.h
+ *   19361  math/table.h
+ *   19415  math/rows.h
+ *   19480  math/walk.h
+ *   19599  math/binary.c
+ *   19890  math/elem.c
+ *   20650  math/convert.c
+ *   21125  math/reduce.c
+ *   21643  math/softmax.c
+ *   22009  math/norm.c
+ *   22536  math/gemm.h
+ *   22615  math/gemm_i8.h
+ *   22631  math/matmul.c
+ *   22991  math/layout.c
+ *   23734  math/conv.c
+ *   24261  math/sort.c
+ *   25153  math/linalg_block.h
+ *   25301  math/linalg_lu.c
+ *   25649  math/linalg_qr.c
+ *   25999  math/linalg_eig.c
+ *   26510  math/linalg_svd.c
+ *   26908  math/linalg.c
+ *   27179  math/fft_way.h
+ *   27248  math/fft.c
+ *   27723  math/fwht.c
+ *   27869  math/attention.c
+ *   28248  math/gla.c
+ *   28731  math/gla_grad.c
+ *   29093  math/slope.c
+ *   29277  math/loss.c
+ *   29446  math/rope.c
+ *   29589  math/patch.c
+ *   29890  math/sparse_lines.h
+ *   29918  math/sparse_forms.h
+ *   29939  math/sparse.c
+ *   30246  math/edges.c
+ *   31129  math/ops.c
+ *   31174  math/optim.c
+ *   31797  math/tape.c
+ *   32650  math/layer.c
+ *   33114  math/train.c
+ *   33309  math/edges_grad.c
+ *   33780  math/normal.c
+ *   33799  core/target.h
+ *   34129  math/targets.c
+ *   34258  math/all.c
+ *   34262  core/cpu.c
+ *   34476  core/hash.c
+ *   34579  math/grad.c
+ *   35359  math/matvec.h
+ *   35370  math/gemm.c
+ *   35954  math/gemm_i8.c
+ *   36177  math/linalg_block.c
+ *   36713  math/fft_way.c
+ *   37128  math/sparse_lines.c
+ *   37602  math/sparse_forms.c
+ *   37808  math/matvec.c
+ *   37860  the shared functions forwarded, where the other header has their bodies
+ *   38356  internal functions of this header
+ *   38389  llm/quant/blocks.h
+ *   38454  llm/quant/direct.h
+ *   38469  llm/quant/kformats.h
+ *   38480  llm/quant/lattice.h
+ *   38491  llm/quant/format.c
+ *   38543  llm/quant/block.h
+ *   38642  llm/quant/matmul.c
+ *   39178  llm/quant/sparse.c
+ *   39614  llm/file/fd.c
+ *   39735  llm/file/store.h
+ *   39819  llm/file/gguf.c
+ *   40103  llm/file/gguf_write.c
+ *   40732  llm/file/safetensors.c
+ *   40864  llm/file/llama2c.c
+ *   41144  llm/file/open.c
+ *   41256  llm/token/unicode.c
+ *   41741  llm/token/split.c
+ *   42324  llm/token/parts.h
+ *   42480  llm/token/vocab.c
+ *   43267  llm/chat/value.h
+ *   43384  llm/chat/compile.h
+ *   43447  llm/chat/builtin.h
+ *   43479  llm/chat/template.c
+ *   44202  llm/attention/pages.c
+ *   44501  llm/attention/tree.c
+ *   45024  llm/attention/paged.c
+ *   45803  llm/attention/latent.c
+ *   46473  llm/attention/position.c
+ *   46559  llm/attention/gla.c
+ *   46700  llm/attention/cascade.c
+ *   47320  llm/attention/fusemax.c
+ *   48033  llm/model/arch.h
+ *   48160  llm/model/inside.h
+ *   48557  llm/model/model.c
+ *   49151  llm/model/adapter.c
+ *   50015  llm/sample/sample.c
+ *   50762  llm/sample/stop.c
+ *   50889  llm/sample/pieces.c
+ *   51029  llm/sample/grammar_read.h
+ *   51060  llm/sample/grammar.c
+ *   51583  llm/sample/schema.c
+ *   52014  llm/session/inside.h
+ *   52036  llm/session/session.c
+ *   52558  llm/session/beam.c
+ *   52892  llm/train/story.c
+ *   53624  llm/train/config.h
+ *   53642  llm/train/decoder.h
+ *   53696  llm/train/trainer.c
+ *   54399  llm/train/judge.c
+ *   54674  llm/quant/direct.c
+ *   55196  llm/quant/kformats.c
+ *   56029  llm/quant/lattice.c
+ *   56702  llm/quant/block.c
+ *   56845  llm/file/store.c
+ *   57381  llm/token/parts.c
+ *   57853  llm/chat/value.c
+ *   58441  llm/chat/parse.h
+ *   58516  llm/chat/compile.c
+ *   59129  llm/chat/rows.h
+ *   59181  llm/chat/text.h
+ *   59218  llm/chat/builtin.c
+ *   59604  llm/model/arch.c
+ *   59787  llm/sample/grammar_read.c
+ *   60372  llm/train/config.c
+ *   60572  llm/train/decoder.c
+ *   61321  llm/chat/text.c
+ *   61679  llm/token/encode.c
+ *   61907  llm/token/decode.c
+ *   62086  llm/token/spm.c
+ *   62186  llm/token/bpe.c
+ *   62333  llm/token/wordpiece.c
+ *   62413  llm/token/unigram.c
+ *   62650  llm/token/rwkv.c
+ *   62676  llm/chat/value_text.c
+ *   62922  llm/chat/filters.c
+ *   63332  llm/chat/methods.c
+ *   63683  llm/chat/emit.c
+ *   63776  llm/chat/words.c
+ *   63950  llm/chat/expression.c
+ *   64431  llm/model/load.c
+ *   64768  llm/model/step.c
+ *   65273  llm/model/attn.c
+ *   65878  llm/model/mla.c
+ *   66115  llm/model/delta.c
+ *   66412  llm/model/ssm.c
+ *   66783  llm/model/rwkv.c
+ *   67318  llm/model/ffn.c
+ *   67670  llm/model/sparse.c
+ *   67781  llm/model/streams.c
+ *   68030  llm/model/forward.c
+ *   68684  llm/model/seq.c
+ *   68888  llm/model/save.c
+ *   69227  llm/tinyllm.c
+ *   69240  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -638,8 +638,14 @@ TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
 TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
-TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
-TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
+#else
+#define TINYI_ORDERED(a, b, holds) (holds)
+#endif
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b) ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a > b) ? a : b; }
 /* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
 {
@@ -663,11 +669,10 @@ TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
 /* ---- comparisons and masks */
-TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return a < b; }
-TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return a <= b; }
-TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
-TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return a != b; }
-TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a <= b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a == b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return !v_eq(a, b); }
 TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
 TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
 TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
@@ -757,6 +762,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#undef TINYI_ORDERED
 
 #endif
 #if V_W128 && TINYI_SIMD_NEW
@@ -5840,36 +5846,35 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_gelu_tanh)(v_f32 x)
 }
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_set(1.0f); }
 
-#define TINYI_SLOPE_LOOP(f)                                                                             \
-    do {                                                                                                \
-        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));     \
-        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i); \
-    } while (0)
+#define TINYI_SLOPES(X)                                                                                                     \
+    X(EXP, v_exp) X(LOG, TINY_FN(tinyi_slope_log)) X(TANH, TINY_FN(tinyi_slope_tanh)) X(ERF, TINY_FN(tinyi_slope_erf))      \
+    X(SIGMOID, TINY_FN(tinyi_slope_bell)) X(SIN, v_cos) X(COS, TINY_FN(tinyi_slope_cos)) X(RSQRT, TINY_FN(tinyi_slope_rsqrt)) \
+    X(SQRT, TINY_FN(tinyi_slope_sqrt)) X(ABS, TINY_FN(tinyi_slope_abs)) X(NEG, TINY_FN(tinyi_slope_neg))                    \
+    X(RELU, TINY_FN(tinyi_slope_relu)) X(RELU2, TINY_FN(tinyi_slope_relu2)) X(SILU, TINY_FN(tinyi_slope_silu))              \
+    X(GELU, TINY_FN(tinyi_slope_gelu)) X(GELU_TANH, TINY_FN(tinyi_slope_gelu_tanh))
+
+/* a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
+#define TINYI_SLOPE_RUN(of, f)                                                                                              \
+    static void TINY_FN(tinyi_slope_run_##of)(float *dx, const float *x, const float *dy, size_t n)                         \
+    {                                                                                                                       \
+        size_t i = 0;                                                                                                       \
+        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                    \
+        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i);                     \
+    }
+TINYI_SLOPES(TINYI_SLOPE_RUN)
+TINYI_SLOPE_RUN(ONE, TINY_FN(tinyi_slope_one))
 
 static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
 {
-    size_t i = 0;
     switch (of) {
-    case TINY_OP_EXP: TINYI_SLOPE_LOOP(v_exp); break;
-    case TINY_OP_LOG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_log)); break;
-    case TINY_OP_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_tanh)); break;
-    case TINY_OP_ERF: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_erf)); break;
-    case TINY_OP_SIGMOID: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_bell)); break;
-    case TINY_OP_SIN: TINYI_SLOPE_LOOP(v_cos); break;
-    case TINY_OP_COS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_cos)); break;
-    case TINY_OP_RSQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_rsqrt)); break;
-    case TINY_OP_SQRT: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_sqrt)); break;
-    case TINY_OP_ABS: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_abs)); break;
-    case TINY_OP_NEG: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_neg)); break;
-    case TINY_OP_RELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu)); break;
-    case TINY_OP_RELU2: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_relu2)); break;
-    case TINY_OP_SILU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_silu)); break;
-    case TINY_OP_GELU: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu)); break;
-    case TINY_OP_GELU_TANH: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_gelu_tanh)); break;
-    default: TINYI_SLOPE_LOOP(TINY_FN(tinyi_slope_one)); break;
+#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: TINY_FN(tinyi_slope_run_##of)(dx, x, dy, n); break;
+    TINYI_SLOPES(TINYI_SLOPE_CASE)
+#undef TINYI_SLOPE_CASE
+    default: TINY_FN(tinyi_slope_run_ONE)(dx, x, dy, n); break;
     }
 }
-#undef TINYI_SLOPE_LOOP
+#undef TINYI_SLOPES
+#undef TINYI_SLOPE_RUN
 
 static void TINY_FN(tinyi_nearest_f32)(float *y, const float *x, size_t n)
 {
@@ -7067,8 +7072,14 @@ TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
 TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
 TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
 TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
-TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return a < b ? a : b; }
-TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
+#else
+#define TINYI_ORDERED(a, b, holds) (holds)
+#endif
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b) ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a > b) ? a : b; }
 /* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
 {
@@ -7092,11 +7103,10 @@ TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
 /* ---- comparisons and masks */
-TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return a < b; }
-TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return a <= b; }
-TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
-TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return a != b; }
-TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a <= b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a == b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return !v_eq(a, b); }
 TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
 TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
 TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
@@ -7186,6 +7196,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#undef TINYI_ORDERED
 
 #endif
 #if V_W128 && TINYI_SIMD_NEW
@@ -15078,7 +15089,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0015082
+#line 0015093
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
