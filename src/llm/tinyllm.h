@@ -106,4 +106,7 @@
 #include "llm/train/trainer.h"
 #include "llm/train/judge.h"
 #include "llm/vision/vit.h"
+#include "llm/vision/tome.h"
+#include "llm/vision/merge.h"
+#include "llm/vision/pyra.h"
 #endif

@@ -1,0 +1,191 @@
+/* src/llm/vision/pyra.c - the hooks of a vision transformer whose tokens merge
+ * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; the logarithm of sizes: D. Bolya et al., 2022, eq. 1.
+ * Formula  behind attention of block l: match of the keys, merge (llm/vision/merge.c), sizes summed; attention of later blocks has ln size added
+ *          to the scores of a key, once something has merged.
+ * Data     sizes, matches and places lie on the tape of the run.
+ * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list of parameters. */
+#include "llm/vision/pyra.h"
+#include "math/grad.h"
+#include "math/table.h"
+#include "math/rows.h"
+#include "math/elem.h"
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+struct tllm_pyra {
+    tiny_ctx *ctx;
+    tllm_vit_hooks hooks;
+    tiny_idx t, n_block, d;
+    int plain, unweighted;
+    tiny_idx r[TLLM_VIT_BLOCKS];
+    tiny_param *param;                      /* 4 for each block that merges */
+    char (*name)[32];
+    int first[TLLM_VIT_BLOCKS];             /* of a block; -1: none */
+    size_t n_params;
+    void *numbers;
+    tiny_tensor size, place;                /* of the run that is under way */
+    int begun;                              /* some have merged: sizes differ */
+};
+
+static tiny_tensor tinyi_pyra_bad(tiny_tape *tape, tiny_status st, const char *text)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    (void)tinyi_tape_refuse(tape, st, text);
+    return none;
+}
+
+static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+{
+    tllm_pyra *p = (tllm_pyra *)user;
+    tiny_tensor bias;
+    tiny_idx dim[2], h, t;
+    if (!at->i_block) p->begun = 0;
+    if (!p->begun || p->unweighted) return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, NULL, NULL);
+    dim[0] = q->dim[1];
+    dim[1] = k->dim[0];
+    bias = tiny_tape_new(tape, q->dtype, 2, dim);
+    if (!bias.data) return bias;
+    for (h = 0; h < dim[0] && !tiny_tape_dry(tape); h++)
+        for (t = 0; t < dim[1]; t++) tinyi_real_set(bias.data, bias.dtype, h * dim[1] + t, tinyi_log64(tinyi_real(p->size.data, p->size.dtype, t * at->batch + h / at->n_head)));
+    bias.rank = 3;                          /* the same for all queries */
+    bias.dim[1] = q->dim[0]; bias.dim[2] = dim[1];
+    bias.stride[1] = 0; bias.stride[2] = 1;
+    return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, &bias, NULL);
+}
+
+static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+{
+    tllm_pyra *p = (tllm_pyra *)user;
+    tiny_tensor match, next, y[TINY_OP_MAX_OUT];
+    tllm_pyra_weights w;
+    tiny_idx dim[2], i;
+    tiny_op op;
+    const int dry = tiny_tape_dry(tape);
+    const tiny_idx r = at->i_block < p->n_block ? p->r[at->i_block] : 0, t = x->dim[0];
+    tiny_status st = TINY_OK;
+    if (at->i_block >= p->n_block || t != tllm_pyra_tokens(p, at->i_block - 1)) return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: a block or a number of tokens that it was not opened for");
+    if (!at->i_block) {                     /* all stand for themselves */
+        dim[0] = t; dim[1] = at->batch;
+        p->size = tiny_tape_new(tape, x->dtype, 2, dim);
+        p->place = tiny_tape_new(tape, TINY_I32, 2, dim);
+        if (tiny_tape_status(tape)) return *x;
+        for (i = 0; i < t * at->batch && !dry; i++) tinyi_real_set(p->size.data, p->size.dtype, i, 1.0);
+        if (!dry) st = tllm_tome_track(p->ctx, &p->place, NULL, 0);
+    }
+    if (!r || st) return st ? tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx)) : *x;
+    dim[0] = 2 * t + r; dim[1] = at->batch;
+    match = tiny_tape_new(tape, TINY_I32, 2, dim);
+    dim[0] = t - r;
+    next = tiny_tape_new(tape, x->dtype, 2, dim);
+    if (tiny_tape_status(tape)) return *x;
+    if (!dry) st = tllm_tome_match(p->ctx, k, at->batch, TLLM_TOME_CLASS, &match);
+    if (!dry && !st) st = tllm_tome_sizes(p->ctx, &p->size, &match, &next);
+    if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
+    if (st) return tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx));
+    if (p->first[at->i_block] >= 0) {
+        const tiny_param *q = p->param + p->first[at->i_block];
+        w.pa = &q[0].value; w.pb = &q[1].value; w.norm_g = &q[2].value; w.norm_b = &q[3].value;
+    }
+    tinyi_merge_op(&op, 0, x, &p->size, &match, p->first[at->i_block] >= 0 ? &w : NULL);
+    if (tiny_tape_op(tape, &op, y)) return *x;
+    p->size = next;
+    p->begun = 1;
+    return y[0];
+}
+
+TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out)
+{
+    static const char *const names[4] = { "pa", "pb", "norm.weight", "norm.bias" };
+    const tllm_vit_desc *is = tllm_vit_is(vit);
+    tllm_pyra *p;
+    tiny_rng rng;
+    size_t n = 0, es;
+    tiny_idx i, t, merging = 0, at = 0;
+    int k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out || !is || !desc || !desc->r) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: a network, how many merge in each block, and a place for the result are needed");
+    if (desc->n_block != is->n_block) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block, is->n_block);
+    t = tllm_vit_tokens(vit);
+    if (t > TLLM_TOME_TOKENS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td tokens, %d at most", t, TLLM_TOME_TOKENS);
+    for (i = 0; i < desc->n_block; i++)
+        if (desc->r[i] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td merges in block %td", desc->r[i], i);
+    p = (tllm_pyra *)tiny_alloc(ctx, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->hooks.user = p;
+    p->hooks.mix = tinyi_pyra_mix;
+    p->hooks.between = tinyi_pyra_between;
+    p->t = t;
+    p->n_block = is->n_block;
+    p->d = is->d;
+    p->plain = desc->plain;
+    p->unweighted = desc->unweighted;
+    for (i = 0; i < p->n_block; i++) {
+        p->r[i] = tllm_tome_count(t, desc->r[i], TLLM_TOME_CLASS);
+        t -= p->r[i];
+        p->first[i] = p->r[i] && !p->plain ? (int)(4 * merging++) : -1;
+        if (p->first[i] >= 0) n += (size_t)(p->r[i] + 3 * p->d);        /* d is at most 2^20, blocks 256 */
+        if (p->first[i] >= 0 && p->r[i] > TLLM_PYRA_PAIRS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i], i, TLLM_PYRA_PAIRS);
+    }
+    es = tiny_dtype_bytes(is->dtype);
+    if (!st) p->param = (tiny_param *)tinyi_alloc(ctx, (size_t)(4 * merging), sizeof *p->param);
+    if (p->param) p->name = (char (*)[32])tinyi_alloc(ctx, (size_t)(4 * merging), sizeof *p->name);
+    if (p->name) p->numbers = tinyi_alloc(ctx, 2 * n, es);
+    if (!p->numbers) {
+        if (!st) st = tiny_ctx_status(ctx);
+        tllm_pyra_close(p);
+        return st;
+    }
+    memset(p->numbers, 0, 2 * n * es);
+    rng = tiny_rng_make(desc->seed, 0x70797261);
+    for (i = 0; i < p->n_block; i++)
+        for (k = 0; k < 4 && p->first[i] >= 0; k++) {
+            tiny_param *q = &p->param[p->n_params];
+            const tiny_idx many = k ? p->d : p->r[i];
+            tiny_idx j;
+            (void)snprintf(p->name[p->n_params], sizeof p->name[0], "pyra.%d.%s", (int)i, names[k]);
+            q->name = p->name[p->n_params++];
+            q->value = q->grad = tiny_tensor_1d((unsigned char *)p->numbers + (size_t)at * es, is->dtype, many);
+            q->grad.data = (unsigned char *)p->numbers + (n + (size_t)at) * es;
+            q->group = 2;
+            for (j = 0; j < many; j++) tinyi_real_set(q->value.data, is->dtype, j, k == 0 ? 2.0 * tiny_rng_uniform64(&rng) - 1.0 : k == 2 ? 1.0 : 0.0);
+            at += many;
+        }
+    *out = p;
+    return TINY_OK;
+}
+
+TINY_API void tllm_pyra_close(tllm_pyra *p)
+{
+    if (!p) return;
+    tiny_free(p->ctx, p->numbers);
+    tiny_free(p->ctx, p->name);
+    tiny_free(p->ctx, p->param);
+    tiny_free(p->ctx, p);
+}
+
+TINY_API const tllm_vit_hooks *tllm_pyra_hooks(tllm_pyra *p) { return p ? &p->hooks : NULL; }
+TINY_API tiny_tensor tllm_pyra_place(const tllm_pyra *p)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    return p ? p->place : none;
+}
+TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n)
+{
+    if (n) *n = p ? p->n_params : 0;
+    return p ? p->param : NULL;
+}
+TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block)
+{
+    tiny_idx i, t = p ? p->t : 0;
+    for (i = 0; p && i <= i_block && i < p->n_block; i++) t -= p->r[i];
+    return t;
+}
+#endif
