@@ -9,7 +9,6 @@
 #include "math/table.h"
 #include "math/rows.h"
 #include "math/elem.h"
-#include <stdio.h>
 #include <string.h>
 
 #ifndef TINY_NO_TRAIN
@@ -20,11 +19,8 @@ struct tllm_pyra {
     tiny_idx t, n_block, d;
     int plain, unweighted;
     tiny_idx r[TLLM_VIT_BLOCKS];
-    tiny_param *param;                      /* 4 for each block that merges */
-    char (*name)[32];
-    int first[TLLM_VIT_BLOCKS];             /* of a block; -1: none */
-    size_t n_params;
-    void *numbers;
+    tinyi_params p;
+    tiny_tensor w[TLLM_VIT_BLOCKS][4];      /* of a block; data NULL: none */
     tiny_tensor size, place;                /* of the run that is under way */
     int begun;                              /* some have merged: sizes differ */
 };
@@ -85,26 +81,29 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     if (!dry && !st) st = tllm_tome_sizes(p->ctx, &p->size, &match, &next);
     if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
     if (st) return tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx));
-    if (p->first[at->i_block] >= 0) {
-        const tiny_param *q = p->param + p->first[at->i_block];
-        w.pa = &q[0].value; w.pb = &q[1].value; w.norm_g = &q[2].value; w.norm_b = &q[3].value;
-    }
-    tinyi_merge_op(&op, 0, x, &p->size, &match, p->first[at->i_block] >= 0 ? &w : NULL);
+    w.pa = &p->w[at->i_block][0]; w.pb = &p->w[at->i_block][1]; w.norm_g = &p->w[at->i_block][2]; w.norm_b = &p->w[at->i_block][3];
+    tinyi_merge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
     if (tiny_tape_op(tape, &op, y)) return *x;
     p->size = next;
     p->begun = 1;
     return y[0];
 }
 
+static void tinyi_pyra_lay(tllm_pyra *p)
+{
+    static const char *const name[4] = { "pa", "pb", "norm.weight", "norm.bias" };
+    static const tinyi_first first[4] = { TINYI_FIRST_UNIFORM, TINYI_FIRST_ZERO, TINYI_FIRST_ONE, TINYI_FIRST_ZERO };
+    tiny_idx i;
+    int k;
+    for (i = 0; i < p->n_block; i++)
+        for (k = 0; k < 4 && p->r[i] && !p->plain; k++) tinyi_params_add(&p->p, &p->w[i][k], first[k], 2, 1, k ? &p->d : &p->r[i], "pyra.%d.%s", (int)i, name[k]);
+}
+
 TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out)
 {
-    static const char *const names[4] = { "pa", "pb", "norm.weight", "norm.bias" };
     const tllm_vit_desc *is = tllm_vit_is(vit);
     tllm_pyra *p;
-    tiny_rng rng;
-    size_t n = 0, es;
-    tiny_idx i, t, merging = 0, at = 0;
-    int k;
+    tiny_idx i, t;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
@@ -129,44 +128,24 @@ TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tl
     for (i = 0; i < p->n_block; i++) {
         p->r[i] = tllm_tome_count(t, desc->r[i], TLLM_TOME_CLASS);
         t -= p->r[i];
-        p->first[i] = p->r[i] && !p->plain ? (int)(4 * merging++) : -1;
-        if (p->first[i] >= 0) n += (size_t)(p->r[i] + 3 * p->d);        /* d is at most 2^20, blocks 256 */
-        if (p->first[i] >= 0 && p->r[i] > TLLM_PYRA_PAIRS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i], i, TLLM_PYRA_PAIRS);
+        if (!p->plain && p->r[i] > TLLM_PYRA_PAIRS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i], i, TLLM_PYRA_PAIRS);
     }
-    es = tiny_dtype_bytes(is->dtype);
-    if (!st) p->param = (tiny_param *)tinyi_alloc(ctx, (size_t)(4 * merging), sizeof *p->param);
-    if (p->param) p->name = (char (*)[32])tinyi_alloc(ctx, (size_t)(4 * merging), sizeof *p->name);
-    if (p->name) p->numbers = tinyi_alloc(ctx, 2 * n, es);
-    if (!p->numbers) {
-        if (!st) st = tiny_ctx_status(ctx);
-        tllm_pyra_close(p);
-        return st;
+    tinyi_params_begin(&p->p, ctx, is->dtype, tiny_rng_make(desc->seed, 0x70797261));
+    tinyi_pyra_lay(p);
+    if (!st) st = tinyi_params_place(&p->p, "pyra");
+    if (!st) {
+        tinyi_pyra_lay(p);
+        st = p->p.st;
     }
-    memset(p->numbers, 0, 2 * n * es);
-    rng = tiny_rng_make(desc->seed, 0x70797261);
-    for (i = 0; i < p->n_block; i++)
-        for (k = 0; k < 4 && p->first[i] >= 0; k++) {
-            tiny_param *q = &p->param[p->n_params];
-            const tiny_idx many = k ? p->d : p->r[i];
-            tiny_idx j;
-            (void)snprintf(p->name[p->n_params], sizeof p->name[0], "pyra.%d.%s", (int)i, names[k]);
-            q->name = p->name[p->n_params++];
-            q->value = q->grad = tiny_tensor_1d((unsigned char *)p->numbers + (size_t)at * es, is->dtype, many);
-            q->grad.data = (unsigned char *)p->numbers + (n + (size_t)at) * es;
-            q->group = 2;
-            for (j = 0; j < many; j++) tinyi_real_set(q->value.data, is->dtype, j, k == 0 ? 2.0 * tiny_rng_uniform64(&rng) - 1.0 : k == 2 ? 1.0 : 0.0);
-            at += many;
-        }
-    *out = p;
-    return TINY_OK;
+    if (st) tllm_pyra_close(p);
+    else *out = p;
+    return st;
 }
 
 TINY_API void tllm_pyra_close(tllm_pyra *p)
 {
     if (!p) return;
-    tiny_free(p->ctx, p->numbers);
-    tiny_free(p->ctx, p->name);
-    tiny_free(p->ctx, p->param);
+    tinyi_params_free(&p->p);
     tiny_free(p->ctx, p);
 }
 
@@ -179,8 +158,8 @@ TINY_API tiny_tensor tllm_pyra_place(const tllm_pyra *p)
 }
 TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n)
 {
-    if (n) *n = p ? p->n_params : 0;
-    return p ? p->param : NULL;
+    if (n) *n = p ? p->p.n : 0;
+    return p ? p->p.param : NULL;
 }
 TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block)
 {

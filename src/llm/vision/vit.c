@@ -20,89 +20,64 @@ struct tllm_vit {
     tllm_vit_desc is;
     tllm_vit_block *block;
     tiny_tensor cls, pos, patch_w, patch_b, norm_g, norm_b, head_w, head_b;
-    tiny_param *param;
-    char (*name)[40];
-    size_t n_params;
-    void *numbers;                          /* values, then gradients */
+    tinyi_params p;
 };
 
 /* ---- its weights */
 
-typedef struct tinyi_vit_builder {
-    tllm_vit *vit;
-    size_t n, at;                           /* parameters and numbers so far */
-    int fits;
-} tinyi_vit_builder;
-
-/* Counts, and where the memory is there gives a parameter its place. group: 1 for what is not decayed. */
-static void tinyi_vit_add(tinyi_vit_builder *b, tiny_tensor *t, tiny_idx i_block, const char *name, int group, int rank, tiny_idx d0, tiny_idx d1, tiny_idx d2, tiny_idx d3)
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name)
 {
-    tllm_vit *v = b->vit;
-    size_t count = 1;
-    tiny_idx dim[4];
-    int i;
-    dim[0] = d0; dim[1] = d1; dim[2] = d2; dim[3] = d3;
-    for (i = 0; i < rank; i++) b->fits = b->fits && tinyi_size_mul(count, (size_t)dim[i], &count);
-    if (v->numbers) {
-        const size_t es = tiny_dtype_bytes(v->is.dtype), half = v->n_params;       /* n_params holds the numbers of all until it is known */
-        tiny_param *p = &v->param[b->n];
-        if (i_block < 0) (void)snprintf(v->name[b->n], sizeof v->name[0], "%s", name);
-        else (void)snprintf(v->name[b->n], sizeof v->name[0], "blocks.%d.%s", (int)i_block, name);
-        *t = tiny_tensor_nd((unsigned char *)v->numbers + b->at * es, v->is.dtype, rank, dim);
-        p->name = v->name[b->n];
-        p->value = p->grad = *t;
-        p->grad.data = (unsigned char *)v->numbers + (half + b->at) * es;
-        p->group = group;
-    }
-    b->fits = b->fits && tinyi_size_add(b->at, count, &b->at);
-    b->n++;
+    tinyi_params_add(p, t, first, 1, 1, &n, "%s%s", prefix, name);
+}
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name)
+{
+    tiny_idx dim[2];
+    dim[0] = rows; dim[1] = cols;
+    tinyi_params_add(p, t, TINYI_FIRST_XAVIER, 0, 2, dim, "%s%s", prefix, name);
 }
 
-static void tinyi_vit_lay(tinyi_vit_builder *b)
+TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix)
 {
-    tllm_vit *v = b->vit;
+    tinyi_vit_vector(p, &k->norm1_g, TINYI_FIRST_ONE, d, prefix, "norm1.weight");
+    tinyi_vit_vector(p, &k->norm1_b, TINYI_FIRST_ZERO, d, prefix, "norm1.bias");
+    tinyi_vit_matrix(p, &k->qkv_w, 3 * d, d, prefix, "attn.qkv.weight");
+    tinyi_vit_vector(p, &k->qkv_b, TINYI_FIRST_ZERO, 3 * d, prefix, "attn.qkv.bias");
+    tinyi_vit_matrix(p, &k->out_w, d, d, prefix, "attn.proj.weight");
+    tinyi_vit_vector(p, &k->out_b, TINYI_FIRST_ZERO, d, prefix, "attn.proj.bias");
+}
+
+TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix)
+{
+    tinyi_vit_vector(p, &k->norm2_g, TINYI_FIRST_ONE, d, prefix, "norm2.weight");
+    tinyi_vit_vector(p, &k->norm2_b, TINYI_FIRST_ZERO, d, prefix, "norm2.bias");
+    tinyi_vit_matrix(p, &k->up_w, hidden, d, prefix, "mlp.fc1.weight");
+    tinyi_vit_vector(p, &k->up_b, TINYI_FIRST_ZERO, hidden, prefix, "mlp.fc1.bias");
+    tinyi_vit_matrix(p, &k->down_w, d, hidden, prefix, "mlp.fc2.weight");
+    tinyi_vit_vector(p, &k->down_b, TINYI_FIRST_ZERO, d, prefix, "mlp.fc2.bias");
+}
+
+static void tinyi_vit_lay(tllm_vit *v)
+{
     const tllm_vit_desc *is = &v->is;
     const tiny_idx d = is->d, side = is->image / is->patch;
-    tllm_vit_block none, *k;
-    tiny_idx i;
-    tinyi_vit_add(b, &v->cls, -1, "cls_token", 1, 1, d, 1, 1, 1);
-    tinyi_vit_add(b, &v->pos, -1, "pos_embed", 1, 2, side * side + 1, d, 1, 1);
-    tinyi_vit_add(b, &v->patch_w, -1, "patch_embed.proj.weight", 0, 4, d, is->channels, is->patch, is->patch);
-    tinyi_vit_add(b, &v->patch_b, -1, "patch_embed.proj.bias", 1, 1, d, 1, 1, 1);
+    tinyi_params *p = &v->p;
+    tiny_idx i, dim[4];
+    char prefix[32];
+    tinyi_params_add(p, &v->cls, TINYI_FIRST_SMALL, 1, 1, &d, "cls_token");
+    dim[0] = side * side + 1; dim[1] = d;
+    tinyi_params_add(p, &v->pos, TINYI_FIRST_SMALL, 1, 2, dim, "pos_embed");
+    dim[0] = d; dim[1] = is->channels; dim[2] = dim[3] = is->patch;
+    tinyi_params_add(p, &v->patch_w, TINYI_FIRST_XAVIER, 0, 4, dim, "patch_embed.proj.weight");
+    tinyi_vit_vector(p, &v->patch_b, TINYI_FIRST_ZERO, d, "", "patch_embed.proj.bias");
     for (i = 0; i < is->n_block; i++) {
-        k = v->block ? &v->block[i] : &none;
-        tinyi_vit_add(b, &k->norm1_g, i, "norm1.weight", 1, 1, d, 1, 1, 1);
-        tinyi_vit_add(b, &k->norm1_b, i, "norm1.bias", 1, 1, d, 1, 1, 1);
-        tinyi_vit_add(b, &k->qkv_w, i, "attn.qkv.weight", 0, 2, 3 * d, d, 1, 1);
-        tinyi_vit_add(b, &k->qkv_b, i, "attn.qkv.bias", 1, 1, 3 * d, 1, 1, 1);
-        tinyi_vit_add(b, &k->out_w, i, "attn.proj.weight", 0, 2, d, d, 1, 1);
-        tinyi_vit_add(b, &k->out_b, i, "attn.proj.bias", 1, 1, d, 1, 1, 1);
-        tinyi_vit_add(b, &k->norm2_g, i, "norm2.weight", 1, 1, d, 1, 1, 1);
-        tinyi_vit_add(b, &k->norm2_b, i, "norm2.bias", 1, 1, d, 1, 1, 1);
-        tinyi_vit_add(b, &k->up_w, i, "mlp.fc1.weight", 0, 2, is->hidden, d, 1, 1);
-        tinyi_vit_add(b, &k->up_b, i, "mlp.fc1.bias", 1, 1, is->hidden, 1, 1, 1);
-        tinyi_vit_add(b, &k->down_w, i, "mlp.fc2.weight", 0, 2, d, is->hidden, 1, 1);
-        tinyi_vit_add(b, &k->down_b, i, "mlp.fc2.bias", 1, 1, d, 1, 1, 1);
+        (void)snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
+        tinyi_vit_lay_attention(p, &v->block[i], d, prefix);
+        tinyi_vit_lay_wide(p, &v->block[i], d, is->hidden, prefix);
     }
-    tinyi_vit_add(b, &v->norm_g, -1, "norm.weight", 1, 1, d, 1, 1, 1);
-    tinyi_vit_add(b, &v->norm_b, -1, "norm.bias", 1, 1, d, 1, 1, 1);
-    tinyi_vit_add(b, &v->head_w, -1, "head.weight", 0, 2, is->n_class, d, 1, 1);
-    tinyi_vit_add(b, &v->head_b, -1, "head.bias", 1, 1, is->n_class, 1, 1, 1);
-}
-
-static tiny_status tinyi_vit_first(tllm_vit *v)
-{
-    tiny_rng rng = tiny_rng_make(v->is.seed, 0x766974);
-    tiny_status st = TINY_OK;
-    size_t i;
-    for (i = 0; !st && i < v->n_params; i++) {
-        const tiny_param *p = &v->param[i];
-        const size_t n = strlen(p->name);
-        if (!p->group) st = tiny_init_xavier(v->ctx, &rng, &p->value);
-        else if (i < 2) st = tiny_init_normal(v->ctx, &rng, &p->value, 0.02);       /* class token, positions */
-        else st = tiny_init_constant(v->ctx, &p->value, strstr(p->name, "norm") && n > 6 && !strcmp(p->name + n - 6, "weight") ? 1.0 : 0.0);
-    }
-    return st;
+    tinyi_vit_vector(p, &v->norm_g, TINYI_FIRST_ONE, d, "", "norm.weight");
+    tinyi_vit_vector(p, &v->norm_b, TINYI_FIRST_ZERO, d, "", "norm.bias");
+    tinyi_vit_matrix(p, &v->head_w, is->n_class, d, "", "head.weight");
+    tinyi_vit_vector(p, &v->head_b, TINYI_FIRST_ZERO, is->n_class, "", "head.bias");
 }
 
 static tiny_status tinyi_vit_read(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit_desc *is)
@@ -132,7 +107,6 @@ static tiny_status tinyi_vit_read(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm
 
 TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit **out)
 {
-    tinyi_vit_builder b;
     tllm_vit_desc is;
     tllm_vit *v;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -144,31 +118,20 @@ TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tll
     v = (tllm_vit *)tiny_alloc(ctx, sizeof *v);
     if (!v) return tiny_ctx_status(ctx);
     memset(v, 0, sizeof *v);
-    memset(&b, 0, sizeof b);
     v->ctx = ctx;
     v->is = is;
-    b.vit = v;
-    b.fits = 1;
-    tinyi_vit_lay(&b);                      /* counts */
-    if (!b.fits || b.at > SIZE_MAX / 16) {
-        tllm_vit_close(v);
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "vit: the weights are more than can be addressed");
+    tinyi_params_begin(&v->p, ctx, is.dtype, tiny_rng_make(is.seed, 0x766974));
+    v->block = (tllm_vit_block *)tinyi_alloc(ctx, (size_t)is.n_block, sizeof *v->block);
+    if (!v->block) st = tiny_ctx_status(ctx);
+    else {
+        memset(v->block, 0, (size_t)is.n_block * sizeof *v->block);
+        tinyi_vit_lay(v);
+        st = tinyi_params_place(&v->p, "vit");
     }
-    v->param = (tiny_param *)tinyi_alloc(ctx, b.n, sizeof *v->param);
-    if (v->param) v->name = (char (*)[40])tinyi_alloc(ctx, b.n, sizeof *v->name);
-    if (v->name) v->block = (tllm_vit_block *)tinyi_alloc(ctx, (size_t)is.n_block, sizeof *v->block);
-    if (v->block) v->numbers = tinyi_alloc(ctx, 2 * b.at, tiny_dtype_bytes(is.dtype));
-    if (!v->numbers) {
-        st = tiny_ctx_status(ctx);
-        tllm_vit_close(v);
-        return st;
+    if (!st) {
+        tinyi_vit_lay(v);
+        st = v->p.st;
     }
-    memset(v->numbers, 0, 2 * b.at * tiny_dtype_bytes(is.dtype));
-    v->n_params = b.at;
-    b.n = b.at = 0;
-    tinyi_vit_lay(&b);
-    v->n_params = b.n;
-    st = tinyi_vit_first(v);
     if (st) tllm_vit_close(v);
     else *out = v;
     return st;
@@ -177,10 +140,8 @@ TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tll
 TINY_API void tllm_vit_close(tllm_vit *v)
 {
     if (!v) return;
-    tiny_free(v->ctx, v->numbers);
+    tinyi_params_free(&v->p);
     tiny_free(v->ctx, v->block);
-    tiny_free(v->ctx, v->name);
-    tiny_free(v->ctx, v->param);
     tiny_free(v->ctx, v);
 }
 
@@ -190,15 +151,15 @@ TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *v, tiny_idx i) 
 
 TINY_API const tiny_param *tllm_vit_params(const tllm_vit *v, size_t *n)
 {
-    if (n) *n = v ? v->n_params : 0;
-    return v ? v->param : NULL;
+    if (n) *n = v ? v->p.n : 0;
+    return v ? v->p.param : NULL;
 }
 
 TINY_API const tiny_param *tllm_vit_param(const tllm_vit *v, const char *name)
 {
     size_t i;
-    for (i = 0; v && name && i < v->n_params; i++)
-        if (!strcmp(v->param[i].name, name)) return &v->param[i];
+    for (i = 0; v && name && i < v->p.n; i++)
+        if (!strcmp(v->p.param[i].name, name)) return &v->p.param[i];
     return NULL;
 }
 
@@ -236,6 +197,15 @@ static tiny_tensor tinyi_vit_third(const tiny_tensor *t, int i)
     return part;
 }
 
+/* c x + e y; a scalar without data is 1 */
+static tiny_tensor tinyi_vit_join(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *y, const tiny_tensor *e)
+{
+    tiny_tensor a = *x, b = *y;
+    if (c->data) a = tiny_tape_mul(tape, x, c);
+    if (e->data) b = tiny_tape_mul(tape, y, e);
+    return tiny_tape_add(tape, &a, &b);
+}
+
 TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys)
 {
     tiny_tensor y, part[3], o, none;
@@ -260,7 +230,7 @@ TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, c
     o = tinyi_vit_as(tape, &o, 2, rows, d, 1);
     o = tiny_tape_linear(tape, &o, &w->out_w, &w->out_b, TINY_ACT_NONE);
     o = tinyi_vit_as(tape, &o, 3, t, at->batch, d);
-    return tiny_tape_add(tape, x, &o);
+    return tinyi_vit_join(tape, x, &w->c[0], &o, &w->c[1]);
 }
 
 TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x)
@@ -275,7 +245,7 @@ TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, con
     y = tiny_tape_call(tape, TINY_OP_GELU, &y, NULL, NULL, NULL, NULL);     /* by itself: its slope does not need the product again */
     y = tiny_tape_linear(tape, &y, &w->down_w, &w->down_b, TINY_ACT_NONE);
     y = tinyi_vit_as(tape, &y, 3, x->dim[0], x->dim[1], x->dim[2]);
-    return tiny_tape_add(tape, x, &y);
+    return tinyi_vit_join(tape, x, &w->c[2], &y, &w->c[3]);
 }
 
 /* tokens (T, B, d) of images: the class token, then the pieces row by row */

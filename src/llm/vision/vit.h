@@ -18,6 +18,7 @@
 #define TINYI_LLM_VIT_H
 #include "math/layer.h"
 #include "math/train.h"
+#include "llm/vision/params.h"
 TINYI_C_BEGIN
 #ifndef TINY_NO_TRAIN
 
@@ -38,6 +39,7 @@ typedef struct tllm_vit tllm_vit;
 typedef struct tllm_vit_block {
     tiny_tensor norm1_g, norm1_b, qkv_w, qkv_b, out_w, out_b;       /* qkv (3 d, d): q, k, v */
     tiny_tensor norm2_g, norm2_b, up_w, up_b, down_w, down_b;
+    tiny_tensor c[4];                       /* (1) each: c0 x + c1 attention, c2 x + c3 wide; data NULL: 1 */
 } tllm_vit_block;
 
 typedef struct tllm_vit_at { tiny_idx i_block, batch, n_head; double eps; } tllm_vit_at;
@@ -62,8 +64,8 @@ TINY_API tiny_idx tllm_vit_tokens(const tllm_vit *vit);     /* of an image, with
 TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *vit, const tiny_tensor *images, const tllm_vit_hooks *hooks);
 
 /* Parts of it, for other networks. x and the result (tokens, batch, d).
- * attend   x + W_out mix(q, k, v) of the norm of x; keys, where given, takes k
- * wide     x + W_down gelu(W_up norm(x))                                                                                  */
+ * attend   c0 x + c1 W_out mix(q, k, v) of the norm of x; keys, where given, takes k
+ * wide     c2 x + c3 W_down gelu(W_up norm(x))                                                                                  */
 TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys);
 TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x);
 TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *vit, tiny_idx i_block);  /* NULL: there is none */
@@ -79,6 +81,12 @@ typedef struct tllm_vit_task {
 TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *task, const uint32_t *sample, tiny_idx n);
 /* Of images first .. first + n, 64 at a time: those whose largest logit, the first of equals, stands at the label. */
 TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right);
+
+/* The lists of weights, for other networks; prefix: what stands before the names. */
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix);
+TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix);
 
 #endif
 TINYI_C_END
