@@ -109,4 +109,5 @@
 #include "llm/vision/tome.h"
 #include "llm/vision/merge.h"
 #include "llm/vision/pyra.h"
+#include "llm/vision/sret.h"
 #endif

@@ -309,6 +309,11 @@ TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *v, const tiny
 
 /* ---- a task */
 
+static tiny_tensor tinyi_vit_logits(tiny_tape *tape, const tllm_vit_task *task, const tiny_tensor *x)
+{
+    return task->other ? task->other(tape, task->net, x) : tllm_vit_run(tape, task->vit, x, task->hooks);
+}
+
 TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n)
 {
     const tllm_vit_task *task = (const tllm_vit_task *)user;
@@ -318,7 +323,7 @@ TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *user, const uint32_t *
     x = tiny_tape_rows(tape, task->images, sample, n);
     label = tiny_tape_rows(tape, task->labels, sample, n);
     if (tiny_tape_status(tape)) return y;
-    y = tllm_vit_run(tape, task->vit, &x, task->hooks);
+    y = tinyi_vit_logits(tape, task, &x);
     return tiny_tape_cross_entropy(tape, &y, &label, task->smoothing);
 }
 
@@ -346,7 +351,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
     int turn;
     if (right) *right = 0;
     if (st) return st;
-    if (!task || !task->vit || !task->images || !task->labels || !right) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
+    if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
     if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) || task->labels->rank != 1 || task->labels->dtype != TINY_I32 ||
         task->labels->dim[0] != task->images->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE, "vit: there must be an i32 label for each image (n, channels, size, size)");
@@ -362,7 +367,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
             x = *task->images;
             x.dim[0] = TINYI_MIN(batch, n - i);
             x.data = (unsigned char *)x.data + (size_t)((first + i) * x.stride[0]) * tiny_dtype_bytes(x.dtype);
-            y = tllm_vit_run(tape, task->vit, &x, task->hooks);
+            y = tinyi_vit_logits(tape, task, &x);
             st = tiny_tape_status(tape);
             if (!st && turn) tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0], task->labels->stride[0], &sum);
             if (!turn) break;

@@ -75,6 +75,8 @@ typedef struct tllm_vit_task {
     const tiny_tensor *images, *labels;
     const tllm_vit_hooks *hooks;            /* NULL: plain */
     double smoothing;                       /* of the cross-entropy */
+    tiny_tensor (*other)(tiny_tape *tape, void *net, const tiny_tensor *images);    /* another network in its place (llm/vision/sret.h); NULL: vit */
+    void *net;
 } tllm_vit_task;
 
 /* A tiny_model_fn; user is a tllm_vit_task, or a struct that begins with one. */
