@@ -2,6 +2,7 @@
  *
  *     vision                                       3 seeds: trained plain, merged (ToMe), merged and tuned, merged with PYRA and tuned
  *     vision --merge 16,12,8,4 --random            other merges; a network of random features, of which only the head is trained
+ *     vision --recursive                           SReT: two blocks run twice, with sliced and with whole attention, against blocks that run once
  *     vision --picture merged.pgm                  what the last network merged in eight images: above the images, below the groups as their mean
  *
  * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and size, in noise.    */
@@ -15,7 +16,7 @@
 enum { SIDE = 32, PIXELS = SIDE * SIDE, CLASSES = 10, BLOCKS = 4, PATCH = 4, GRID = SIDE / PATCH, TOKENS = GRID * GRID + 1 };
 
 typedef struct options {
-    int seeds, first_seed, n_train, n_test, epochs, tune, random;
+    int seeds, first_seed, n_train, n_test, epochs, tune, random, recursive;
     double noise;
     tiny_idx merge[BLOCKS];
     const char *picture;
@@ -32,7 +33,7 @@ typedef struct run {
 
 static int usage(FILE *to)
 {
-    fputs("usage: vision [--seeds N] [--seed FIRST] [--train IMAGES] [--test IMAGES] [--epochs N] [--tune EPOCHS] [--noise X] [--merge A,B,C,D] [--random] [--picture FILE.pgm]\n", to);
+    fputs("usage: vision [--seeds N] [--seed FIRST] [--train IMAGES] [--test IMAGES] [--epochs N] [--tune EPOCHS] [--noise X] [--merge A,B,C,D] [--random] [--recursive]\n              [--picture FILE.pgm]\n", to);
     return to == stdout ? 0 : 2;
 }
 
@@ -150,7 +151,8 @@ static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, 
 }
 
 enum { PLAIN, MERGED, TUNED, PYRA, WAYS };
-static const char *const way_name[WAYS] = { "all tokens", "merged (ToMe)", "merged, head tuned", "merged with PYRA, head tuned" };
+static const char *const way_name[2][WAYS] = { { "all tokens", "merged (ToMe)", "merged, head tuned", "merged with PYRA, head tuned" },
+                                               { "run twice, 4 slices, then 2", "run twice, whole attention", "run once, whole attention", NULL } };
 
 /* what is tuned: the last norm and the head, and what PYRA learns */
 static size_t tuned(const tllm_vit *vit, const tllm_pyra *pyra, tiny_param *list)
@@ -194,7 +196,7 @@ static tiny_status one_seed(tiny_ctx *ctx, const options *o, int seed, const tin
     r.task.labels = labels;
     for (way = PLAIN; way < WAYS && !st; way++) {
         const tiny_param *params = list;
-        r.what = way_name[way];
+        r.what = way_name[0][way];
         r.sum = 0;
         if (way > PLAIN) {                  /* each begins with the network as it was trained */
             tllm_pyra_close(pyra);
@@ -213,11 +215,59 @@ static tiny_status one_seed(tiny_ctx *ctx, const options *o, int seed, const tin
         if (!st) st = tllm_vit_right(ctx, &r.task, o->n_train, o->n_test, &hits);
         if (st) break;
         right[way] = 100.0 * (double)hits / (double)o->n_test;
-        printf("seed %d, %s: %.1f %% of %d new images\n", seed, way_name[way], right[way], o->n_test);
+        printf("seed %d, %s: %.1f %% of %d new images\n", seed, r.what, right[way], o->n_test);
     }
     if (!st && o->picture) st = picture(ctx, vit, pyra, images, o->picture);
     tllm_pyra_close(pyra);
     tllm_vit_close(vit);
+    return st;
+}
+
+/* Two blocks: each run twice with a small layer behind every run; or once, with small layers of twice the width: as many weights. */
+static tiny_status one_seed_recursive(tiny_ctx *ctx, const options *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
+{
+    tllm_sret_desc d;
+    tllm_sret *sret = NULL;
+    run r;
+    tiny_idx hits;
+    tiny_status st = TINY_OK;
+    int way;
+    for (way = 0; way < WAYS && way_name[1][way] && !st; way++) {
+        const tiny_param *params;
+        size_t n, k, weights = 0;
+        memset(&d, 0, sizeof d);
+        memset(&r, 0, sizeof r);
+        d.channels = 1;
+        d.ratio = 2.0;
+        d.nll_ratio = way == 2 ? 2.0 : 1.0;
+        d.n_stage = 1;
+        d.stage[0].n_head = 2;
+        d.stage[0].distinct = 2;
+        d.stage[0].depth = way == 2 ? 2 : 4;
+        d.stage[0].first = way ? 1 : 4;
+        d.stage[0].again = way ? 1 : 2;
+        d.seed = (uint64_t)seed;
+        st = tllm_sret_open(ctx, &d, &sret);
+        if (st) break;
+        params = tllm_sret_params(sret, &n);
+        for (k = 0; k < n; k++) weights += (size_t)tiny_tensor_count(&params[k].value);
+        r.what = way_name[1][way];
+        r.seed = seed;
+        r.task.other = tllm_sret_logits;
+        r.task.net = sret;
+        r.task.images = images;
+        r.task.labels = labels;
+        tllm_sret_training(sret, 1);
+        st = train(ctx, &r, params, n, o, o->epochs, 2e-3);
+        tllm_sret_training(sret, 0);
+        if (!st) st = tllm_vit_right(ctx, &r.task, o->n_train, o->n_test, &hits);
+        if (!st) {
+            right[way] = 100.0 * (double)hits / (double)o->n_test;
+            printf("seed %d, %s: %.1f %% of %d new images, %lu weights\n", seed, r.what, right[way], o->n_test, (unsigned long)weights);
+        }
+        tllm_sret_close(sret);
+        sret = NULL;
+    }
     return st;
 }
 
@@ -236,6 +286,7 @@ static int read_options(int argc, char **argv, options *o)
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(a, "--random")) { o->random = 1; continue; }
+        if (!strcmp(a, "--recursive")) { o->recursive = 1; continue; }
         if (!strcmp(a, "--seeds") ? !number(v, 1, 1000, &o->seeds) : !strcmp(a, "--seed") ? !number(v, 0, 1000000, &o->first_seed) : !strcmp(a, "--train") ? !number(v, 8, 100000, &o->n_train) :
             !strcmp(a, "--test") ? !number(v, 1, 100000, &o->n_test) : !strcmp(a, "--epochs") ? !number(v, 0, 10000, &o->epochs) : !strcmp(a, "--tune") ? !number(v, 0, 10000, &o->tune) :
             !strcmp(a, "--noise") ? sscanf(v, "%lf", &o->noise) != 1 : !strcmp(a, "--merge") ? sscanf(v, "%td,%td,%td,%td", &o->merge[0], &o->merge[1], &o->merge[2], &o->merge[3]) != BLOCKS :
@@ -248,7 +299,7 @@ static int read_options(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = { 3, 1, 1500, 1000, 8, 4, 0, 0.7, { 28, 16, 9, 5 }, NULL };
+    options o = { 3, 1, 1500, 1000, 8, 4, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
     double sum[WAYS] = { 0 }, square[WAYS] = { 0 };
     tiny_tensor images, labels;
     float *pixels;
@@ -269,16 +320,16 @@ int main(int argc, char **argv)
         double right[WAYS] = { 0 };
         rng = tiny_rng_make((uint64_t)s, 0x746578);
         for (i = 0; i < o.n_train + o.n_test; i++) paint(&rng, label[i] = i % CLASSES, o.noise, pixels + (size_t)i * PIXELS);
-        st = one_seed(ctx, &o, s, &images, &labels, right);
+        st = (o.recursive ? one_seed_recursive : one_seed)(ctx, &o, s, &images, &labels, right);
         for (way = 0; way < WAYS; way++) {
             sum[way] += right[way];
             square[way] += right[way] * right[way];
         }
     }
-    if (!st) printf("\n%d seeds, %d images to learn from, %s\n", o.seeds, o.n_train, o.random ? "random features, a trained head" : "the network trained on all tokens");
-    for (way = 0; way < WAYS && !st; way++) {
+    if (!st) printf("\n%d seeds, %d images to learn from, %s\n", o.seeds, o.n_train, o.recursive ? "recursive stages" : o.random ? "random features, a trained head" : "the network trained on all tokens");
+    for (way = 0; way < WAYS && !st && way_name[o.recursive][way]; way++) {
         const double mean = sum[way] / o.seeds, var = square[way] / o.seeds - mean * mean;
-        printf("  %-30s %5.1f %% +- %.1f\n", way_name[way], mean, sqrt(var > 0 ? var : 0));
+        printf("  %-30s %5.1f %% +- %.1f\n", way_name[o.recursive][way], mean, sqrt(var > 0 ? var : 0));
     }
     if (st) fprintf(stderr, "vision: %s\n", tiny_ctx_message(ctx));
     tiny_free(ctx, label);

@@ -1,8 +1,8 @@
-/* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA
+/* bench/llm/vision.c - a vision transformer of the size of ViT-B, plain, with merged tokens, and with PYRA; a recursive stage, sliced and whole
  *
  * ToMe and PYRA (arXiv 2210.09461, 2403.09192) take multiply-adds away: 2.02 times by the schedule "base low" (197 tokens end as 11), 3.52 times by
  * "base high" (5). Here: 12 blocks of 768 numbers and 12 heads with random weights, one image, on a tape that records nothing; and what
- * matching and merging cost by themselves.                                                                                    */
+ * matching and merging cost by themselves. SReT (2111.05297): the first stage of SReT-T, 784 tokens of 64 numbers, 2 blocks run twice.  */
 #include "../bench.h"
 #include <string.h>
 
@@ -59,6 +59,64 @@ static double bv_flops(const tiny_idx *r)
         sum += 8.0 * D * D * (double)t;
     }
     return 2.0 * sum;
+}
+
+typedef struct bv_stage { tiny_ctx *ctx; tiny_tape *tape; tllm_sret *sret; tiny_tensor x, heads; tiny_idx slices; } bv_stage;
+
+static void bv_stage_run(void *arg)
+{
+    bv_stage *a = (bv_stage *)arg;
+    const tiny_tape_mark mark = tiny_tape_now(a->tape);
+    if (a->sret) (void)tllm_sret_stage_run(a->tape, a->sret, 0, &a->x);
+    else (void)tllm_sliced_attention(a->tape, &a->heads, &a->heads, &a->heads, a->slices, 0, NULL);
+    b_must(a->ctx, tiny_tape_status(a->tape));
+    tiny_tape_release(a->tape, mark);
+}
+
+static void bv_stages(tiny_ctx *ctx)
+{
+    static const char *const what[5] = { "stage, whole attention", "stage, slices 8 and 2", "attention alone, whole", "attention alone, 2 slices", "attention alone, 8 slices" };
+    tllm_sret_desc d;
+    tiny_tape_desc td;
+    bv_stage a[5];
+    b_row r[5];
+    int k;
+    memset(a, 0, sizeof a);
+    memset(r, 0, sizeof r);
+    memset(&td, 0, sizeof td);
+    td.no_grad = 1;
+    td.bytes = 64u << 20;
+    b_must(ctx, tiny_tape_open(ctx, &td, &a[0].tape));
+    a[0].ctx = ctx;
+    a[0].x = tiny_tensor_3d(b_alloc(784 * 64 * sizeof(float)), TINY_F32, 784, 1, 64);
+    a[0].heads = tiny_tensor_3d(a[0].x.data, TINY_F32, 784, 2, 32);
+    for (k = 0; k < 5; k++) {
+        const tiny_idx n = 784, first = k == 1 ? 8 : 1, again = k == 1 ? 2 : 1;
+        a[k] = a[0];
+        a[k].sret = NULL;
+        a[k].slices = k == 4 ? 8 : k == 3 ? 2 : 1;
+        tllm_sret_tiny(&d);
+        d.n_stage = 1;
+        d.n_class = 10;
+        d.stage[0].first = first;
+        d.stage[0].again = again;
+        if (k < 2) b_must(ctx, tllm_sret_open(ctx, &d, &a[k].sret));
+        r[k].what = what[k];
+        r[k].run = bv_stage_run;
+        r[k].arg = &a[k];
+        r[k].target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
+        r[k].threads = b_threads;
+        r[k].limit = B_F32;
+        r[k].flops = k < 2 ? 2.0 * (4.0 * (4 + 7.2 + 2) * 64 * 64 * (double)n + 4.0 * (double)(n * n) * 64 * (1.0 / (double)first + 1.0 / (double)again)) : 4.0 * (double)(n * n) * 64 / (double)a[k].slices;
+        b_shape(&r[k], "784 x 64, 2 heads");
+    }
+    b_contest("A stage of SReT-T, one image", r, 5);
+    b_verdict("stage: sliced / whole (multiply-adds: 0.55)", r[1].median_ns / r[0].median_ns, "<", 0.85);
+    b_verdict("attention: 8 slices / whole", r[4].median_ns / r[2].median_ns, "<", 1.3 / 8);
+    b_verdict("attention: 2 slices / whole", r[3].median_ns / r[2].median_ns, "<", 1.3 / 2);
+    for (k = 0; k < 2; k++) tllm_sret_close(a[k].sret);
+    tiny_tape_close(a[0].tape);
+    b_free(a[0].x.data);
 }
 
 void bench_vision(void)
@@ -118,6 +176,7 @@ void bench_vision(void)
     tiny_tape_close(a[0].tape);
     b_free(a[0].image.data); b_free(a[0].x); b_free(a[0].y); b_free(a[0].size); b_free(a[0].match);
     tllm_vit_close(vit);
+    bv_stages(ctx);
     tiny_ctx_close(ctx);
 }
 #endif
