@@ -299,7 +299,7 @@ static int read_options(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = { 3, 1, 1500, 1000, 8, 4, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
+    options o = { 3, 1, 800, 500, 6, 3, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
     double sum[WAYS] = { 0 }, square[WAYS] = { 0 };
     tiny_tensor images, labels;
     float *pixels;

@@ -29,8 +29,8 @@ TINY_API const tiny_op_row *tllm_tome_merge_row(void);
 TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void);
 
 /* inputs of the first row; backward: dy in the place of pa, and the weights behind it */
-enum { TINYI_MERGE_X, TINYI_MERGE_SIZE, TINYI_MERGE_MATCH, TINYI_MERGE_W };
-TINYI_FN void tinyi_merge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w);
+enum { TINYI_TMERGE_X, TINYI_TMERGE_SIZE, TINYI_TMERGE_MATCH, TINYI_TMERGE_W };
+TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w);
 
 TINYI_C_END
 #endif

@@ -4,7 +4,7 @@
  * the second time, after tinyi_params_place, each gets its place, its name and its first numbers.                           */
 #ifndef TINYI_LLM_VISION_PARAMS_H
 #define TINYI_LLM_VISION_PARAMS_H
-#include "math/optim.h"
+#include "llm/vision/vit.h"
 TINYI_C_BEGIN
 #ifndef TINY_NO_TRAIN
 
@@ -28,6 +28,12 @@ TINYI_FN void tinyi_params_begin(tinyi_params *p, tiny_ctx *ctx, tiny_dtype dtyp
 TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first first, int group, int rank, const tiny_idx *dim, const char *name, ...) TINYI_PRINTF(7, 8);
 TINYI_FN tiny_status tinyi_params_place(tinyi_params *p, const char *who);
 TINYI_FN void tinyi_params_free(tinyi_params *p);
+
+/* What networks have in common (vit.c); prefix: what stands before the names. */
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix);
+TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix);
 
 #endif
 TINYI_C_END

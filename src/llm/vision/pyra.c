@@ -5,6 +5,7 @@
  * Data     sizes, matches and places lie on the tape of the run.
  * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list of parameters. */
 #include "llm/vision/pyra.h"
+#include "llm/vision/params.h"
 #include "math/grad.h"
 #include "math/table.h"
 #include "math/rows.h"
@@ -82,7 +83,7 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
     if (st) return tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx));
     w.pa = &p->w[at->i_block][0]; w.pb = &p->w[at->i_block][1]; w.norm_g = &p->w[at->i_block][2]; w.norm_b = &p->w[at->i_block][3];
-    tinyi_merge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
+    tinyi_tmerge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
     if (tiny_tape_op(tape, &op, y)) return *x;
     p->size = next;
     p->begun = 1;

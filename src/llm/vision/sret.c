@@ -8,6 +8,7 @@
  * Cost     of a run: (4 d^2 + 2 d hidden) N + 2 N^2 d / G multiply-adds an image, 2 d^2 nll_ratio N of the small layer.
  * Left out training by a teacher's probabilities: tiny_tape_kl_distill does that for any network.                              */
 #include "llm/vision/sret.h"
+#include "llm/vision/params.h"
 #include "math/grad.h"
 #include "math/table.h"
 #include "math/rows.h"

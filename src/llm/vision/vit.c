@@ -6,6 +6,7 @@
  * Cost     of a block and image, in multiply-adds: (4 d^2 + 2 d hidden) T + 2 T^2 d.
  * Left out dropout, stochastic depth, a distillation token: what small networks here were trained without.                */
 #include "llm/vision/vit.h"
+#include "llm/vision/params.h"
 #include "math/grad.h"
 #include "math/elem.h"
 #include "math/table.h"

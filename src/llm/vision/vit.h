@@ -18,7 +18,6 @@
 #define TINYI_LLM_VIT_H
 #include "math/layer.h"
 #include "math/train.h"
-#include "llm/vision/params.h"
 TINYI_C_BEGIN
 #ifndef TINY_NO_TRAIN
 
@@ -83,12 +82,6 @@ typedef struct tllm_vit_task {
 TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *task, const uint32_t *sample, tiny_idx n);
 /* Of images first .. first + n, 64 at a time: those whose largest logit, the first of equals, stands at the label. */
 TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right);
-
-/* The lists of weights, for other networks; prefix: what stands before the names. */
-TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name);
-TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name);
-TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix);
-TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix);
 
 #endif
 TINYI_C_END
