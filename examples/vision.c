@@ -144,10 +144,11 @@ static tiny_status picture(tiny_ctx *ctx, const tllm_vit *vit, tllm_pyra *pyra, 
     tiny_tape_close(tape);
     if (st) return st;
     f = fopen(path, "wb");
-    if (!f || fprintf(f, "P5\n%d %d\n255\n", W, H) < 0 || fwrite(pixel, sizeof pixel, 1, f) != 1) printf("%s could not be written\n", path);
-    else printf("%s: eight images, and below them what is left of their %d tokens\n", path, TOKENS);
-    if (f) fclose(f);
-    return TINY_OK;
+    i = f && fprintf(f, "P5\n%d %d\n255\n", W, H) > 0 && fwrite(pixel, sizeof pixel, 1, f) == 1;
+    if (f && fclose(f)) i = 0;
+    if (i) printf("%s: eight images, and below them what is left of their %d tokens\n", path, TOKENS);
+    else fprintf(stderr, "vision: %s cannot be written\n", path);
+    return i ? TINY_OK : TINY_E_IO;
 }
 
 enum { PLAIN, MERGED, TUNED, PYRA, WAYS };
@@ -331,7 +332,7 @@ int main(int argc, char **argv)
         const double mean = sum[way] / o.seeds, var = square[way] / o.seeds - mean * mean;
         printf("  %-30s %5.1f %% +- %.1f\n", way_name[o.recursive][way], mean, sqrt(var > 0 ? var : 0));
     }
-    if (st) fprintf(stderr, "vision: %s\n", tiny_ctx_message(ctx));
+    if (st && st != TINY_E_IO) fprintf(stderr, "vision: %s\n", tiny_ctx_message(ctx));     /* what was not written has been said */
     tiny_free(ctx, label);
     tiny_free(ctx, pixels);
     tiny_ctx_close(ctx);
