@@ -484,7 +484,7 @@ static void test_vision(void)
     SAYS("seed 1, merged with PYRA, head tuned: ");
     SAYS("65 tokens");
     (void)slurp("merged.pgm", picture, sizeof picture);
-    T_TRUE(!strncmp(picture, "P5\n1088 272\n255\n", 17));
+    T_TRUE(!strncmp(picture, "P5\n1088 272\n255\n", 16));
     T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 0 --tune 0 --picture %s/no/m.pgm", folder), 1);
     COMPLAINS("cannot be written");
     T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 0 --tune 0 --merge 1,-1,1,1"), 1);

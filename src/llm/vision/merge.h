@@ -15,7 +15,7 @@ typedef struct tllm_pyra_weights {          /* all dense, of the type of x */
 
 typedef struct tllm_merge_params { float eps; } tllm_merge_params;  /* of the norm; 0: 1e-5 */
 
-#define TLLM_PYRA_PAIRS 2048                /* of an image at most, with weights */
+#define TLLM_PYRA_PAIRS 1024                /* of an image at most, with weights */
 
 /* y (t - r, batch, d) = sums of size x over what each output is made of, divided by the sums of size. x (t, batch, d), size (t, batch) dense,
  * match (2 t + r, batch). With weights a source counts size x (1 + w1 w2): w1 (d) = 2 sigmoid(pa Z), w2 (r) = 2 sigmoid(Z pb) - 1, Z the norm

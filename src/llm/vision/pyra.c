@@ -10,6 +10,7 @@
 #include "math/table.h"
 #include "math/rows.h"
 #include "math/elem.h"
+#include <stdio.h>
 #include <string.h>
 
 #ifndef TINY_NO_TRAIN
@@ -32,6 +33,14 @@ static tiny_tensor tinyi_pyra_bad(tiny_tape *tape, tiny_status st, const char *t
     memset(&none, 0, sizeof none);
     (void)tinyi_tape_refuse(tape, st, text);
     return none;
+}
+
+/* what the context says of st, said again by the tape: out of a copy, the sentence is written where it stands */
+static tiny_tensor tinyi_pyra_failed(tiny_tape *tape, const tllm_pyra *p, tiny_status st)
+{
+    char says[320];
+    (void)snprintf(says, sizeof says, "%.300s", tiny_ctx_message(p->ctx));
+    return tinyi_pyra_bad(tape, st, says);
 }
 
 static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
@@ -72,7 +81,7 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
         for (i = 0; i < t * at->batch && !dry; i++) tinyi_real_set(p->size.data, p->size.dtype, i, 1.0);
         if (!dry) st = tllm_tome_track(p->ctx, &p->place, NULL, 0);
     }
-    if (!r || st) return st ? tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx)) : *x;
+    if (!r || st) return st ? tinyi_pyra_failed(tape, p, st) : *x;
     dim[0] = 2 * t + r; dim[1] = at->batch;
     match = tiny_tape_new(tape, TINY_I32, 2, dim);
     dim[0] = t - r;
@@ -81,7 +90,7 @@ static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vi
     if (!dry) st = tllm_tome_match(p->ctx, k, at->batch, TLLM_TOME_CLASS, &match);
     if (!dry && !st) st = tllm_tome_sizes(p->ctx, &p->size, &match, &next);
     if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
-    if (st) return tinyi_pyra_bad(tape, st, tiny_ctx_message(p->ctx));
+    if (st) return tinyi_pyra_failed(tape, p, st);
     w.pa = &p->w[at->i_block][0]; w.pb = &p->w[at->i_block][1]; w.norm_g = &p->w[at->i_block][2]; w.norm_b = &p->w[at->i_block][3];
     tinyi_tmerge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
     if (tiny_tape_op(tape, &op, y)) return *x;

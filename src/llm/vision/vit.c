@@ -298,6 +298,8 @@ TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *v, const tiny
         at.i_block = i;
         x = tllm_vit_attend(tape, &v->block[i], &at, &x, hooks, &keys);
         if (hooks && hooks->between && !tiny_tape_status(tape)) x = hooks->between(tape, hooks->user, &at, &x, &keys);
+        if (!tiny_tape_status(tape) && (x.rank != 3 || x.dim[0] < 1 || x.dim[1] != at.batch || x.dim[2] != v->is.d))
+            return tinyi_vit_bad(tape, "vit: a hook must leave tokens (at least 1, batch, numbers)");
         x = tllm_vit_wide(tape, &v->block[i], &at, &x);
     }
     if (tiny_tape_status(tape)) return x;

@@ -219,6 +219,14 @@ static void test_targets(tiny_target target)
     t_close(ctx);
 }
 
+static tiny_tensor nothing_left(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+{
+    tiny_tensor y = *x;
+    (void)tape; (void)user; (void)at; (void)k;
+    y.dim[0] = 0;
+    return y;
+}
+
 static void test_bad(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -234,11 +242,13 @@ static void test_bad(void)
     tiny_tensor images = tiny_tensor_4d(pixels, TINY_F32, 2, COLOURS, SIZE, SIZE), labels = tiny_tensor_1d(label, TINY_I32, 2), wrong = images, y;
     tllm_vit_desc d = small_desc(TINY_F32);
     tllm_vit_task task;
+    tllm_vit_hooks hooks;
     tiny_tape_desc td;
     tiny_tape *tape;
     tllm_vit *v;
     tiny_idx right = 9;
     size_t i;
+    memset(&hooks, 0, sizeof hooks);
     memset(&td, 0, sizeof td);
     memset(&task, 0, sizeof task);
     td.bytes = 1 << 20;
@@ -251,10 +261,15 @@ static void test_bad(void)
     T_TRUE(tllm_vit_open(ctx, &d, &v) == (sizeof(size_t) == 8 ? TINY_E_MEMORY : TINY_E_OVERFLOW));
     d = small_desc(TINY_F32);
     if (T_OK(tllm_vit_open(ctx, &d, &v)) && T_OK(tiny_tape_open(ctx, &td, &tape))) {
+        const tiny_tape_mark start = tiny_tape_now(tape);
         wrong.dim[1] = 1;
         y = tllm_vit_run(tape, v, &wrong, NULL);
         T_TRUE(!y.data);
         T_TRUE(tiny_tape_status(tape) == TINY_E_SHAPE && strstr(tiny_ctx_message(ctx), "images must be"));
+        tiny_tape_release(tape, start);
+        hooks.between = nothing_left;
+        y = tllm_vit_run(tape, v, &images, &hooks);
+        T_TRUE(!y.data && tiny_tape_status(tape) == TINY_E_SHAPE && strstr(tiny_ctx_message(ctx), "a hook must leave tokens"));
         tiny_tape_close(tape);
         T_TRUE(!tllm_vit_param(v, "head") && !tllm_vit_block_of(v, BLOCKS) && tllm_vit_is(v)->hidden == HIDDEN);
         T_STATUS(tllm_vit_right(ctx, &task, 0, 1, &right), TINY_E_ARGUMENT, "are needed");
