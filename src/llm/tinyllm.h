@@ -105,4 +105,9 @@
 #include "llm/train/story.h"
 #include "llm/train/trainer.h"
 #include "llm/train/judge.h"
+#include "llm/vision/vit.h"
+#include "llm/vision/tome.h"
+#include "llm/vision/merge.h"
+#include "llm/vision/pyra.h"
+#include "llm/vision/sret.h"
 #endif

@@ -471,6 +471,28 @@ static void test_gnn_without_test_part(void)
     COMPLAINS("folds count from 1");
 }
 
+static void test_vision(void)
+{
+    char picture[40];
+    if (!is_there()) return;
+    if (run("", "vision --help")) { t_skip("vision does not run here"); return; }
+    SAYS("--recursive");
+    T_EQ_INT(run("", "vision --merge 1,2"), 2);
+    COMPLAINS("usage");
+    T_EQ_INT(run("", "vision --train 7"), 2);
+    T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 1 --tune 1 --picture %s/merged.pgm", folder), 0);
+    SAYS("seed 1, merged with PYRA, head tuned: ");
+    SAYS("65 tokens");
+    (void)slurp("merged.pgm", picture, sizeof picture);
+    T_TRUE(!strncmp(picture, "P5\n1088 272\n255\n", 16));
+    T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 0 --tune 0 --picture %s/no/m.pgm", folder), 1);
+    COMPLAINS("cannot be written");
+    T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 0 --tune 0 --merge 1,-1,1,1"), 1);
+    COMPLAINS("-1 merges in block 1");
+    T_EQ_INT(run("", "vision --seeds 2 --train 16 --test 8 --epochs 1 --recursive"), 0);
+    SAYS("2 seeds, 16 images");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -486,6 +508,7 @@ int main(void)
     T_RUN(test_strangers);
     T_RUN(test_stories);
     T_RUN(test_gnn_without_test_part);
+    T_RUN(test_vision);
     tidy();
     return t_done();
 }
