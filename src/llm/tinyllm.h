@@ -105,4 +105,5 @@
 #include "llm/train/story.h"
 #include "llm/train/trainer.h"
 #include "llm/train/judge.h"
+#include "llm/vision/vit.h"
 #endif
