@@ -63,6 +63,7 @@ static tiny_status run(tiny_ctx *ctx, const choice *c, set *data, uint64_t seed,
 {
     const tiny_idx dim[4] = { TRAIN + TEST, WIDE, SIDE, SIDE };
     tiny_tensor images = tiny_tensor_nd(data->x, TINY_F32, 4, dim), labels = tiny_tensor_1d(data->label, TINY_I32, TRAIN + TEST);
+    const tiny_param *own;
     tiny_param param[64];
     float grad[BLOCKS] = { 0 };
     tllm_vit_desc is;
@@ -89,7 +90,8 @@ static tiny_status run(tiny_ctx *ctx, const choice *c, set *data, uint64_t seed,
     task.images = &images;
     task.labels = &labels;
     task.hooks = twisted ? &hooks : NULL;
-    memcpy(param, tllm_vit_params(vit, &d.n_params), sizeof *param * (d.n_params < 62 ? d.n_params : 62));
+    own = tllm_vit_params(vit, &d.n_params);
+    for (i = 0; i < d.n_params && i + BLOCKS < sizeof param / sizeof *param; i++) param[i] = own[i];
     for (i = 0; i < BLOCKS; i++) {
         s[i] = (float)c->s;
         w.s[i] = tiny_tensor_1d(&s[i], TINY_F32, 1);

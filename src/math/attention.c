@@ -5,11 +5,11 @@
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
  *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, small = their sum;
  *          o = (sum of the others e v + s / (small + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
- *          one over the values; scores of the last 640 keys are kept from the first pass (240 KB for 96 rows).
+ *          one over the values; where 512 KB hold the scores of all keys, the second pass does not need the keys.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
  * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a twisted one
- *          96 x (d_v + 641) more; up to 640 keys it does the same products, beyond them twice as many but for the last 640.
+ *          131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that both of them twice.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -248,9 +248,15 @@ TINY_REF_END
 
 /* ---- fast */
 
-/* Of twisted weights the scores of the last tiles are kept: all of them up to 640 keys, more where the rows are few. */
-#define TINYI_ATT_KEPT (10 * TINYI_ATT_ROWS * TINYI_ATT_KEYS)
-#define TINYI_ATT_TWIST_FLOATS(d_v) (TINYI_ATT_KEPT + 16 + TINYI_ATT_ROWS * ((d_v) + 1))
+/* Of twisted weights scores are kept, 512 KB of a thread at most: those of all keys where that is enough, as it is up to 4096; else the last ones. */
+#define TINYI_ATT_KEPT (64 * TINYI_ATT_STEP * TINYI_ATT_KEYS)
+static tiny_idx tinyi_att_tiles(tiny_idx n_key) { return n_key / TINYI_ATT_KEYS + (n_key % TINYI_ATT_KEYS != 0); }
+static tiny_idx tinyi_att_kept(tiny_idx n_key)
+{
+    const tiny_idx each = TINYI_ATT_KEYS * TINYI_ATT_ROWS, most = TINYI_ATT_KEPT;
+    return tinyi_att_tiles(n_key) <= most / each ? tinyi_att_tiles(n_key) * each : most;
+}
+static int tinyi_att_keeps(tiny_idx n_key, tiny_idx ld) { return tinyi_att_tiles(n_key) <= TINYI_ATT_KEPT / (TINYI_ATT_KEYS * ld); }
 
 /* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
@@ -259,7 +265,8 @@ static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *share
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
-    *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v) + (op->in[4] || (p && p->twist_s != 0.0f) ? TINYI_ATT_TWIST_FLOATS(d_v) : 0));
+    *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+    if (op->in[4] || (p && p->twist_s != 0.0f)) *own_bytes += sizeof(float) * ((size_t)tinyi_att_kept(op->in[1]->dim[0]) + 16 + TINYI_ATT_ROWS * (d_v + 1));
 }
 
 /* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
@@ -373,9 +380,9 @@ static tinyi_att_part tinyi_att_at(tinyi_att_task *t, tiny_idx tile, float *kept
 static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
 {
     const tinyi_att *a = t->a;
-    const tiny_idx n_tile = (t->most + TINYI_ATT_KEYS - 1) / TINYI_ATT_KEYS, n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
-    const int all = n_tile <= n_slot;
-    float *kept = t->room_w, *small = kept + TINYI_ATT_KEPT + 16;
+    const tiny_idx n_tile = tinyi_att_tiles(t->most), n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
+    const int all = tinyi_att_keeps(t->most, t->x.ld);
+    float *kept = t->room_w, *small = kept + tinyi_att_kept(a->n_key) + 16;
     tinyi_att_tile big = t->x;              /* weights that are not trivial; s of the tile itself, its scores lie in kept */
     uint64_t hidden[TINYI_ATT_ROWS];
     tinyi_att_part at;
@@ -432,6 +439,8 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
     while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    if (a.twist_s != 0.0 && tinyi_att_keeps(a.n_key, TINYI_ATT_STEP))   /* fewer rows, so that no score is made twice */
+        while (!tinyi_att_keeps(a.n_key, most_rows)) most_rows -= TINYI_ATT_STEP;
     tiles = (n_rows + most_rows - 1) / most_rows;
     t.a = &a;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
@@ -446,8 +455,10 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
         tinyi_att_tile_begin(&t.x);
         for (j = 0; j < t.n; j++)
             tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
-        if (a.twist_s != 0.0) tinyi_att_twisted(team, &t);
-        else tinyi_att_plain(team, &t);
+        if (a.twist_s != 0.0) {
+            if (!t.x.few) t.x.ld = most_rows;
+            tinyi_att_twisted(team, &t);
+        } else tinyi_att_plain(team, &t);
     }
 }
 

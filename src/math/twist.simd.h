@@ -22,21 +22,25 @@ static float TINY_FN(tinyi_twist_sum_f32)(const float *a, size_t n, float low)
 }
 #undef TINYI_TWIST_TERM
 
-/* a (a f): a^2 alone may be below the smallest number where f is large */
+/* a (a f): a^2 alone may be below the smallest number where f is large. y may be a: what the last whole vector covers is read before anything is
+ * written, and written over again by it (a masked store takes as long as ten plain ones on some processors). */
 #define TINYI_TWIST_NEW(x) v_select(v_le(x, vl), v_mul(x, v_mul(x, vf)), x)
 static void TINY_FN(tinyi_twist_write_f32)(float *y, const float *a, size_t n, float low, float f)
 {
-    const v_f32 vl = v_set(low), vf = v_set(f);
+    const v_f32 vl = v_set(low), vf = v_set(f), last = n >= V_LANES ? v_load(a + n - V_LANES) : v_load_n(a, n);
     size_t i = 0;
     for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {
         const v_f32 a0 = v_load(a + i), a1 = v_load(a + i + V_LANES);
         v_store(y + i, TINYI_TWIST_NEW(a0));
         v_store(y + i + V_LANES, TINYI_TWIST_NEW(a1));
     }
-    for (; i < n; i += V_LANES) {
-        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
-        const v_f32 x = v_load_n(a + i, r);
-        v_store_n(y + i, TINYI_TWIST_NEW(x), r);
+    if (n < V_LANES) v_store_n(y, TINYI_TWIST_NEW(last), n);
+    else {
+        if (i + V_LANES <= n) {
+            const v_f32 x = v_load(a + i);
+            v_store(y + i, TINYI_TWIST_NEW(x));
+        }
+        v_store(y + n - V_LANES, TINYI_TWIST_NEW(last));
     }
 }
 #undef TINYI_TWIST_NEW
