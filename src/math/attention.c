@@ -3,8 +3,8 @@
  *          2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
  * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it sees);
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
- *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, small = their sum;
- *          o = (sum of the others e v + s / (small + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
+ *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
+ *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
  *          one over the values; where 512 KB hold the scores of all keys, the second pass does not need the keys.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
@@ -92,7 +92,7 @@ static void tinyi_attention_ref(const tiny_op *op)
     for (t = 0; t < a.n_query; t++)
         for (h = 0; h < a.n_head; h++) {
             tiny_idx n = tinyi_att_sees(&a, t);
-            double m = -INFINITY, l = 0.0, small = 0.0;
+            double m = -INFINITY, l = 0.0, low_sum = 0.0;
             for (c = 0; c < n; c++) {
                 double s = tinyi_att_score(&a, t, h, c);
                 if (s > m) m = s;
@@ -100,7 +100,7 @@ static void tinyi_attention_ref(const tiny_op *op)
             for (c = 0; c < n; c++) {
                 double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
                 l += p;
-                if (p <= (double)a.twist_t) small += p;
+                if (p <= (double)a.twist_t) low_sum += p;
             }
             for (i0 = 0; i0 < a.d_v; i0 += TINYI_ATT_REF) {
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
@@ -108,7 +108,7 @@ static void tinyi_attention_ref(const tiny_op *op)
                 for (c = 0; c < n && l != 0.0; c++) {
                     const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
-                    if (a.twist_s != 0.0 && p <= (double)a.twist_t) p = a.twist_s * p * p / (small + TINYI_TWIST_LEAST * l);
+                    if (a.twist_s != 0.0 && p <= (double)a.twist_t) p = a.twist_s * p * p / (low_sum + TINYI_TWIST_LEAST * l);
                     for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
                 for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
@@ -355,9 +355,9 @@ static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
 }
 
 /* what e^2 of a trivial weight is multiplied by */
-static float tinyi_att_factor(const tinyi_att *a, float l, float small)
+static float tinyi_att_factor(const tinyi_att *a, float l, float low_sum)
 {
-    return l != 0.0f ? (float)a->twist_s / (small + (float)TINYI_TWIST_LEAST * l) : 0.0f;
+    return l != 0.0f ? (float)a->twist_s / (low_sum + (float)TINYI_TWIST_LEAST * l) : 0.0f;
 }
 
 typedef struct tinyi_att_part { tiny_idx c0; int n, j0; } tinyi_att_part;
@@ -374,7 +374,7 @@ static tinyi_att_part tinyi_att_at(tinyi_att_task *t, tiny_idx tile, float *kept
     return at;
 }
 
-/* Twisted weights want m and small before the first value. Where the scores of all keys are kept, this is three looks at them, and one kind of weights;
+/* Twisted weights want m and low_sum before the first value. Where the scores of all keys are kept, this is three looks at them, and one kind of weights;
  * else those of the last tiles are kept, the others made again on the way back, and trivial weights summed beside the others: their
  * factor is known at the end. */
 static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
@@ -382,16 +382,16 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
     const tinyi_att *a = t->a;
     const tiny_idx n_tile = tinyi_att_tiles(t->most), n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
     const int all = tinyi_att_keeps(t->most, t->x.ld);
-    float *kept = t->room_w, *small = kept + tinyi_att_kept(a->n_key) + 16;
+    float *kept = t->room_w, *low_sum = kept + tinyi_att_kept(a->n_key) + 16;
     tinyi_att_tile big = t->x;              /* weights that are not trivial; s of the tile itself, its scores lie in kept */
     uint64_t hidden[TINYI_ATT_ROWS];
     tinyi_att_part at;
     tiny_idx tile, ldv, i;
     int j;
-    big.acc = small + TINYI_ATT_ROWS;
+    big.acc = low_sum + TINYI_ATT_ROWS;
     if (t->x.few) memset(kept, 0, (size_t)(TINYI_MIN(n_tile, n_slot) * TINYI_ATT_KEYS * t->x.ld) * sizeof *kept);
     for (j = 0; j < t->x.ld; j++) {
-        small[j] = 0.0f;
+        low_sum[j] = 0.0f;
         t->x.f[j] = 1.0f;                   /* under the last maximum no sum is ever brought down */
     }
     for (tile = 0; tile < n_tile; tile++) {
@@ -401,10 +401,10 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
     }
     for (tile = 0; all && tile < n_tile; tile++) {
         at = tinyi_att_at(t, tile, kept);
-        TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, small, a->twist_t, at.j0, t->n);
+        TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
     }
     if (!all) memset(big.acc, 0, (size_t)(t->n * a->d_v) * sizeof *big.acc);
-    else for (j = 0; j < t->x.ld; j++) small[j] = tinyi_att_factor(a, t->x.l[j], small[j]);
+    else for (j = 0; j < t->x.ld; j++) low_sum[j] = tinyi_att_factor(a, t->x.l[j], low_sum[j]);
     for (tile = n_tile; tile-- > 0;) {
         const float *v;
         int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
@@ -412,16 +412,16 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
         v = tinyi_att_values(t, at.c0, at.n, &ldv);
         odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
         if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
-        if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, small, a->twist_t, at.j0, t->n);
+        if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
         else {
-            TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, small, a->twist_t, at.j0, t->n);
+            TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
             kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
         }
         if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
         if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
-        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], small[j]);
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
         const float *x = t->x.acc + j * a->d_v, *y = big.acc + j * a->d_v;
         float *to = tinyi_att_out(t, j);
         if (all) for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = x[i] * inv;

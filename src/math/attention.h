@@ -68,7 +68,7 @@ TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2
     K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
     K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
     K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
-    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *small, float t, int j0, int j1)) \
+    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
     K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
     K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \

@@ -84,8 +84,8 @@ static void TINY_FN(tinyi_attention_peak_f32)(const float *s, tiny_idx ld, int n
     }
 }
 
-/* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to small. */
-static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *small, float t, int j0, int j1)
+/* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to low_sum. */
+static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)
 {
     const v_f32 none = v_set(-INFINITY), vt = v_set(t);
     int c, j;
@@ -109,7 +109,7 @@ static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, con
             few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
         }
         v_store(l + j, v_add(v_load(l + j), v_add(all, all1)));
-        v_store(small + j, v_add(v_load(small + j), v_add(few, few1)));
+        v_store(low_sum + j, v_add(v_load(low_sum + j), v_add(few, few1)));
     }
 }
 
