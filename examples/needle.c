@@ -133,7 +133,7 @@ static void spread(const char *what, const double *x, long n)
 
 int main(int argc, char **argv)
 {
-    choice c = { 5, 1, 40, 3.5, 0.1, 0.5 };
+    choice c = { 5, 1, 20, 3.5, 0.1, 0.5 };
     double percent[2][SEEDS], learnt[2], gain[SEEDS];
     tiny_ctx_desc cd = { 0 };
     tiny_ctx *ctx = NULL;

@@ -528,6 +528,26 @@ static void test_proof_5_tile_invariants(tiny_target target)
     t_close(ctx);
 }
 
+/* Where the trivial weights sum to about 1e-6, the 1e-6 that is added counts: a lone a of 1e-6 becomes s a / 2, by rows and by tiles. */
+static void test_tiny_sums(tiny_target target)
+{
+    static const float a[2] = { 1.0f, 1e-6f }, q[1] = { 1 }, v[2] = { 0, 1 };
+    const float k[2] = { 0, logf(1e-6f) };
+    const tiny_tensor tq = tiny_tensor_3d((void *)(uintptr_t)q, TINY_F32, 1, 1, 1), tk = tiny_tensor_3d((void *)(uintptr_t)k, TINY_F32, 2, 1, 1), tv = tiny_tensor_3d((void *)(uintptr_t)v, TINY_F32, 2, 1, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
+    tiny_attention_params p;
+    float y[2], o[1];
+    const tiny_tensor to = tiny_tensor_3d(o, TINY_F32, 1, 1, 1);
+    memset(&p, 0, sizeof p);
+    p.twist_t = .1f;
+    p.twist_s = .5f;
+    T_OK(rows(ctx, a, y, 1, 2, .1, .5));
+    T_CLOSE(y[1], 2.5e-7, 1e-12);
+    T_OK(tiny_attention(ctx, &tq, &tk, &tv, NULL, &p, &to));
+    T_CLOSE(o[0], 2.5e-7, 1e-12);
+    t_close(ctx);
+}
+
 /* the workspace of the tiles knows nothing of how many keys there are */
 static void test_proof_5_no_long_buffer(void)
 {
@@ -700,6 +720,7 @@ int main(void)
     T_RUN_TARGETS(test_proof_5_tiles_are_rows);
     T_RUN_TARGETS(test_proof_5_equal_scores);
     T_RUN_TARGETS(test_proof_5_tile_invariants);
+    T_RUN_TARGETS(test_tiny_sums);
     T_RUN(test_proof_5_no_long_buffer);
     T_RUN_TARGETS(test_odd_rows);
     T_RUN_TARGETS(test_odd_tiles);
