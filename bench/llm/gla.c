@@ -22,7 +22,7 @@ static void bg_back(void *arg)
 }
 static void bg_attention(void *arg)
 {
-    static const tiny_attention_params causal = { 0.0f, 0.0f, 1 };
+    static const tiny_attention_params causal = { 0.0f, 0.0f, 1, 0.0f, 0.0f };
     bg_arg *a = (bg_arg *)arg;
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &causal, &a->o));
 }

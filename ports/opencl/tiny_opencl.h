@@ -511,8 +511,8 @@ static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row 
     case TINY_OP_RMSNORM:
     case TINY_OP_LAYERNORM:
         return 1;
-    case TINY_OP_ATTENTION:
-        return op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
+    case TINY_OP_ATTENTION:                 /* no kernel for suppressed weights */
+        return !op->in[4] && (!op->params || ((const tiny_attention_params *)op->params)->twist_s == 0.0f) && op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
     default:
         return 0;
     }

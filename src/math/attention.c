@@ -3,9 +3,13 @@
  *          2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
  * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it sees);
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
+ *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
+ *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
+ *          one over the values; where 512 KB hold the scores of all keys, the second pass does not need the keys.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a twisted one
+ *          131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that both of them twice.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -13,6 +17,7 @@
 #include "math/table.h"
 #include "math/rows.h"
 #include "math/elem.h"
+#include "math/twist.h"
 #include <string.h>
 
 typedef struct tinyi_att {
@@ -20,7 +25,8 @@ typedef struct tinyi_att {
     float *o;
     tiny_idx n_query, n_head, n_key, n_kv, d, d_v, group;
     tiny_idx sq[3], sk[3], sv[3], sb[3], so[3];     /* bias: head, query, key */
-    float scale, softcap;
+    float scale, softcap, twist_t;
+    double twist_s;
     int causal;
     tiny_dtype type;                        /* f64 for the reference only: q, k, v, bias and o point to doubles then */
 } tinyi_att;
@@ -43,6 +49,8 @@ static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
     a->scale = p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p ? p->softcap : 0.0f;
     a->causal = p ? p->causal : 0;
+    a->twist_t = p ? p->twist_t : 0.0f;
+    a->twist_s = tinyi_twist_s(p ? p->twist_s : 0.0f, op->in[4]);
     a->type = q->dtype;
 }
 
@@ -84,14 +92,15 @@ static void tinyi_attention_ref(const tiny_op *op)
     for (t = 0; t < a.n_query; t++)
         for (h = 0; h < a.n_head; h++) {
             tiny_idx n = tinyi_att_sees(&a, t);
-            double m = -INFINITY, l = 0.0;
+            double m = -INFINITY, l = 0.0, low_sum = 0.0;
             for (c = 0; c < n; c++) {
                 double s = tinyi_att_score(&a, t, h, c);
                 if (s > m) m = s;
             }
             for (c = 0; c < n; c++) {
-                double s = tinyi_att_score(&a, t, h, c);
-                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                l += p;
+                if (p <= (double)a.twist_t) low_sum += p;
             }
             for (i0 = 0; i0 < a.d_v; i0 += TINYI_ATT_REF) {
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
@@ -99,6 +108,7 @@ static void tinyi_attention_ref(const tiny_op *op)
                 for (c = 0; c < n && l != 0.0; c++) {
                     const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (a.twist_s != 0.0 && p <= (double)a.twist_t) p = a.twist_s * p * p / (low_sum + TINYI_TWIST_LEAST * l);
                     for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
                 for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
@@ -107,7 +117,7 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (3 * TINYI_ATT_ROWS + 2 * TINYI_ATT_KEYS + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
 /* ---- the tile */
 
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
@@ -181,17 +191,30 @@ static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_id
 }
 TINY_REF_END
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+/* some value is not finite */
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+{
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    int piece, at, odd = 0;
+    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    return odd;
+}
+
+/* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
+static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, uint64_t *hidden, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j++)
+        for (c = 0, hidden[j] = 0; c < n; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == x) << c;
+    return hidden;
+}
+
+/* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
 {
     const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
-    int piece, at, c, j, odd = 0;
-    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    for (j = j0; j < j1 && odd; j++)
-        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    if (odd) {
+    int piece, at, j;
+    if (hidden) {
         tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
         return;
     }
@@ -199,6 +222,14 @@ TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const fl
         mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
         for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
     }
+}
+
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    uint64_t room[TINYI_ATT_ROWS];
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
 }
 
 TINY_REF_BEGIN
@@ -217,13 +248,25 @@ TINY_REF_END
 
 /* ---- fast */
 
+/* Of twisted weights scores are kept, 512 KB of a thread at most: those of all keys where that is enough, as it is up to 4096; else the last ones. */
+#define TINYI_ATT_KEPT (64 * TINYI_ATT_STEP * TINYI_ATT_KEYS)
+static tiny_idx tinyi_att_tiles(tiny_idx n_key) { return n_key / TINYI_ATT_KEYS + (n_key % TINYI_ATT_KEYS != 0); }
+static tiny_idx tinyi_att_kept(tiny_idx n_key)
+{
+    const tiny_idx each = TINYI_ATT_KEYS * TINYI_ATT_ROWS, most = TINYI_ATT_KEPT;
+    return tinyi_att_tiles(n_key) <= most / each ? tinyi_att_tiles(n_key) * each : most;
+}
+static int tinyi_att_keeps(tiny_idx n_key, tiny_idx ld) { return tinyi_att_tiles(n_key) <= TINYI_ATT_KEPT / (TINYI_ATT_KEYS * ld); }
+
 /* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
+    const tiny_attention_params *p = (const tiny_attention_params *)op->params;
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
     *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+    if (op->in[4] || (p && p->twist_s != 0.0f)) *own_bytes += sizeof(float) * ((size_t)tinyi_att_kept(op->in[1]->dim[0]) + 16 + TINYI_ATT_ROWS * (d_v + 1));
 }
 
 /* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
@@ -256,45 +299,166 @@ static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx 
     return hides;
 }
 
+typedef struct tinyi_att_task {             /* rows row0 .. row0 + n of a key head; they see the keys in front of most */
+    const tinyi_att *a;
+    tinyi_att_tile x;
+    tiny_idx kv, row0, most;
+    float *room_k, *room_v, *room_w;        /* for keys and values that lie apart, for twisted weights */
+    int n;
+} tinyi_att_task;
+
+/* The first row of the tile that sees keys from c0 on, about: those in front of it see none. */
+static int tinyi_att_from(const tinyi_att_task *t, tiny_idx c0)
+{
+    int j0 = 0;
+    while (j0 + TINYI_ATT_STEP < t->n && tinyi_att_sees(t->a, (t->row0 + j0 + TINYI_ATT_STEP - 1) / t->a->group) <= c0) j0 += TINYI_ATT_STEP;
+    return j0;
+}
+
+/* the scores of keys c0 .. c0 + n_c; whether some may be hidden */
+static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n_c, int j0)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx ldk;
+    const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
+    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
+    return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
+}
+
+static const float *tinyi_att_values(const tinyi_att_task *t, tiny_idx c0, int n_c, tiny_idx *ldv)
+{
+    const tinyi_att *a = t->a;
+    return tinyi_att_rows(a->v + c0 * a->sv[0] + t->kv * a->sv[1], a->sv[0], a->sv[2], n_c, a->d_v, t->x.few, t->room_v, ldv);
+}
+
+static float *tinyi_att_out(const tinyi_att_task *t, int j)
+{
+    return t->a->o + (t->row0 + j) / t->a->group * t->a->so[0] + (t->kv * t->a->group + (t->row0 + j) % t->a->group) * t->a->so[1];
+}
+
+static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx c0, ldv, i;
+    int j;
+    for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
+        const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
+        const float *v = tinyi_att_values(t, c0, n_c, &ldv);
+        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
+        float *to = tinyi_att_out(t, j);
+        for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = t->x.acc[j * a->d_v + i] * inv;
+    }
+}
+
+/* what e^2 of a trivial weight is multiplied by */
+static float tinyi_att_factor(const tinyi_att *a, float l, float low_sum)
+{
+    return l != 0.0f ? (float)a->twist_s / (low_sum + (float)TINYI_TWIST_LEAST * l) : 0.0f;
+}
+
+typedef struct tinyi_att_part { tiny_idx c0; int n, j0; } tinyi_att_part;
+
+/* the keys of a tile; its scores lie in kept, where those of a tile long before lay */
+static tinyi_att_part tinyi_att_at(tinyi_att_task *t, tiny_idx tile, float *kept)
+{
+    const tiny_idx slot = TINYI_ATT_KEYS * t->x.ld;
+    tinyi_att_part at;
+    at.c0 = tile * TINYI_ATT_KEYS;
+    at.n = (int)TINYI_MIN(t->most - at.c0, TINYI_ATT_KEYS);
+    at.j0 = tinyi_att_from(t, at.c0);
+    t->x.s = kept + tile % (TINYI_ATT_KEPT / slot) * slot;
+    return at;
+}
+
+/* Twisted weights want m and low_sum before the first value. Where the scores of all keys are kept, this is three looks at them, and one kind of weights;
+ * else those of the last tiles are kept, the others made again on the way back, and trivial weights summed beside the others: their
+ * factor is known at the end. */
+static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    const tiny_idx n_tile = tinyi_att_tiles(t->most), n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
+    const int all = tinyi_att_keeps(t->most, t->x.ld);
+    float *kept = t->room_w, *low_sum = kept + tinyi_att_kept(a->n_key) + 16;
+    tinyi_att_tile big = t->x;              /* weights that are not trivial; s of the tile itself, its scores lie in kept */
+    uint64_t hidden[TINYI_ATT_ROWS];
+    tinyi_att_part at;
+    tiny_idx tile, ldv, i;
+    int j;
+    big.acc = low_sum + TINYI_ATT_ROWS;
+    if (t->x.few) memset(kept, 0, (size_t)(TINYI_MIN(n_tile, n_slot) * TINYI_ATT_KEYS * t->x.ld) * sizeof *kept);
+    for (j = 0; j < t->x.ld; j++) {
+        low_sum[j] = 0.0f;
+        t->x.f[j] = 1.0f;                   /* under the last maximum no sum is ever brought down */
+    }
+    for (tile = 0; tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        TINYI_K(team, attention_peak_f32)(t->x.s, t->x.ld, at.n, t->x.m, at.j0, t->n);
+    }
+    for (tile = 0; all && tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+    }
+    if (!all) memset(big.acc, 0, (size_t)(t->n * a->d_v) * sizeof *big.acc);
+    else for (j = 0; j < t->x.ld; j++) low_sum[j] = tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+    for (tile = n_tile; tile-- > 0;) {
+        const float *v;
+        int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
+        at = tinyi_att_at(t, tile, kept);
+        v = tinyi_att_values(t, at.c0, at.n, &ldv);
+        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
+        else {
+            TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+            kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
+        }
+        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+        const float *x = t->x.acc + j * a->d_v, *y = big.acc + j * a->d_v;
+        float *to = tinyi_att_out(t, j);
+        if (all) for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = x[i] * inv;
+        else for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = (y[i] + f * x[i]) * inv;
+    }
+}
+
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_att a;
-    tinyi_att_tile x;
-    float *room_k, *room_v;
-    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
+    tinyi_att_task t;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end;
+    int j;
     tinyi_att_read(op, &a);
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
     while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    if (a.twist_s != 0.0 && tinyi_att_keeps(a.n_key, TINYI_ATT_STEP))   /* fewer rows, so that no score is made twice */
+        while (!tinyi_att_keeps(a.n_key, most_rows)) most_rows -= TINYI_ATT_STEP;
     tiles = (n_rows + most_rows - 1) / most_rows;
+    t.a = &a;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
-        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
-        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
-        int j, j0 = 0;
-        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
-        room_v = room_k + TINYI_ATT_KEYS * a.d;
-        tinyi_att_tile_begin(&x);
-        for (j = 0; j < n; j++)
-            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
-        for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
-            tiny_idx ldk, ldv;
-            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
-            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
-            /* rows that see none of these keys stand in front of the others */
-            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
-            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
-            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
-            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
-        }
-        for (j = 0; j < n; j++) {
-            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
-            float *to = a.o + t * a.so[0] + h * a.so[1];
-            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
-        }
+        t.kv = task % a.n_kv;
+        t.row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        t.n = (int)TINYI_MIN(n_rows - t.row0, most_rows);
+        t.most = tinyi_att_sees(&a, (t.row0 + t.n - 1) / a.group);
+        t.room_k = tinyi_att_tile_open(&t.x, (float *)team->own, a.d, a.d_v, t.n);
+        t.room_v = t.room_k + TINYI_ATT_KEYS * a.d;
+        t.room_w = t.room_v + TINYI_ATT_KEYS * a.d_v;
+        tinyi_att_tile_begin(&t.x);
+        for (j = 0; j < t.n; j++)
+            tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
+        if (a.twist_s != 0.0) {
+            if (!t.x.few) t.x.ld = most_rows;
+            tinyi_att_twisted(team, &t);
+        } else tinyi_att_plain(team, &t);
     }
 }
 
@@ -320,6 +484,10 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
                           q->dim[0], k->dim[0], q->dim[1]);
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    if (p || op->in[4]) {
+        const tiny_status st = tinyi_twist_check(ctx, "attention", op, p ? p->twist_t : 0.0f, p ? p->twist_s : 0.0f, op->in[4]);
+        if (st) return st;
+    }
     dim[0] = q->dim[0]; dim[1] = q->dim[1]; dim[2] = v->dim[2];
     tinyi_want(want, q->dtype, 3, dim);
     return TINY_OK;
@@ -332,8 +500,17 @@ static void tinyi_attention_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = 4.0 * ((double)q->dim[0] * (double)q->dim[1] * (double)(q->dim[2] + v->dim[2]) + (double)k->dim[0] * (double)k->dim[1] * (double)(q->dim[2] + v->dim[2]));
 }
 
+/* Scores on a grid of sixteenths, exact in every form: whether a weight is trivial may not hang on a rounding. */
+static void tinyi_attention_fill(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i, n = tiny_tensor_count(&c->in[i_input]);
+    for (i = 0; i < n; i++)
+        ((float *)data)[i] = i_input < 2 ? 0.5f * (float)(tiny_case_pick(c, 5) - 2) : tiny_case_pick(c, 8) ? (float)(tiny_case_pick(c, 33) - 16) / 16.0f : -INFINITY;
+}
+
 static void tinyi_attention_cases(tiny_case *c)
 {
+    static const float twist_t[] = { 0.1f, 0.05f, 0.3f, 1.0f };
     tiny_attention_params p;
     tiny_idx q[3], k[3], v[3], b[3];
     memset(&p, 0, sizeof p);
@@ -355,14 +532,26 @@ static void tinyi_attention_cases(tiny_case *c)
     case 1: c->in[3] = tiny_tensor_nd(NULL, TINY_F32, 2, b + 1); break;
     default: c->in[3].rank = -1;
     }
+    c->in[4].rank = -1;
+    if (tiny_case_pick(c, 3) == 0) {
+        p.scale = 0.25f;
+        p.twist_t = twist_t[tiny_case_pick(c, 4)];
+        p.twist_s = 0.25f * (float)(1 + tiny_case_pick(c, 8));
+        c->in[4].rank = tiny_case_pick(c, 3) - 1;
+        c->in[4].dim[0] = 1;
+        c->fill[4] = TINY_FILL_POSITIVE;
+        c->fill[0] = c->fill[1] = c->fill[3] = TINY_FILL_TABLE;
+        c->fill_table = tinyi_attention_fill;
+    }
     c->no_specials = 1;
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
+                                                 TINYI_K_attention_finite_f32, TINYI_K_attention_peak_f32, TINYI_K_attention_level_f32,
+                                                 TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
+    "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"

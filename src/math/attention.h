@@ -8,11 +8,13 @@ typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
     int causal;                             /* the last query sees all keys, each one before it one key less */
+    float twist_t, twist_s;                 /* twist_s not 0: weights of at most twist_t times their row's largest are suppressed (math/twist.h) */
 } tiny_attention_params;
 
 /* q (n_query, n_head, d), k (n_key, n_head_kv, d), v (n_key, n_head_kv, d_v), o (n_query, n_head, d_v), all f32.
  * n_head is a multiple of n_head_kv: query head h reads key head h / (n_head / n_head_kv).
- * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key. */
+ * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key.
+ * A fifth input of the operation, one number, stands for twist_s and takes a gradient: op.in[4], for those who train it on a tape. */
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
@@ -65,6 +67,10 @@ TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2
     K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
     K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
     K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
+    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
+    K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
+    K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 

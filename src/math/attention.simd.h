@@ -68,6 +68,92 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
     }
 }
 
+/* m = the largest score so far; a NaN is left to the sum */
+static void TINY_FN(tinyi_attention_peak_f32)(const float *s, tiny_idx ld, int n, float *m, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const float *x = s + j;
+        v_f32 top = v_load(m + j), top1 = top;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
+        }
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        v_store(m + j, v_max(top1, top));
+    }
+}
+
+/* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to low_sum. */
+static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY), vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 top = v_load(m + j), to = v_select(v_eq(top, none), v_zero(), top);
+        v_f32 all = v_zero(), all1 = all, few = all, few1 = all;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2, x += 2 * ld) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to)), e1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + ld), to));
+            v_store(x, e);
+            v_store(x + ld, e1);
+            all = v_add(all, e);
+            all1 = v_add(all1, e1);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+            few1 = v_add(few1, v_select(v_le(e1, vt), e1, v_zero()));
+        }
+        if (c < n) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to));
+            v_store(x, e);
+            all = v_add(all, e);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+        }
+        v_store(l + j, v_add(v_load(l + j), v_add(all, all1)));
+        v_store(low_sum + j, v_add(v_load(low_sum + j), v_add(few, few1)));
+    }
+}
+
+/* e^2 of a trivial weight; below 2^-124 it counts as 0: the largest weight of a row is 1 */
+#define TINYI_ATT_SQUARE(e) v_select(v_lt(e, v_set(2.16840434e-19f)), v_zero(), v_mul(e, e))
+
+/* f e^2 where e <= t */
+static void TINY_FN(tinyi_attention_weigh_f32)(float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 vf = v_load(f + j);
+        float *x = s + j;
+        for (c = 0; c < n; c++, x += ld) {
+            const v_f32 e = v_load(x);
+            v_store(x, v_select(v_le(e, vt), v_mul(vf, TINYI_ATT_SQUARE(e)), e));
+        }
+    }
+}
+
+/* e^2 stays in s where e <= t, else e goes to big; the other one gets 0. Whether there were weights of the first kind (1) and of the second (2). */
+static int TINY_FN(tinyi_attention_split_f32)(float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j, kinds = 0;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_mask there = v_first((size_t)TINYI_MIN(j1 - j, V_LANES));
+        v_mask trivial = v_lt(vt, v_zero()), other = trivial;           /* none: t is at least 0 */
+        float *x = s + j, *y = big + j;
+        for (c = 0; c < n; c++, x += ld, y += ld) {
+            const v_f32 e = v_load(x);
+            const v_mask low = v_le(e, vt);
+            v_store(x, v_select(low, TINYI_ATT_SQUARE(e), v_zero()));
+            v_store(y, v_select(low, v_zero(), e));
+            trivial = vm_or(trivial, vm_and(low, v_lt(v_zero(), e)));
+            other = vm_or(other, vm_not(low));
+        }
+        kinds |= (vm_any(vm_and(there, trivial)) ? 1 : 0) | (vm_any(vm_and(there, other)) ? 2 : 0);
+    }
+    return kinds;
+}
+#undef TINYI_ATT_SQUARE
+
 /* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
 #define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
 #define TINYI_ATT_STORE(i)                                                              \
@@ -186,6 +272,10 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_scores_f32);
     TINYI_USE(k, attention_cap_f32);
     TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_peak_f32);
+    TINYI_USE(k, attention_level_f32);
+    TINYI_USE(k, attention_weigh_f32);
+    TINYI_USE(k, attention_split_f32);
     TINYI_USE(k, attention_mix_f32);
     TINYI_USE(k, attention_finite_f32);
 }

@@ -6,7 +6,8 @@
  *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without mean t
  *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
  *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s
+ *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s;
+ *                            twisted weights: dv of those, dP back through math/twist.c
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
  * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
 #include "math/grad.h"
@@ -640,7 +641,7 @@ tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
 
 /* ---- attention */
 
-typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal; } tinyi_grad_att;
+typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal, twists; tiny_twist_params twist; } tinyi_grad_att;
 
 /* the query heads of one key head: (group, tokens, d) */
 static tiny_tensor tinyi_grad_heads(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
@@ -683,7 +684,7 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     const tiny_idx rows = a->group * a->tq;
     const tiny_tensor *bias = op->in[3];
     tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv), k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
-    tiny_tensor q, o, kt, vt, s, t, th, p, dp, ds, bh, u;
+    tiny_tensor q, o, kt, vt, s, t, th, p, twisted, dp, ds, bh, u;
     tiny_status st = tiny_grad_run(g, TINY_OP_COPY, &qh, NULL, NULL, &q);
     memset(&th, 0, sizeof th);
     if (!st) st = tiny_grad_run(g, TINY_OP_COPY, &oh, NULL, NULL, &o);
@@ -717,12 +718,19 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    twisted = p;
+    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
-        tiny_tensor pt = tiny_tensor_swap(p, 0, 1);
+        tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);
         st = tinyi_grad_make(g, &v, TINY_OP_MATMUL, &pt, &o, NULL);
     }
     if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, &o, &vt, NULL, &dp);
+    if (!st && a->twists) {
+        st = tinyi_grad_twisted(g, &p, &dp, op->in[4], &a->twist, &t, &u);
+        dp = t;
+        if (!st && op->in[4]) st = tiny_grad_add(g, 4, &u);
+    }
     if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, &dp, &p, &t);
     if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &dp, &t, NULL, &u);
     if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, &p, NULL, &ds);
@@ -772,6 +780,9 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
     a.scale = (double)(p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a.d ? a.d : 1))));
     a.cap = p ? (double)p->softcap : 0.0;
     a.causal = p ? p->causal : 0;
+    a.twist.t = p ? p->twist_t : 0.0f;
+    a.twist.s = p ? p->twist_s : 0.0f;
+    a.twists = op->in[4] || a.twist.s != 0.0f;
     memset(&mask, 0, sizeof mask);
     if (a.causal) st = tinyi_grad_mask(g, &a, q->dtype, &mask);
     for (kv = 0; !st && kv < a.kv; kv++) {

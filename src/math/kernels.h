@@ -24,6 +24,7 @@
 #include "math/fwht.simd.h"
 #include "math/slope.simd.h"
 #include "math/edges.simd.h"
+#include "math/twist.simd.h"
 #endif
 #include "math/gla.simd.h"
 #endif
@@ -53,6 +54,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+    TINY_FN(tinyi_use_twist)(k);
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif

@@ -18,6 +18,7 @@
 #include "math/attention.h"
 #include "math/gla.h"
 #include "math/gla_grad.h"
+#include "math/twist.h"
 #include "math/slope.h"
 #include "math/loss.h"
 #include "math/rope.h"
@@ -31,7 +32,7 @@ TINYI_C_BEGIN
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
     TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
-    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE)
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,

@@ -13,7 +13,7 @@ int main(void) { return t_done(); }
 #define CASES 8
 #define PROBES 24                           /* numbers of each input that are moved */
 
-static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope", "gla_backward" };
+static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope", "gla_backward", "twist_backward" };
 
 static int is_real(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
 

@@ -78,7 +78,7 @@ static tiny_status transformer_block(tiny_tape *t, void *user, const tiny_tensor
 {
     net *w = (net *)user;
     const tiny_tensor *x = &in[0];
-    tiny_attention_params causal = { 0, 0, 1 };
+    tiny_attention_params causal = { 0, 0, 1, 0, 0 };
     tiny_tensor h, q, k, v, a, g, u, y;
     h = call(t, TINY_OP_RMSNORM, x, &w->p[1].value, NULL, NULL, NULL);
     q = tiny_tape_linear(t, &h, &w->p[2].value, NULL, TINY_ACT_NONE);

@@ -317,7 +317,7 @@ static tiny_tensor heads_of(tiny_tape *t, const tiny_tensor *x, tiny_idx heads)
 }
 static tiny_tensor attention_of(tiny_tape *t, const tllm_train_desc *d, const tiny_param *w, const tiny_tensor *h)
 {
-    const tiny_attention_params causal = { 0, 0, 1 };
+    const tiny_attention_params causal = { 0, 0, 1, 0, 0 };
     const tiny_rope_params turn = { 10000.0f, 0, 0, 1, 0 };
     const tiny_idx dh = d->embedding / d->heads, dim[2] = { d->context, d->embedding };
     tiny_tensor q = tiny_tape_linear(t, h, &w[Q].value, NULL, TINY_ACT_NONE), k, v, part[2], o;
