@@ -167,14 +167,14 @@ static void tinyi_kvc_group_in(tiny_team *team, const tinyi_kvc_job *j, tiny_idx
             memset(q, 0, (size_t)j->width);
             j->scale[t] = 0;
         }
-        for (c = 0; c < j->width; c++) j->symbol[t * j->width + c] = (unsigned char)(q[c] + j->bins[rest] / 2 - 1);
+        for (c = 0; c < j->width; c++) tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES] = (unsigned char)(q[c] + j->bins[rest] / 2 - 1);
         if (!rest && j->period > 1) tinyi_kvc_dequantize(team, anchor, q, j->width, j->scale[t], j->bins[0], j->plain);
     }
 }
 
 static void tinyi_kvc_channel_in(const tinyi_kvc_job *j, tiny_idx c)
 {
-    const unsigned char *symbol = j->symbol + c;
+    const unsigned char *symbol = tinyi_kvc_symbol(j, c);
     const uint16_t *cdf[2];
     tiny_idx t;
     if (j->cdf[0]) {
@@ -182,12 +182,12 @@ static void tinyi_kvc_channel_in(const tinyi_kvc_job *j, tiny_idx c)
         tinyi_kvc_channel(j, c, cdf);
         if (j->plain) {
             memset(stream, 0, j->room);
-            j->length[c] = tinyi_arith_encode_ref(cdf, j->bins, j->period, symbol, (size_t)j->width, (size_t)j->n, stream, j->room);
-        } else j->length[c] = tinyi_arith_encode(cdf, j->period, symbol, (size_t)j->width, (size_t)j->n, stream);
+            j->length[c] = tinyi_arith_encode_ref(cdf, j->bins, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream, j->room);
+        } else j->length[c] = tinyi_arith_encode(cdf, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream);
     }
     for (t = 0; t < j->n && (j->count[0] || j->count[1]); t++) {
         const int rest = t % (tiny_idx)j->period != 0;
-        if (j->count[rest]) j->count[rest][c * (j->bins[rest] + 1) + symbol[t * j->width]]++;
+        if (j->count[rest]) j->count[rest][c * (j->bins[rest] + 1) + symbol[t * TINYI_ARITH_LANES]]++;
     }
 }
 
@@ -209,9 +209,8 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
     tiny_idx t, c;
     for (t = t0; t < t1; t++) {
         const int rest = t % (tiny_idx)j->period != 0, m = j->bins[rest] / 2 - 1;
-        const unsigned char *symbol = j->symbol + t * j->width;
         float *y = rest ? x : anchor;
-        for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)symbol[c], 2 * m) - m);      /* tables have one slot more than rows use */
+        for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);      /* tables have one slot more than rows use */
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
         if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
@@ -230,13 +229,13 @@ static void tinyi_kvc_channels_out(const tinyi_kvc_job *j, tinyi_arith_model *mo
         in[i].model[0] = model;
         in[i].model[1] = model + (j->period > 1);
         tinyi_kvc_channel(j, c + i, cdf);
-        if (j->plain) tinyi_arith_decode_ref(cdf, j->bins, j->period, j->symbol + c + i, (size_t)j->width, (size_t)j->n, in[i].bytes, in[i].n_bytes);
+        if (j->plain) tinyi_arith_decode_ref(cdf, j->bins, j->period, tinyi_kvc_symbol(j, c + i), TINYI_ARITH_LANES, (size_t)j->n, in[i].bytes, in[i].n_bytes);
         else {
             tinyi_arith_model_set(model, cdf[0], j->bins[0]);
             if (j->period > 1) tinyi_arith_model_set(model + 1, cdf[1], j->bins[1]);
         }
     }
-    if (!j->plain) tinyi_arith_decode(in, (int)n, j->period, j->symbol + c, (size_t)j->width, (size_t)j->n);
+    if (!j->plain) tinyi_arith_decode(in, (int)n, j->period, tinyi_kvc_symbol(j, c), TINYI_ARITH_LANES, (size_t)j->n);
 }
 
 static void tinyi_kvc_read_member(tiny_team *team, void *arg)
@@ -291,7 +290,7 @@ static tiny_status tinyi_kvc_pen_open(tiny_ctx *ctx, tinyi_kvc_pen *p, const tin
     size_t a, b, c;
     memset(p, 0, sizeof *p);
     p->room = tinyi_arith_most(n);
-    if (!tinyi_size_mul(s->widest, n, &a) || !tinyi_size_mul(s->widest, p->room, &b) || !tinyi_size_mul(s->n_part, n, &c))
+    if (!tinyi_size_mul(tinyi_kvc_lanes(s->widest), n, &a) || !tinyi_size_mul(s->widest, p->room, &b) || !tinyi_size_mul(s->n_part, n, &c))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "cache codec: %zu tokens with rows of %zu numbers are more than this machine can address", n, s->widest);
     p->symbol = (unsigned char *)tiny_alloc(ctx, a);
     p->stream = (unsigned char *)tiny_alloc(ctx, b);
@@ -597,7 +596,7 @@ TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_table
     st = tinyi_kvc_ready(ctx, &tables, bytes, n, kv, &o, &own);
     if (!st) {
         const tinyi_kvc_size size = tinyi_kvc_size_of(kv->width, kv->n_layer);
-        job.symbol = (unsigned char *)tinyi_alloc(ctx, size.widest, (size_t)o.about.n_token);
+        job.symbol = (unsigned char *)tinyi_alloc(ctx, tinyi_kvc_lanes(size.widest), (size_t)o.about.n_token);
         job.scale = (uint16_t *)tinyi_alloc(ctx, (size_t)o.about.n_token, sizeof *job.scale);
         place = (size_t *)tinyi_alloc(ctx, size.widest + 1, sizeof *place);
         if (!job.symbol || !job.scale || !place) st = tiny_ctx_status(ctx);

@@ -57,7 +57,7 @@ typedef struct tinyi_kvc_job {
     int bins[2];                            /* of anchors, of differences */
     const uint16_t *cdf[2];                 /* of the first channel of both; writing: NULL: no streams are wanted */
     uint32_t *count[2];                     /* writing: the same, to be counted; or NULL */
-    unsigned char *symbol;                  /* (n, width) */
+    unsigned char *symbol;                  /* (width / TINYI_ARITH_LANES, n, TINYI_ARITH_LANES): what a thread writes shares no cache line with others */
     uint16_t *scale;                        /* (n) halves */
     unsigned char *stream;                  /* writing: (width, room) */
     size_t room;
@@ -65,6 +65,11 @@ typedef struct tinyi_kvc_job {
     const unsigned char *bytes;             /* reading: the streams, one behind the other */
     const size_t *place;                    /* reading: (width + 1) where each begins */
 } tinyi_kvc_job;
+TINYI_INLINE size_t tinyi_kvc_lanes(size_t width) { return (width + TINYI_ARITH_LANES - 1) / TINYI_ARITH_LANES * TINYI_ARITH_LANES; }
+TINYI_INLINE unsigned char *tinyi_kvc_symbol(const tinyi_kvc_job *j, tiny_idx c)    /* the first of channel c; the next one TINYI_ARITH_LANES further */
+{
+    return j->symbol + c / TINYI_ARITH_LANES * j->n * TINYI_ARITH_LANES + c % TINYI_ARITH_LANES;
+}
 TINYI_FN tiny_status tinyi_kvc_write_part(tiny_ctx *ctx, tinyi_kvc_job *job);
 TINYI_FN tiny_status tinyi_kvc_read_part(tiny_ctx *ctx, tinyi_kvc_job *job);
 TINYI_FN void tinyi_kvc_job_of(tinyi_kvc_job *job, const tinyi_kvc_shape *s, tiny_idx layer, int part, int level);

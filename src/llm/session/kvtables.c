@@ -159,7 +159,7 @@ TINYI_FN tiny_status tinyi_kvc_count(tllm_kvcodec_profile *p, const tllm_kv *kv,
     if (p->n_token + (uint64_t)n > UINT32_MAX) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: a profile counts %lu tokens, no more", (unsigned long)UINT32_MAX);
     for (i = 0; i < s->n_layer * TLLM_KV_PARTS; i++) widest = TINYI_MAX(widest, (tiny_idx)s->width[i]);
     memset(&job, 0, sizeof job);
-    if (!tinyi_size_mul((size_t)widest + 2, (size_t)n, &bytes)) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: %td tokens are more than this machine can address", n);
+    if (!tinyi_size_mul(tinyi_kvc_lanes((size_t)widest) + 2, (size_t)n, &bytes)) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: %td tokens are more than this machine can address", n);
     job.scale = (uint16_t *)tiny_alloc(p->ctx, bytes);
     if (!job.scale) return tiny_ctx_status(p->ctx);
     job.symbol = (unsigned char *)(job.scale + n);
